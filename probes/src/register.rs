@@ -17,6 +17,9 @@ pub(crate) fn refuse_none(count: usize) -> Result<(), Refusal> {
     if count == 0 { refused(Errno::EINVAL, "there is nothing to register".into()) } else { Ok(()) }
 }
 
+/// As many probes as may share an address.
+const MOST_MEMBERS: usize = 1024;
+
 impl Engine {
     /// Registers a probe. It is armed when this returns, unless it or everything is disabled.
     pub fn register_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) -> Result<(), Refusal> {
@@ -79,6 +82,11 @@ impl Engine {
     /// jprobe is refused.
     fn make_joinable(&mut self, guest: &mut dyn Guest, number: u32, action: Action, place: &Place) -> Result<(), Refusal> {
         let Some(point) = self.points.get(number) else { return Ok(()) };
+        if point.members.len() >= MOST_MEMBERS {
+            let why =
+                format!("{} has {MOST_MEMBERS} probes already, and each of its hits runs them all: take some away", place.name());
+            return refused(Errno::ENOMEM, why);
+        }
         if action == Action::Mirror && point.has_mirror() {
             return refused(Errno::EEXIST, format!("{} has a jprobe already, and one function takes one", place.name()));
         }

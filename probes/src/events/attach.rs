@@ -12,6 +12,7 @@ use crate::guest::{Guest, Symbol};
 use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
 use crate::unwind::Stacks;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -65,8 +66,18 @@ impl EventSet {
     /// Enables or disables all probes of an event. Probes whose text is gone or not loaded yet are skipped. If one
     /// cannot be enabled, none is.
     pub fn enable(&mut self, engine: &mut Engine, guest: &mut dyn Guest, event: EventId, enabled: bool) -> Result<(), Refusal> {
-        let probes: Vec<Kprobe> =
-            self.members().iter().filter(|member| member.event == event).filter_map(|member| live(&member.probe)).collect();
+        let probes = self.members().iter().filter(|member| member.event == event).filter_map(|member| live(&member.probe));
+        self.enable_probes(engine, guest, event, &probes.collect::<Vec<_>>(), enabled)
+    }
+
+    fn enable_probes(
+        &mut self,
+        engine: &mut Engine,
+        guest: &mut dyn Guest,
+        event: EventId,
+        probes: &[Kprobe],
+        enabled: bool,
+    ) -> Result<(), Refusal> {
         for (done, probe) in probes.iter().enumerate() {
             if let Err(refusal) = switch(engine, guest, probe, enabled) {
                 for undone in &probes[..done] {
@@ -83,10 +94,11 @@ impl EventSet {
 
     /// Enables or disables every event. Stops at the first refusal.
     pub fn enable_all(&mut self, engine: &mut Engine, guest: &mut dyn Guest, enabled: bool) -> Result<(), Refusal> {
-        let mut events: Vec<EventId> = self.members().iter().map(|member| member.event).collect();
-        events.sort_unstable();
-        events.dedup();
-        events.into_iter().try_for_each(|event| self.enable(engine, guest, event, enabled))
+        let mut events: BTreeMap<EventId, Vec<Kprobe>> = BTreeMap::new();
+        for member in self.members() {
+            events.entry(member.event).or_default().extend(live(&member.probe));
+        }
+        events.into_iter().try_for_each(|(event, probes)| self.enable_probes(engine, guest, event, &probes, enabled))
     }
 
     /// Registers the probes that waited for a module, after it was loaded. Returns those that could not be registered;

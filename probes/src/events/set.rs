@@ -28,6 +28,8 @@ pub const DEFAULT_GROUP: &str = "kprobes";
 #[derive(Debug, Default)]
 pub struct EventSet {
     members: Vec<Member>,
+    /// The events that exist, by group and name.
+    names: BTreeMap<String, BTreeMap<String, Named>>,
     /// The format of each event. Those of removed events stay for records that are not yet read.
     known: BTreeMap<EventId, Known>,
     /// The id of the next new event.
@@ -36,12 +38,23 @@ pub struct EventSet {
     pub(super) stacks: Option<Arc<Stacks>>,
 }
 
+/// An event that exists.
+#[derive(Debug)]
+struct Named {
+    event: EventId,
+    /// The number of its probes.
+    members: usize,
+}
+
 /// An event that exists or was removed recently.
 #[derive(Debug)]
 struct Known {
     format: Format,
     enabled: bool,
 }
+
+/// The most probes that all events together may have.
+const MOST_MEMBERS: usize = 65_535;
 
 /// The number of removed events whose format is kept. Older formats are kept only while the ring has records of them.
 const MOST_REMOVED: usize = 256;
@@ -136,6 +149,10 @@ impl EventSet {
         let stack = self.stacks.as_ref().map(|stacks| Stack { is_guessed: stacks.rule.is_none() });
         let (returns, mirrors) = (definition.returns, definition.mirrors);
         let format = Format { group, event, returns, mirrors, fields: fields.collect(), stack };
+        if self.members.len() >= MOST_MEMBERS {
+            let why = "there are 65,535 events already, and Linux has no more numbers for them: remove some";
+            return Err(definition.command_at.error(Code::FAIL_REG_PROBE, why).with_errno(Errno::ENOMEM));
+        }
         let event = match self.find(&format.group, &format.event) {
             Some(existing) => self.joins(existing, &format, &definition).map(|()| existing)?,
             None => EventId(self.next),
@@ -185,7 +202,10 @@ impl EventSet {
             self.known.insert(event, Known { format, enabled: false });
             self.next += 1;
         }
-        self.members.push(Member { event, definition, programs, probe, before: Before::default() });
+        let member = Member { event, definition, programs, probe, before: Before::default() };
+        let group = self.names.entry(member.group().to_owned()).or_default();
+        group.entry(member.name().to_owned()).or_insert(Named { event, members: 0 }).members += 1;
+        self.members.push(member);
         event
     }
 
@@ -201,21 +221,32 @@ impl EventSet {
             let why = format!("the event {}/{} is enabled: disable it first", busy.group(), busy.name());
             return Err(removal.at.error(Code::EVENT_IN_USE, why).with_errno(Errno::EBUSY));
         }
-        let (gone, kept) =
-            core::mem::take(&mut self.members).into_iter().zip(chosen).partition::<Vec<_>, _>(|(_, chosen)| *chosen);
-        self.members = kept.into_iter().map(|(member, _)| member).collect();
-        Ok(gone.into_iter().map(|(member, _)| member).collect())
+        let mut chosen = chosen.into_iter();
+        let gone: Vec<Member> = self.members.extract_if(.., |_| chosen.next() == Some(true)).collect();
+        gone.iter().for_each(|member| self.forget_name(member));
+        Ok(gone)
     }
 
     /// Removes all probes.
     pub(super) fn take_all(&mut self) -> Vec<Member> {
+        self.names.clear();
         core::mem::take(&mut self.members)
+    }
+
+    /// A probe of an event is no more; an event without probes has no name.
+    fn forget_name(&mut self, member: &Member) {
+        let Some(group) = self.names.get_mut(member.group()) else { return };
+        if let Some(named) = group.get_mut(member.name()) {
+            named.members -= 1;
+            if named.members == 0 {
+                group.remove(member.name());
+            }
+        }
     }
 
     /// The event of that name, if it exists.
     pub fn find(&self, group: &str, name: &str) -> Option<EventId> {
-        let found = self.members.iter().find(|member| member.group() == group && member.name() == name);
-        found.map(|member| member.event)
+        self.names.get(group)?.get(name).map(|named| named.event)
     }
 
     /// The probes of all events.

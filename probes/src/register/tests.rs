@@ -6,6 +6,7 @@ use crate::toy::guest::{DATA, INIT, TEXT};
 use crate::toy::isa::{BASE, TOY};
 use crate::toy::{Op, ToyGuest, sample};
 use crate::{Engine, Errno, Policy};
+use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 use trapline_isa::linux::Linux;
 
@@ -283,4 +284,18 @@ fn only_the_linux_policy_uses_ftrace() {
         let uses_ftrace = engine.summary(&guest)[0].uses_ftrace;
         assert_eq!((uses_ftrace, engine.list(&guest).contains("[FTRACE]")), (expected, expected), "{policy:?}");
     }
+}
+
+/// KP-4, BY-1: an address takes so many probes and no more; the others still stand, and one that goes makes room.
+#[test]
+fn an_address_takes_a_bounded_number_of_probes() {
+    let (mut guest, mut engine) = new();
+    let probes: Vec<Kprobe> = (0..super::MOST_MEMBERS).map(|_| Kprobe::at("vfs_read")).collect();
+    engine.register_kprobes(&mut guest, &probes).expect("so many may be there");
+    let one_more = Kprobe::at("vfs_read");
+    let refusal = engine.register_kprobe(&mut guest, &one_more).expect_err("one too many");
+    assert!(refusal.errno == Errno::ENOMEM && refusal.why.contains("1024 probes already"), "{refusal}");
+    assert_eq!(engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read").offset(3)), Ok(()), "elsewhere there is room");
+    engine.unregister_kprobe(&mut guest, &probes[500]);
+    assert_eq!(engine.register_kprobe(&mut guest, &one_more), Ok(()));
 }

@@ -11,7 +11,7 @@ use trapline_isa::regs::Reg;
 use trapline_probes::script::run::{Moment, Settings, State};
 use trapline_probes::script::show::{Names, Style};
 use trapline_probes::script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
-use trapline_probes::script::{Knowledge, Options, PointKind, compile};
+use trapline_probes::script::{Knowledge, Options, PointKind, budget, compile_within};
 
 /// A guest with one self-referential structure and one function that takes it.
 struct Toy {
@@ -164,7 +164,10 @@ fuzz_target!(|data: &[u8]| {
         warns_of_reads: choice & 64 != 0,
         ..Options::default()
     };
-    let program = match compile(text, &guest, &options) {
+    let budget = budget(text);
+    let compiled = compile_within(text, &guest, &options, &budget);
+    assert!(budget.spent() <= 2 * budget.most(), "{budget:?}: it went on when its budget was spent");
+    let program = match compiled {
         Ok(program) => program,
         Err(errors) => {
             assert!(!errors.is_empty(), "the script was refused without an error");

@@ -152,6 +152,12 @@ cargo_tool() {
     cargo install "$name" --version "$version" --locked --debug "$@"
 }
 
+# Without it the installed QEMU is what trapline is compared with.
+bring_newest_qemu() {
+    [[ -z ${NO_INSTALL:-} ]] || return 0
+    scripts/peer.sh --quiet >/dev/null || echo "setup: the newest QEMU cannot be had now; the figures compare with the last one that was, or with the installed one" >&2
+}
+
 needs=("$@")
 [[ $# -gt 0 ]] || needs=(build)
 
@@ -181,5 +187,6 @@ for need in "${needs[@]}"; do
         test) cargo_tool cargo-nextest "$NEXTEST" --no-default-features --features default-no-update ;;
         licences) cargo_tool cargo-deny "$DENY" ;;
         fuzz) cargo_tool cargo-fuzz "$FUZZ" ;;
+        machines) bring_newest_qemu ;;
     esac
 done

@@ -1,4 +1,5 @@
 //! Shared code of the benchmark programs. The measurements themselves are in [`trapline::overhead`].
 
+pub mod peer;
 pub mod section;
 pub mod user_time;

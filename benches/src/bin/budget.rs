@@ -3,8 +3,12 @@
 //!
 //! The program runs itself under valgrind as `budget measure GUEST [LETTERS...]`. It puts one mechanism after another
 //! on the benchmark loop and runs each for a short and a long guest time. Callgrind dumps its counts after each run.
-//! The difference is the cost of the hits in between, and the cost of the unprobed loop is subtracted. The counts are
-//! exactly reproducible on any x86-64 host with the same compiler.
+//! The difference is the cost of the hits in between, and the cost of the unprobed loop is subtracted.
+//!
+//! The program repeats each pair of runs [`ROUNDS`] times and takes medians: the guest's timer interrupt, with a task
+//! switch and a TLB flush behind it, falls into some runs only. It pins the C library's string functions to the same
+//! variants on every CPU ([`TUNABLES`]). So the counts are exactly reproducible on any x86-64 host, in every folder and
+//! environment, with the same compiler and the same kind of build.
 //!
 //! Guests named `loops/...` have no probes. Their rows count all host instructions per guest instruction, system call
 //! or address space switch.
@@ -22,10 +26,19 @@ use trapline::overhead::many::{self, Many, loops};
 use trapline::overhead::records::{FORMATS, Recorded};
 use trapline::overhead::scripts;
 use trapline::overhead::{Mechanism, SHAPE};
+use trapline_benches::user_time::median;
 
 /// Guest time of the two runs, in nanoseconds.
 const SHORT: u64 = 4_000;
 const LONG: u64 = 24_000;
+/// Pairs of runs of each mechanism. An odd number, so that there is a median.
+const ROUNDS: usize = 5;
+/// The C library chooses its string functions by the CPU, and callgrind counts each byte of a REP STOSB: with it a flush
+/// of the core's TLB costs 160,000 instructions, without it a tenth. With all these features masked the choice is the
+/// same on every CPU. Each version of the library ignores the names that it does not know.
+const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX2,-AVX2_Usable,-AVX,-AVX_Usable,-ERMS,-FSRM,-RTM,-BMI1,\
+    -BMI2,-LZCNT,-MOVBE,-POPCNT,-SSSE3,-SSE4_1,-SSE4_2,-AVX_Fast_Unaligned_Load,-Fast_Unaligned_Copy,-Fast_Unaligned_Load,\
+    -Fast_Copy_Backward,-Slow_BSF,-Prefer_ERMS,-Prefer_FSRM,-Prefer_No_AVX512_Probing,-Prefer_No_VZEROUPPER,-Fast_Rep_String";
 /// Prefix of a guest: the cost of writing its records as text.
 const RECORDS: &str = "records/";
 /// Prefix of an ISA: the cost of a script at a hit, compared with an empty handler.
@@ -68,7 +81,7 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
             let mut recorded = Recorded::new(guest, *format)?;
             recorded.make(WARM)?;
             recorded.take()?;
-            [SHORT, LONG].into_iter().try_for_each(|nanoseconds| {
+            lengths().try_for_each(|nanoseconds| {
                 let made = recorded.make(nanoseconds)?;
                 counted(&mut || recorded.take())?;
                 println!("{name} {made}");
@@ -138,12 +151,17 @@ const AMONG: char = 'o';
 /// Runs the loop for the short and for the long time, and prints the hits of each run.
 fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn(&mut BenchLoop) -> u64) -> Result<(), String> {
     bench.run(WARM)?;
-    for nanoseconds in [SHORT, LONG] {
+    for nanoseconds in lengths() {
         let before = hits(bench);
         counted(&mut || bench.run(nanoseconds))?;
         println!("{name} {}", hits(bench) - before);
     }
     Ok(())
+}
+
+/// The runs of one mechanism.
+fn lengths() -> impl Iterator<Item = u64> {
+    std::iter::repeat_n([SHORT, LONG], ROUNDS).flatten()
 }
 
 /// The function that callgrind measures. It is found by name and must return, so it cannot be inlined.
@@ -170,6 +188,7 @@ fn added(guest: &str, numbers: &[String]) -> Result<Added, String> {
 fn run_callgrind(guest: &str, numbers: &[String], folder: &Path) -> Result<String, String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new("valgrind")
+        .env("GLIBC_TUNABLES", TUNABLES)
         .args(["--tool=callgrind", "--quiet", "--toggle-collect=budget::counted", "--dump-after=budget::counted"])
         .arg(format!("--callgrind-out-file={}", folder.join("counts").display()))
         .arg(this)
@@ -192,14 +211,23 @@ fn read_counts(said: &str, folder: &Path) -> Result<Added, String> {
         runs.push((letters, hits, instructions(&folder.join(format!("counts.{}", number + 1)))?));
     }
     let mut added = Added::new();
-    let mut unprobed = 0;
-    for pair in runs.chunks_exact(2) {
-        let [(letters, few, short), (_, many, long)] = pair else { continue };
-        let cost = long.checked_sub(*short).ok_or(format!("{letters}: the longer run was shorter"))?;
+    let mut unprobed = 0.0;
+    for rounds in runs.chunks_exact(2 * ROUNDS) {
+        let Some((letters, _, _)) = rounds.first() else { continue };
+        if let Some((other, _, _)) = rounds.iter().find(|(name, _, _)| name != letters) {
+            return Err(format!("{letters} was run less than {ROUNDS} times before {other}"));
+        }
+        let pairs = rounds.chunks_exact(2).filter_map(|pair| if let [short, long] = pair { Some((short, long)) } else { None });
+        // A run may be dearer than a longer one: the timer interrupt may have come in it.
+        let costs = pairs.map(|((_, few, short), (_, many, long))| (many.saturating_sub(*few), *long as f64 - *short as f64));
         if *letters == UNPROBED {
-            unprobed = cost;
-        } else if let Some(hits) = many.checked_sub(*few).filter(|hits| *hits != 0) {
-            added.insert(letters.to_string(), (cost as f64 - unprobed as f64) / hits as f64);
+            unprobed = median(costs.map(|(_, cost)| cost));
+        } else {
+            let each = costs.filter(|(hits, _)| *hits != 0).map(|(hits, cost)| (cost - unprobed) / hits as f64);
+            let middle = median(each);
+            if !middle.is_nan() {
+                added.insert(letters.to_string(), middle);
+            }
         }
     }
     Ok(added)

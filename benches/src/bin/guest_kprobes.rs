@@ -7,10 +7,10 @@
 //! disturbs little. `--write` puts the figures into docs/overhead.md.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 use std::{env, fs};
 use trapline::boot::initramfs;
-use trapline_benches::{section, user_time};
+use trapline_benches::{peer, section, user_time};
 use trapline_images::Wanted;
 
 /// Number of rounds. The median counts.
@@ -98,7 +98,11 @@ fn measure(write: bool) -> Result<(), String> {
         fs::read(local.busybox.as_deref().ok_or("the kernel has no busybox beside it")?).map_err(|error| error.to_string())?;
     let initrd = env::temp_dir().join(format!("trapline-guest-kprobes-{}", std::process::id()));
     fs::write(&initrd, initramfs::with_busybox(&busybox, Some(script().as_bytes()), &[])).map_err(|error| error.to_string())?;
-    let child = Command::new("qemu-system-x86_64")
+    const PROGRAM: &str = "qemu-system-x86_64";
+    let peers = peer::all();
+    let peer = peers.first().ok_or(format!("there is no {PROGRAM}: scripts/peer.sh brings it"))?;
+    let child = peer
+        .command(PROGRAM)
         .args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"])
         // Linux writes no jump if returns use a thunk, so switch mitigations off.
         .args(["-append", &format!("{} mitigations=off", wanted.stock.command_line)])
@@ -117,7 +121,7 @@ fn measure(write: bool) -> Result<(), String> {
     });
     // This is the host's temporary folder, so a failure to delete it does no harm.
     let _ = fs::remove_file(&initrd);
-    let table = table(&runs?)?;
+    let table = format!("{}\nMeasured under {}.\n", table(&runs?)?, peer.name());
     print!("{table}");
     if write { section::replace("guest-kprobes", &table) } else { Ok(()) }
 }

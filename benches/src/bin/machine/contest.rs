@@ -1,4 +1,4 @@
-//! The contestants of the comparison with QEMU: this build of trapline, another build if one is named, and QEMU. They
+//! The contestants of the comparison with QEMU: this build of trapline, another build if one is named, and each QEMU. They
 //! boot the same kernel with the same initramfs and command line. [`CONTESTS`] lists the kernels and QEMU's arguments;
 //! [`Contest::prepare`] writes the files. Each contestant is a process of its own, and user time is compared.
 
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 use trapline::boot::{Kernel, initramfs, payload};
+use trapline_benches::peer::Peer;
 use trapline_benches::user_time;
 use trapline_images::{Stock, Wanted};
 
@@ -109,20 +110,22 @@ impl Contest {
         Ok(prepared)
     }
 
-    /// The contestants, in the order of the tables' columns.
-    pub fn contestants(&self, beside: Option<&Path>) -> Result<Vec<Contestant>, String> {
+    /// The contestants: the builds of trapline, then each QEMU that has the program for this kernel.
+    pub fn contestants(&self, beside: Option<&Path>, peers: &[Peer]) -> Result<Vec<Contestant>, String> {
         let mut all = vec![Contestant::Build(env::current_exe().map_err(|error| error.to_string())?)];
         all.extend(beside.map(|build| Contestant::Build(build.to_path_buf())));
-        match Command::new(self.qemu).arg("--version").output() {
-            Ok(_) => all.push(Contestant::Rival),
-            Err(_) => eprintln!("{}: {} is not installed, so only trapline is measured", self.kernel, self.qemu),
+        for peer in peers {
+            match peer.has(self.qemu) {
+                true => all.push(Contestant::Peer(peer.clone())),
+                false => eprintln!("{}: {} has no {}, so its column stays empty", self.kernel, peer.name(), self.qemu),
+            }
         }
         Ok(all)
     }
 
-    /// The QEMU command that boots the prepared kernel.
-    pub fn rival(&self, prepared: &Prepared) -> Command {
-        let mut command = Command::new(self.qemu);
+    /// The command with which this QEMU boots the prepared kernel.
+    pub fn under(&self, peer: &Peer, prepared: &Prepared) -> Command {
+        let mut command = peer.command(self.qemu);
         command.args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"]).args(self.arguments);
         let kernel = if self.unpacked_for.is_some() { UNPACKED } else { guest::KERNEL };
         command.arg("-kernel").arg(prepared.folder.join(kernel)).arg("-initrd").arg(prepared.folder.join(guest::INITRD));
@@ -132,11 +135,44 @@ impl Contest {
 }
 
 /// One of the programs that take turns.
+#[derive(Clone)]
 pub enum Contestant {
     /// This program, or the same program from another build of trapline.
     Build(PathBuf),
-    /// QEMU.
-    Rival,
+    /// A QEMU.
+    Peer(Peer),
+}
+
+impl Contestant {
+    /// Whether it is this QEMU.
+    pub fn is(&self, peer: &Peer) -> bool {
+        matches!(self, Contestant::Peer(other) if other == peer)
+    }
+}
+
+/// Headings of the columns for all QEMUs: the peer with the ratio to it, then each other one.
+pub fn peer_headings(peers: &[Peer]) -> Vec<String> {
+    let seconds = |peer: &Peer| format!("{}, user s", peer.name());
+    match peers.split_first() {
+        Some((peer, others)) => [seconds(peer), "ratio".into()].into_iter().chain(others.iter().map(seconds)).collect(),
+        None => vec!["QEMU, user s".into(), "ratio".into()],
+    }
+}
+
+/// The cells below [`peer_headings`], from the user time of trapline and of each QEMU.
+pub fn peer_cells(ours: f64, peers: &[Option<f64>]) -> Vec<String> {
+    let optional = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.2}"));
+    let (peer, others) = peers.split_first().map_or((None, &[][..]), |(peer, others)| (*peer, others));
+    let first = [optional(peer), optional(peer.map(|peer| ours / peer))];
+    first.into_iter().chain(others.iter().map(|other| optional(*other))).collect()
+}
+
+/// The same as members of a JSON object, by the names of the QEMUs.
+pub fn peer_json(peers: &[Peer], times: &[Option<f64>]) -> String {
+    let one = |(peer, time): (&Peer, &Option<f64>)| {
+        format!("\"{}\":{}", peer.name(), time.map_or_else(|| "null".into(), |time| format!("{time:.3}")))
+    };
+    format!("{{{}}}", peers.iter().zip(times).map(one).collect::<Vec<_>>().join(","))
 }
 
 /// The prepared files, in a temporary folder that is deleted on drop.

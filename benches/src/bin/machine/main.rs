@@ -14,12 +14,13 @@ use contest::{CONTESTS, Contest};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use trapline_benches::peer::{self, Peer};
 use trapline_benches::section;
 use works::{WORKS, Work};
 
 const HELP: &str = "\
-What Debian's kernels on this computer take, in seconds of user time, here and under QEMU (the qemu-system-* that are
-installed): a boot, with 0, 10 and 1,000 probes armed that nothing hits, and works of users, each for itself. The
+What Debian's kernels on this computer take, in seconds of user time, here and under QEMU (the newest that
+`scripts/peer.sh` has brought, and the installed one): a boot, with 0, 10 and 1,000 probes armed that nothing hits, and works of users, each for itself. The
 contestants take turns, and the median of their rounds counts.
 
 usage: machine [--only KERNEL,...] [--work WORK,...] [--rounds N] [--beside PROGRAM] [--json] [--write]
@@ -28,6 +29,7 @@ usage: machine [--only KERNEL,...] [--work WORK,...] [--rounds N] [--beside PROG
   --work WORK,...    these works: boot, syscalls, sha, shell, pipe, fork, gzip, faults
   --rounds N         how often each; 3 unless said
   --beside PROGRAM   this program of another build does the works (not the boots) in turn too; the ratio to it comes last
+  --peer-only        of several QEMUs the newest alone
   --json             a line of JSON for each figure
   --write            the tables go into docs/overhead.md; with all kernels and works
   --help             this text
@@ -66,6 +68,8 @@ struct Options {
     beside: Option<PathBuf>,
     json: bool,
     write: bool,
+    /// The QEMUs that are measured, the one to compare with first.
+    peers: Vec<Peer>,
 }
 
 /// The name of the boot in the list of works on the command line.
@@ -81,6 +85,7 @@ impl Options {
             beside: None,
             json: false,
             write: false,
+            peers: peer::all(),
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -88,6 +93,7 @@ impl Options {
             match *word {
                 "--json" => options.json = true,
                 "--write" => options.write = true,
+                "--peer-only" => options.peers.truncate(1),
                 "--rounds" => {
                     let number = value()?.parse().ok().filter(|number| *number > 0);
                     options.rounds = number.ok_or("--rounds wants a number from 1 on")?;
@@ -132,20 +138,20 @@ fn measure(options: &Options) -> Result<(), String> {
         };
         if options.boots {
             match boots::measure(contest, options) {
-                Ok(figures) => put(figures.cells(), figures.json(), &mut boots),
+                Ok(figures) => put(figures.cells(), figures.json(&options.peers), &mut boots),
                 Err(why) => fails(BOOT, why),
             }
         }
         if !options.works.is_empty() {
             match works::measure(contest, options) {
-                Ok(all) => all.iter().for_each(|figures| put(figures.cells(), figures.json(), &mut works)),
+                Ok(all) => all.iter().for_each(|figures| put(figures.cells(), figures.json(&options.peers), &mut works)),
                 Err(why) => fails("works", why),
             }
         }
     }
     if options.write {
-        write("machine", &boots::HEADINGS, &boots, options.rounds)?;
-        write("works", &works::HEADINGS, &works, options.rounds)?;
+        write("machine", &boots::headings(&options.peers), &boots, options.rounds)?;
+        write("works", &works::headings(&options.peers), &works, options.rounds)?;
     }
     match (boots.is_empty() && works.is_empty(), left_out) {
         (true, _) => Err("nothing was measured".into()),
@@ -155,13 +161,12 @@ fn measure(options: &Options) -> Result<(), String> {
 }
 
 /// Writes a table into the document, if it has rows.
-fn write(name: &str, headings: &[&str], rows: &[Vec<String>], rounds: usize) -> Result<(), String> {
+fn write(name: &str, headings: &[String], rows: &[Vec<String>], rounds: usize) -> Result<(), String> {
     if rows.is_empty() {
         return Ok(());
     }
     let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let words = |word: fn(&str) -> String| row(&headings.iter().map(|heading| word(heading)).collect::<Vec<_>>());
-    let mut table = words(str::to_string) + &words(|_| "---".into());
+    let mut table = row(headings) + &row(&vec!["---".to_string(); headings.len()]);
     rows.iter().for_each(|cells| table.push_str(&row(cells)));
     let how = match rounds {
         1 => "Each has had one turn.".into(),

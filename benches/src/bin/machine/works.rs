@@ -2,7 +2,7 @@
 //! prints a line before each and after the last. The user time of a work is what the contestant's process has used
 //! between two such lines.
 
-use crate::contest::{Contest, Contestant, Prepared};
+use crate::contest::{self, Contest, Contestant, Prepared};
 use crate::{Options, guest};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+use trapline_benches::peer::Peer;
 use trapline_benches::user_time::{self, median};
 
 /// A work for the guest's shell. Its output is ignored, but its status must be 0.
@@ -56,7 +57,10 @@ pub const WORKS: &[Work] = &[
     },
 ];
 
-pub const HEADINGS: [&str; 5] = ["kernel", "work", "user s", "QEMU, user s", "ratio"];
+/// The table's headings.
+pub fn headings(peers: &[Peer]) -> Vec<String> {
+    ["kernel", "work", "user s"].map(String::from).into_iter().chain(contest::peer_headings(peers)).collect()
+}
 
 /// Upper bound for a run.
 const MOST: Duration = Duration::from_secs(900);
@@ -70,15 +74,14 @@ pub struct Figures {
     ours: f64,
     /// The other build's result.
     beside: Option<f64>,
-    qemu: Option<f64>,
+    /// Under each QEMU, in the order of the headings.
+    peers: Vec<Option<f64>>,
 }
 
 impl Figures {
     pub fn cells(&self) -> Vec<String> {
-        let optional = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.2}"));
         let mut cells = vec![self.kernel.to_string(), self.work.what.to_string(), format!("{:.2}", self.ours)];
-        cells.push(optional(self.qemu));
-        cells.push(optional(self.qemu.map(|qemu| self.ours / qemu)));
+        cells.extend(contest::peer_cells(self.ours, &self.peers));
         if let Some(beside) = self.beside {
             cells.push(format!("beside: {beside:.2}"));
             cells.push(format!("{:.2}", self.ours / beside));
@@ -86,15 +89,15 @@ impl Figures {
         cells
     }
 
-    pub fn json(&self) -> String {
+    pub fn json(&self, peers: &[Peer]) -> String {
         let optional = |value: Option<f64>| value.map_or_else(|| "null".into(), |value| format!("{value:.3}"));
         format!(
-            "{{\"kernel\":\"{}\",\"work\":\"{}\",\"user_s\":{:.3},\"beside_user_s\":{},\"qemu_user_s\":{}}}",
+            "{{\"kernel\":\"{}\",\"work\":\"{}\",\"user_s\":{:.3},\"beside_user_s\":{},\"peers_user_s\":{}}}",
             self.kernel,
             self.work.name,
             self.ours,
             optional(self.beside),
-            optional(self.qemu)
+            contest::peer_json(peers, &self.peers)
         )
     }
 }
@@ -103,7 +106,7 @@ impl Figures {
 pub fn measure(contest: &Contest, options: &Options) -> Result<Vec<Figures>, String> {
     let works = &options.works;
     let prepared = contest.prepare(&script(works))?;
-    let mut contestants = contest.contestants(options.beside.as_deref())?;
+    let contestants = contest.contestants(options.beside.as_deref(), &options.peers)?;
     let mut times = vec![Vec::new(); contestants.len()];
     for round in 0..options.rounds {
         // Rotate the order, so that no contestant always follows the same other one.
@@ -112,15 +115,18 @@ pub fn measure(contest: &Contest, options: &Options) -> Result<Vec<Figures>, Str
             times[who].push(watch(spawn(contest, &prepared, &contestants[who])?, works)?);
         }
     }
-    let rival = matches!(contestants.pop(), Some(Contestant::Rival)).then(|| times.pop()).flatten();
+    let turns = |who: &Contestant| contestants.iter().position(|other| std::ptr::eq(who, other)).and_then(|at| times.get(at));
+    let beside = contestants.get(1).filter(|who| matches!(who, Contestant::Build(_))).and_then(turns);
+    let peer = |peer: &Peer| contestants.iter().find(|who| who.is(peer)).and_then(turns);
+    let peers: Vec<_> = options.peers.iter().map(peer).collect();
     let of = |rounds: &Vec<Vec<f64>>, work: usize| median(rounds.iter().filter_map(|round| round.get(work).copied()));
     let ours = times.first().ok_or("no contestant does it")?;
     let row = |(number, work): (usize, &&'static Work)| Figures {
         kernel: contest.kernel,
         work,
         ours: of(ours, number),
-        beside: times.get(1).map(|times| of(times, number)),
-        qemu: rival.as_ref().map(|times| of(times, number)),
+        beside: beside.map(|times| of(times, number)),
+        peers: peers.iter().map(|times| times.map(|times| of(times, number))).collect(),
     };
     Ok(works.iter().enumerate().map(row).collect())
 }
@@ -141,7 +147,7 @@ const FAILED: &str = "has failed in the guest";
 fn spawn(contest: &Contest, prepared: &Prepared, who: &Contestant) -> Result<Child, String> {
     let mut command = match who {
         Contestant::Build(program) => Command::new(program),
-        Contestant::Rival => contest.rival(prepared),
+        Contestant::Peer(peer) => contest.under(peer, prepared),
     };
     if let Contestant::Build(_) = who {
         command.arg(guest::WORK).arg(&prepared.folder);

@@ -84,9 +84,10 @@ licences: ## checks licences and sources of all dependencies (deny.toml)
 	$(CARGO) deny --locked --manifest-path fuzz/Cargo.toml check $(DENY)
 
 .PHONY: budget
+# Incremental builds inline less, so their counts are others (docs/overhead.md).
 budget: ## counts host instructions of hits and of guest code with callgrind, against benches/budgets.tsv
 	@scripts/setup.sh budget
-	$(CARGO) run --locked --package trapline-benches --bin budget -- $(BUDGET)
+	CARGO_INCREMENTAL=0 $(CARGO) run --locked --package trapline-benches --bin budget -- $(BUDGET)
 
 .PHONY: bench
 bench: ## runs criterion's benchmarks (target/criterion/report/index.html), writes docs/overhead.md and its plots

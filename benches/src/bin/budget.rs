@@ -54,8 +54,10 @@ fn main() -> ExitCode {
         ["measure", guest, ref rest @ ..] => measure(guest, rest),
         [] => check(false, &[]),
         ["all"] => check(true, &[]),
+        ["vary"] => vary(&UNSTABLE_ONCE),
+        ["vary", guest, ref rest @ ..] => vary(&[(guest, rest)]),
         ref guests if guests.iter().all(|guest| guest.contains('/')) => check(false, guests),
-        _ => Err("usage: budget [all or GUEST...], or budget measure GUEST [LETTERS or NUMBERS...] under callgrind".into()),
+        _ => Err("usage: budget [all or GUEST...], budget vary [GUEST LETTERS...], or budget measure GUEST [LETTERS or NUMBERS...] under callgrind".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -176,20 +178,36 @@ type Added = BTreeMap<String, f64>;
 /// The name of the run without a probe. Its cost is subtracted from the runs after it.
 const UNPROBED: &str = "none";
 
-fn added(guest: &str, numbers: &[String]) -> Result<Added, String> {
+fn added(guest: &str, numbers: &[String], variation: &Variation) -> Result<Added, String> {
     let folder = env::temp_dir().join(format!("trapline-budget-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let answer = run_callgrind(guest, numbers, &folder).and_then(|said| read_counts(&said, &folder));
+    let answer = run_callgrind(guest, numbers, &folder, variation).and_then(|said| read_counts(&said, &folder));
     // This is the host's temporary folder, so a failure to delete it does no harm.
     let _ = fs::remove_dir_all(&folder);
     answer
 }
 
-fn run_callgrind(guest: &str, numbers: &[String], folder: &Path) -> Result<String, String> {
-    let this = env::current_exe().map_err(|error| error.to_string())?;
-    let output = Command::new("valgrind")
-        .env("GLIBC_TUNABLES", TUNABLES)
+fn run_callgrind(guest: &str, numbers: &[String], folder: &Path, variation: &Variation) -> Result<String, String> {
+    let mut this = env::current_exe().map_err(|error| error.to_string())?;
+    if variation.elsewhere {
+        let elsewhere = folder.join("a".repeat(200));
+        let failed = |error| format!("{}: {error}", elsewhere.display());
+        fs::create_dir(&elsewhere).map_err(failed)?;
+        let copy = elsewhere.join("budget");
+        fs::copy(&this, &copy).map_err(failed)?;
+        this = copy;
+    }
+    let mut command = Command::new("valgrind");
+    if variation.without_environment {
+        command.env_clear().envs(env::var_os("PATH").map(|path| ("PATH", path)));
+    }
+    if variation.pins {
+        command.env("GLIBC_TUNABLES", TUNABLES);
+    }
+    command.envs(variation.environment.iter().map(|(name, value, times)| (name, value.repeat(*times))));
+    let output = command
         .args(["--tool=callgrind", "--quiet", "--toggle-collect=budget::counted", "--dump-after=budget::counted"])
+        .args(variation.arguments)
         .arg(format!("--callgrind-out-file={}", folder.join("counts").display()))
         .arg(this)
         .args(["measure", guest])
@@ -200,6 +218,67 @@ fn run_callgrind(guest: &str, numbers: &[String], folder: &Path) -> Result<Strin
         return Err(format!("{guest} under valgrind: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
     }
     String::from_utf8(output.stdout).map_err(|error| error.to_string())
+}
+
+/// One way in which two computers or folders may differ.
+struct Variation {
+    name: &'static str,
+    /// The program runs from a folder with a long name.
+    elsewhere: bool,
+    /// The environment holds `PATH` alone, beside what follows.
+    without_environment: bool,
+    /// The C library's string functions are pinned.
+    pins: bool,
+    /// Variables: a name, and a text that is repeated so many times.
+    environment: &'static [(&'static str, &'static str, usize)],
+    /// For valgrind.
+    arguments: &'static [&'static str],
+}
+
+const USUAL: Variation =
+    Variation { name: "usual", elsewhere: false, without_environment: false, pins: true, environment: &[], arguments: &[] };
+
+/// The first is how budgets are measured.
+const VARIATIONS: [Variation; 7] = [
+    USUAL,
+    Variation { name: "no environment", without_environment: true, ..USUAL },
+    Variation { name: "60 kB environment", environment: &[("TRAPLINE_BALLAST", "x", 60_000)], ..USUAL },
+    Variation { name: "long path", elsewhere: true, ..USUAL },
+    Variation {
+        name: "other heap",
+        environment: &[("MALLOC_TOP_PAD_", "5000000", 1), ("MALLOC_MMAP_THRESHOLD_", "4096", 1)],
+        ..USUAL
+    },
+    Variation { name: "other addresses", arguments: &["--aspace-minaddr=0x200000000"], ..USUAL },
+    // What the host's CPU makes the C library choose.
+    Variation { name: "this CPU's strings", pins: false, ..USUAL },
+];
+
+/// Rows that differed between two computers before builds were the same and medians counted.
+const UNSTABLE_ONCE: [(&str, &[&str]); 3] =
+    [("tiny/ppc64le", &[UNPROBED, "j", "jr"]), ("tiny/arm", &[UNPROBED, "b", "o"]), ("scripts/x86_64", &["count-by-comm"])];
+
+/// Measures rows under each variation, and fails where a figure is not the same under all.
+fn vary(rows: &[(&str, &[&str])]) -> Result<(), String> {
+    let mut differ = String::new();
+    for (guest, letters) in rows {
+        let letters: Vec<String> = letters.iter().map(|word| word.to_string()).collect();
+        let mut usual = Added::new();
+        for variation in &VARIATIONS {
+            let added = added(guest, &letters, variation)?;
+            if variation.name == USUAL.name {
+                usual = added.clone();
+            }
+            for (what, value) in &added {
+                println!("{guest:<20}{what:<16}{:<22}{value:>10.2}", variation.name);
+                // The rounding of the table in which figures are held.
+                if usual.get(what).is_none_or(|usual| (usual - value).abs() >= 0.5) {
+                    let _ = write!(differ, "\n  {guest} {what}, {}: {value:.2}", variation.name);
+                }
+            }
+        }
+    }
+    if differ.is_empty() { Ok(()) } else { Err(format!("not the same everywhere:{differ}")) }
 }
 
 /// Pairs the runs that the program has printed with callgrind's numbered dumps.
@@ -279,8 +358,16 @@ impl Budget {
     }
 }
 
+/// How cargo was asked to compile this program and the crates below it.
+const INCREMENTAL: Option<&str> = option_env!("CARGO_INCREMENTAL");
+
 /// Checks the budgets of these guests, or of all guests if none is given.
 fn check(all: bool, of: &[&str]) -> Result<(), String> {
+    if INCREMENTAL != Some("0") {
+        return Err("budgets hold for builds that are not incremental, which divide crates otherwise and inline less: \
+                    run `make budget`, or set CARGO_INCREMENTAL=0"
+            .into());
+    }
     let budgets: Vec<Budget> = budgets()?.into_iter().filter(|budget| all || !budget.takes_long()).collect();
     let mut guests: Vec<&str> = budgets.iter().map(|budget| budget.guest.as_str()).collect();
     guests.dedup();
@@ -295,7 +382,7 @@ fn check(all: bool, of: &[&str]) -> Result<(), String> {
         let mut numbers: Vec<String> = rows().flat_map(Budget::numbers).map(String::from).collect();
         numbers.sort_by_key(|number| number.parse::<usize>().ok());
         numbers.dedup();
-        let added = added(guest, &numbers)?;
+        let added = added(guest, &numbers, &USUAL)?;
         for budget in rows() {
             let value = value_of(&added, &budget.what).ok_or(format!("{guest}: nothing measures {}", budget.what))?;
             println!("{guest:<20}{:<12}{value:>10.2}{:>10}{:>10}", budget.what, budget.most, budget.goal);

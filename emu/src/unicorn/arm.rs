@@ -32,7 +32,7 @@ pub static LIBRARY: Library = Library {
     ram_address: qemu_ram_addr_from_host_arm,
     live: OnceLock::new(),
     live_translations: 176,
-    stores: Layout { modes: 12, smallest_page_bits: 10, address_bytes: 4, guard: tlb_reset_dirty_arm, place: OnceLock::new() },
+    stores: Layout { modes: 12, smallest_page_bits: 10, address_bytes: 4, guard: tlb_reset_dirty_arm },
     layout: &LAYOUT,
 };
 

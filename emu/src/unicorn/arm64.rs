@@ -37,7 +37,6 @@ pub static LIBRARY: Library = Library {
         smallest_page_bits: 10,
         address_bytes: 8,
         guard: tlb_reset_dirty_aarch64,
-        place: OnceLock::new(),
     },
     layout: &LAYOUT,
 };

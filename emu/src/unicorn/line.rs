@@ -10,13 +10,17 @@ use super::witness::{Witness, unfit};
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 
-/// What `loop.c` tells of a kind of core. The first four are distances in bytes.
+/// What `loop.c` tells of a kind of core. The first six are distances in bytes.
 #[repr(C)]
 pub(super) struct Layout {
     engine_to_cpu: usize,
     cpu_to_engine: usize,
-    cpu_to_state: usize,
+    pub(super) cpu_to_state: usize,
     cpu_to_line: usize,
+    /// From the CPU to the pointer to its table of functions.
+    pub(super) cpu_to_functions: usize,
+    /// From that table's start to the function that fills in a translation.
+    pub(super) functions_to_fill: usize,
     device_access_pc: unsafe extern "C" fn(cpu: *mut c_void, pc: *mut u64) -> bool,
     /// What belongs to the CPU's state and lies beside it, where a saved state does not have it.
     pub(super) beside_bytes: unsafe extern "C" fn(cpu: *mut c_void) -> usize,

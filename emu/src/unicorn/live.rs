@@ -149,9 +149,10 @@ fn at(memory: &Memory, handle: Handle, place: Route, wanted: &[u8]) -> Option<Cp
     // Behind the pointer to the state stands one to a counter, which lies between the translations and the state.
     let counter =
         memory.word(start + place.to_state + WORD).filter(|counter| (1..=2 * WORD).contains(&state.wrapping_sub(*counter)))?;
-    // Behind the way back to the engine stands that to the functions, which lie behind the state.
-    let words = memory.words(start, state - start);
-    let functions = words.windows(2).find(|two| two[0] == uc && two[1].wrapping_sub(state) < NEAR).map(|two| two[1])?;
+    // The table of functions lies behind the state, in the same piece of memory.
+    let layout = handle.kind().library.layout;
+    let cpu = state.checked_sub(layout.cpu_to_state)?;
+    let functions = memory.word(cpu + layout.cpu_to_functions).filter(|functions| functions.wrapping_sub(state) < NEAR)?;
     Some(Cpu { state, state_bytes: wanted.len(), functions, translations_end: counter })
 }
 

@@ -110,7 +110,7 @@ pub static BIG_32: Library = Library {
     ram_address: qemu_ram_addr_from_host_mips,
     live: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
-    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_mips, place: OnceLock::new() },
+    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_mips },
     layout: &LAYOUT_BIG_32,
 };
 
@@ -124,7 +124,7 @@ pub static LITTLE_32: Library = Library {
     ram_address: qemu_ram_addr_from_host_mipsel,
     live: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
-    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_mipsel, place: OnceLock::new() },
+    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_mipsel },
     layout: &LAYOUT_LITTLE_32,
 };
 
@@ -138,7 +138,7 @@ pub static BIG_64: Library = Library {
     ram_address: qemu_ram_addr_from_host_mips64,
     live: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
-    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_mips64, place: OnceLock::new() },
+    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_mips64 },
     layout: &LAYOUT_BIG_64,
 };
 
@@ -157,7 +157,6 @@ pub static LITTLE_64: Library = Library {
         smallest_page_bits: 12,
         address_bytes: 8,
         guard: tlb_reset_dirty_mips64el,
-        place: OnceLock::new(),
     },
     layout: &LAYOUT_LITTLE_64,
 };

@@ -37,7 +37,7 @@ pub static LIBRARY: Library = Library {
     live: OnceLock::new(),
     // The sixth of ten: the hypervisor's kernel, translated.
     live_translations: 96,
-    stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_ppc64, place: OnceLock::new() },
+    stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_ppc64 },
     layout: &LAYOUT,
 };
 
@@ -55,6 +55,6 @@ pub static LIBRARY_32: Library = Library {
     live: OnceLock::new(),
     // The second of ten: the kernel's.
     live_translations: 160,
-    stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_ppc, place: OnceLock::new() },
+    stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_ppc },
     layout: &LAYOUT_32,
 };

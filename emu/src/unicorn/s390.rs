@@ -36,6 +36,6 @@ pub static LIBRARY: Library = Library {
     live: OnceLock::new(),
     // Of the home space, which is the kernel's.
     live_translations: 48,
-    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_s390x, place: OnceLock::new() },
+    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_s390x },
     layout: &LAYOUT,
 };

@@ -58,7 +58,7 @@ pub static LIBRARY: Library = Library {
     live: OnceLock::new(),
     // The kernel's are the third of six.
     live_translations: 80,
-    stores: Layout { modes: 6, smallest_page_bits: 13, address_bytes: 8, guard: tlb_reset_dirty_sparc64, place: OnceLock::new() },
+    stores: Layout { modes: 6, smallest_page_bits: 13, address_bytes: 8, guard: tlb_reset_dirty_sparc64 },
     layout: &LAYOUT,
 };
 

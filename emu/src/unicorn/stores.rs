@@ -39,7 +39,6 @@ use super::ram::Ram;
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use std::sync::OnceLock;
 use unicorn_engine_sys::{self as sys, ControlType, TlbType, uc_error};
 
 /// Where things lie in a kind of core.
@@ -52,8 +51,6 @@ pub(super) struct Layout {
     pub(super) address_bytes: usize,
     /// Puts the stores to these host addresses on the long way in all cached translations.
     pub(super) guard: unsafe extern "C" fn(cpu: *mut c_void, host: usize, len: usize),
-    /// Where in the CPU's table the function stands that fills in a translation, once that has been looked for.
-    pub(super) place: OnceLock<Option<usize>>,
 }
 
 impl Layout {
@@ -107,8 +104,6 @@ struct Mode {
 }
 
 const ENTRY_BITS: u32 = 6;
-/// Bytes of the CPU's table of functions that are searched.
-const FUNCTIONS: usize = 256;
 
 /// What is known of an engine's RAM.
 pub(super) struct Stores {
@@ -143,9 +138,8 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
     let unknown = || "the CPU core does not keep its address translations where they are expected".to_string();
     let memory = Memory::of_this_process()?;
     let layout = &handle.kind().library.stores;
-    let place = layout.place.get_or_init(|| find_fill(&memory, handle, cpu.functions)).ok_or_else(unknown)?;
+    let (place, library) = find_fill(&memory, handle, cpu).ok_or_else(unknown)?;
     let modes = cpu.translations_end.checked_sub(layout.modes * size_of::<Mode>()).ok_or_else(unknown)?;
-    let library = memory.word(cpu.functions + place).filter(|function| *function != 0).ok_or_else(unknown)?;
     let pages = ram.len().div_ceil(layout.page()) as usize;
     let stores = Box::into_raw(Box::new(Stores {
         cpu: null_mut(),
@@ -157,7 +151,7 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         walk: handle.kind().library.layout.walk,
         #[cfg(test)]
         kept: handle.kind().library.layout.kept,
-        // SAFETY: found by its change when the library was asked for another function of this type.
+        // SAFETY: the library's own, which it exchanges for another one of this type when it is asked to.
         library: unsafe { core::mem::transmute::<usize, Fill>(library) },
         modes: modes as *const Mode,
         ram: ram.clone(),
@@ -167,7 +161,7 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
     }));
     FIRST.set(stores);
     // SAFETY: the place lies in the CPU's own table and holds such a function; no translated code runs yet.
-    unsafe { ((cpu.functions + place) as *mut Fill).write(fill) };
+    unsafe { (place as *mut Fill).write(fill) };
     Ok(stores)
 }
 
@@ -190,18 +184,20 @@ pub(super) fn forget(stores: *mut Stores) {
     }
 }
 
-/// The one function that changes when the library is asked for another way of filling: its offset in the table.
-fn find_fill(memory: &Memory, handle: Handle, functions: usize) -> Option<usize> {
+/// The address in the CPU's table at which the function stands that fills in a translation, and that function.
+///
+/// The C part knows the place from the library's headers. The proof: asked for another way of filling, the library
+/// changes this function, and then puts it back. Nothing else is looked at, above all not what the heap has behind the
+/// table, which changes while this runs.
+fn find_fill(memory: &Memory, handle: Handle, cpu: &Cpu) -> Option<(usize, usize)> {
+    let place = cpu.functions.checked_add(handle.kind().library.layout.functions_to_fill)?;
     let look = |kind: TlbType| {
         // SAFETY: plain call; no translated code runs yet.
         let answer = unsafe { sys::uc_ctl(handle.raw(), write_request(ControlType::TLB_TYPE, 1), kind as c_int) };
-        (answer == uc_error::OK).then(|| memory.words(functions, FUNCTIONS))
+        (answer == uc_error::OK).then(|| memory.word(place)).flatten()
     };
     let (before, between, after) = (look(TlbType::CPU)?, look(TlbType::VIRTUAL)?, look(TlbType::CPU)?);
-    let three = before.iter().zip(&between).zip(&after).enumerate();
-    let mut changed = three.filter(|(_, ((before, between), after))| before == after && before != between);
-    let (index, _) = changed.next()?;
-    changed.next().is_none().then_some(index * size_of::<usize>())
+    (before == after && before != between && before != 0).then_some((place, before))
 }
 
 /// In place of the library's own.
@@ -443,8 +439,10 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use super::{Memory, find_fill};
     use crate::cpu::x86::{core::CORE, state};
     use crate::unicorn::engine::{Core, Ended};
+    use crate::unicorn::fills::Numbers;
     use crate::unicorn::ram::Ram;
     use crate::unicorn::witness::Witness;
     use trapline_isa::mem::ByteOrder;
@@ -543,4 +541,62 @@ mod tests {
 
     /// Without paging: the store goes to ALIAS itself.
     const PLACE_AND_HALT: &[u8] = b"\x66\xc7\x06\x40\xc3\xf4";
+
+    /// The heap behind a CPU holds anything, and changes while the table is looked at.
+    #[test]
+    fn the_function_that_fills_is_found_whatever_the_heap_holds() {
+        let memory = Memory::of_this_process().unwrap();
+        let mut numbers = Numbers(5);
+        let mut kept: Vec<Vec<u8>> = Vec::new();
+        let mut old_failures = 0;
+        for turn in 0..20 {
+            for kind in KINDS {
+                for _ in 0..numbers.any() % 40 {
+                    let size = 1 + numbers.any() as usize % numbers.of(&[64, 300, 3_000, 70_000]);
+                    match numbers.one_in(2) && !kept.is_empty() {
+                        true => drop(kept.swap_remove(numbers.any() as usize % kept.len())),
+                        false => kept.push(vec![0x5a; size]),
+                    }
+                }
+                let ram = Ram::at(0, 1 << 20, ByteOrder::Little).unwrap();
+                let core: Core<Witness> = Core::new(kind, &ram).unwrap_or_else(|why| panic!("turn {turn}: {why}"));
+                let cpu = crate::unicorn::live::find(core.handle()).unwrap();
+                // `watch` has put its own function there; asked again, the library puts back what it had.
+                assert!(find_fill(&memory, core.handle(), &cpu).is_some(), "turn {turn}");
+                if old_find(&memory, core.handle(), cpu.functions).is_none() { old_failures += 1; }
+            }
+        }
+        println!("OLD FAILURES {old_failures}");
+    }
+
+    fn old_find(memory: &Memory, handle: super::Handle, functions: usize) -> Option<usize> {
+        use super::*;
+        const FUNCTIONS: usize = 256;
+    let look = |kind: TlbType| {
+        let answer = unsafe { sys::uc_ctl(handle.raw(), write_request(ControlType::TLB_TYPE, 1), kind as c_int) };
+        (answer == uc_error::OK).then(|| memory.words(functions, FUNCTIONS))
+    };
+    let (before, between, after) = (look(TlbType::CPU)?, look(TlbType::VIRTUAL)?, look(TlbType::CPU)?);
+    let three = before.iter().zip(&between).zip(&after).enumerate();
+    let mut changed = three.filter(|(_, ((before, between), after))| before == after && before != between);
+    let (index, _) = changed.next()?;
+    changed.next().is_none().then_some(index * size_of::<usize>())
+    }
+
+    use crate::cpu::{arm, arm64, mips, ppc, s390, sparc64};
+    use crate::unicorn::kinds::CoreKind;
+    static KINDS: [&CoreKind; 12] = [
+        &CORE,
+        &arm::core::CORE,
+        &arm64::core::CORE,
+        &mips::core::BIG_32,
+        &mips::core::LITTLE_32,
+        &mips::core::BIG_64,
+        &mips::core::LITTLE_64,
+        &ppc::core::BIG,
+        &ppc::core::LITTLE,
+        &ppc::narrow::core::CORE,
+        &s390::core::CORE,
+        &sparc64::core::CORE,
+    ];
 }

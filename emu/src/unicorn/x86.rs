@@ -33,7 +33,7 @@ pub static LIBRARY: Library = Library {
     ram_address: qemu_ram_addr_from_host_x86_64,
     live: OnceLock::new(),
     live_translations: 32,
-    stores: Layout { modes: 3, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_x86_64, place: OnceLock::new() },
+    stores: Layout { modes: 3, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_x86_64 },
     layout: &LAYOUT,
 };
 

@@ -888,6 +888,9 @@ const struct {
     size_t cpu_to_engine;
     size_t cpu_to_state;
     size_t cpu_to_line;
+    /* Where a CPU has the pointer to its table of functions, and where that has the one that fills in a translation. */
+    size_t cpu_to_functions;
+    size_t functions_to_fill;
     bool (*device_access_pc)(CPUState *cpu, uint64_t *pc);
     size_t (*beside_bytes)(CPUState *cpu);
     void (*save_beside)(CPUState *cpu, void *to);
@@ -904,6 +907,8 @@ const struct {
     offsetof(CPUState, uc),
     offsetof(ArchCPU, env),
     START,
+    offsetof(CPUState, cc),
+    offsetof(CPUClass, tlb_fill),
     device_access_pc,
     beside_bytes,
     save_beside,

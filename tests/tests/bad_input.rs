@@ -1,10 +1,8 @@
 //! Bad input: kernels, places and events that make no sense, guests that crash or hang. Each gets a sentence; nothing
 //! panics.
 //!
-//! (What the command line makes of them, exit status included, is shown in `emu/tests/command_line.rs`.)
+//! Damaged kernels are tried in `damaged.rs`. (What the command line makes of them, exit status included, is shown in `emu/tests/command_line.rs`.)
 
-use proptest::prelude::*;
-use trapline::boot::Kernel;
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline_isa::plan::Errno;
@@ -100,27 +98,4 @@ fn a_full_window_refuses_further_probes() {
     }
     assert_eq!(refused, Some(Errno::ENOMEM));
     assert_eq!(run(&mut session).stop, Stop::PowerOff(0));
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-
-    /// A kernel with damaged text or data is a guest that crashes or hangs, not a machine that does.
-    #[test]
-    fn damaged_kernels_never_panic_the_machine(which in 0..GUESTS.len(), damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
-        let (_, name) = GUESTS[which];
-        let mut bytes = trapline_images::find(name).expect("built in").bytes.to_vec();
-        for (place, value) in damage {
-            let at = place.index(bytes.len());
-            bytes[at] = value;
-        }
-        // A header may have been hit: then it is refused, with a sentence.
-        let Ok(kernel) = Kernel::from_bytes(&bytes) else { return Ok(()) };
-        let Ok(mut session) = Session::new(kernel, &Config::default()) else { return Ok(()) };
-        let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue);
-        let _ = session.register_kprobe(&probe);
-        let stop = session.run_until(2_000_000);
-        prop_assert!(!matches!(stop, Stop::Attention));
-        session.report();
-    }
 }

@@ -250,7 +250,7 @@ const VARIATIONS: [Variation; 7] = [
         ..USUAL
     },
     Variation { name: "other addresses", arguments: &["--aspace-minaddr=0x200000000"], ..USUAL },
-    // What the host's CPU makes the C library choose.
+    // As the host's CPU makes the C library choose: for information, since figures may differ by a few instructions.
     Variation { name: "this CPU's strings", pins: false, ..USUAL },
 ];
 
@@ -258,7 +258,7 @@ const VARIATIONS: [Variation; 7] = [
 const UNSTABLE_ONCE: [(&str, &[&str]); 3] =
     [("tiny/ppc64le", &[UNPROBED, "j", "jr"]), ("tiny/arm", &[UNPROBED, "b", "o"]), ("scripts/x86_64", &["count-by-comm"])];
 
-/// Measures rows under each variation, and fails where a figure is not the same under all.
+/// Measures rows under each variation, and fails if a figure differs under one that pins the string functions.
 fn vary(rows: &[(&str, &[&str])]) -> Result<(), String> {
     let mut differ = String::new();
     for (guest, letters) in rows {
@@ -271,8 +271,8 @@ fn vary(rows: &[(&str, &[&str])]) -> Result<(), String> {
             }
             for (what, value) in &added {
                 println!("{guest:<20}{what:<16}{:<22}{value:>10.2}", variation.name);
-                // The rounding of the table in which figures are held.
-                if usual.get(what).is_none_or(|usual| (usual - value).abs() >= 0.5) {
+                // Half an instruction: the guest's timer comes at other hits, which moves a median by a few hundredths.
+                if variation.pins && usual.get(what).is_none_or(|usual| (usual - value).abs() >= 0.5) {
                     let _ = write!(differ, "\n  {guest} {what}, {}: {value:.2}", variation.name);
                 }
             }

@@ -441,12 +441,30 @@ impl Entry {
 mod tests {
     use super::{Memory, find_fill};
     use crate::cpu::x86::{core::CORE, state};
+    use crate::cpu::{arm, arm64, mips, ppc, s390, sparc64};
     use crate::unicorn::engine::{Core, Ended};
     use crate::unicorn::fills::Numbers;
+    use crate::unicorn::kinds::CoreKind;
     use crate::unicorn::ram::Ram;
     use crate::unicorn::witness::Witness;
     use trapline_isa::mem::ByteOrder;
     use unicorn_engine_sys::RegisterX86;
+
+    /// One kind of core of each library.
+    static KINDS: [&CoreKind; 12] = [
+        &CORE,
+        &arm::core::CORE,
+        &arm64::core::CORE,
+        &mips::core::BIG_32,
+        &mips::core::LITTLE_32,
+        &mips::core::BIG_64,
+        &mips::core::LITTLE_64,
+        &ppc::core::BIG,
+        &ppc::core::LITTLE,
+        &ppc::narrow::core::CORE,
+        &s390::core::CORE,
+        &sparc64::core::CORE,
+    ];
 
     const CODE: u64 = 0x10_0000;
     const DATA: u64 = 0x30_0000;
@@ -548,7 +566,6 @@ mod tests {
         let memory = Memory::of_this_process().unwrap();
         let mut numbers = Numbers(5);
         let mut kept: Vec<Vec<u8>> = Vec::new();
-        let mut old_failures = 0;
         for turn in 0..20 {
             for kind in KINDS {
                 for _ in 0..numbers.any() % 40 {
@@ -563,40 +580,7 @@ mod tests {
                 let cpu = crate::unicorn::live::find(core.handle()).unwrap();
                 // `watch` has put its own function there; asked again, the library puts back what it had.
                 assert!(find_fill(&memory, core.handle(), &cpu).is_some(), "turn {turn}");
-                if old_find(&memory, core.handle(), cpu.functions).is_none() { old_failures += 1; }
             }
         }
-        println!("OLD FAILURES {old_failures}");
     }
-
-    fn old_find(memory: &Memory, handle: super::Handle, functions: usize) -> Option<usize> {
-        use super::*;
-        const FUNCTIONS: usize = 256;
-    let look = |kind: TlbType| {
-        let answer = unsafe { sys::uc_ctl(handle.raw(), write_request(ControlType::TLB_TYPE, 1), kind as c_int) };
-        (answer == uc_error::OK).then(|| memory.words(functions, FUNCTIONS))
-    };
-    let (before, between, after) = (look(TlbType::CPU)?, look(TlbType::VIRTUAL)?, look(TlbType::CPU)?);
-    let three = before.iter().zip(&between).zip(&after).enumerate();
-    let mut changed = three.filter(|(_, ((before, between), after))| before == after && before != between);
-    let (index, _) = changed.next()?;
-    changed.next().is_none().then_some(index * size_of::<usize>())
-    }
-
-    use crate::cpu::{arm, arm64, mips, ppc, s390, sparc64};
-    use crate::unicorn::kinds::CoreKind;
-    static KINDS: [&CoreKind; 12] = [
-        &CORE,
-        &arm::core::CORE,
-        &arm64::core::CORE,
-        &mips::core::BIG_32,
-        &mips::core::LITTLE_32,
-        &mips::core::BIG_64,
-        &mips::core::LITTLE_64,
-        &ppc::core::BIG,
-        &ppc::core::LITTLE,
-        &ppc::narrow::core::CORE,
-        &s390::core::CORE,
-        &sparc64::core::CORE,
-    ];
 }

@@ -3,6 +3,7 @@
 
 use super::{Labs, difference};
 use std::sync::atomic::{AtomicU64, Ordering};
+use trapline_harness::{Test, tests};
 use trapline_isa::arch::Arch;
 use trapline_tests::lab::{Before, DATA, How, STACK, bench, place};
 
@@ -16,7 +17,6 @@ fn aliases() -> impl Iterator<Item = (Arch, u64)> {
 }
 
 /// KP-2, KP-9: computed instructions that read or write through registers, and their jumps there.
-#[test]
 fn an_address_between_the_halves_faults_out_of_line_as_in_place() {
     #[rustfmt::skip]
     const CASES: &[(&str, Arch, &[u8])] = &[
@@ -46,7 +46,6 @@ fn an_address_between_the_halves_faults_out_of_line_as_in_place() {
 }
 
 /// KP-2, KP-9: and those that push or pop.
-#[test]
 fn a_stack_between_the_halves_faults_out_of_line_as_in_place() {
     let cases: &[(&str, &[u8])] =
         &[("ret", &[0xc3]), ("call", &[0xe8, 0, 0, 0, 0]), ("pushf", &[0x9c]), ("popf", &[0x9d]), ("push %rax", &[0x50])];
@@ -65,7 +64,6 @@ fn a_stack_between_the_halves_faults_out_of_line_as_in_place() {
 }
 
 /// KP-2: a handler reads what the guest's own code would read there, which is nothing.
-#[test]
 fn a_handler_reads_nothing_between_the_halves() {
     static READ: AtomicU64 = AtomicU64::new(0);
     for (arch, bits) in aliases() {
@@ -82,4 +80,13 @@ fn a_handler_reads_nothing_between_the_halves() {
             assert_eq!(READ.load(Ordering::Relaxed), expected, "{} {first:#x}", arch.name());
         }
     }
+}
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        an_address_between_the_halves_faults_out_of_line_as_in_place,
+        a_stack_between_the_halves_faults_out_of_line_as_in_place,
+        a_handler_reads_nothing_between_the_halves,
+    ]
 }

@@ -3,6 +3,7 @@
 
 use super::{Labs, spread};
 use std::collections::BTreeMap;
+use trapline_harness::{Test, tests};
 use trapline_isa::arch::Arch;
 use trapline_isa::arm::{LENGTH, Set, emulate, rules};
 use trapline_isa::plan::Policy;
@@ -54,7 +55,6 @@ fn each() -> u64 {
 }
 
 /// KP-2, KP-6, OP-4: words of every row of the A32 tables, on conditions that hold and on ones that fail.
-#[test]
 fn every_row_of_the_a32_tables_does_the_same_out_of_line_as_in_place() {
     let isa = Arch::Arm.isa();
     let mut tally = Tally::new(Arch::Arm);
@@ -101,7 +101,6 @@ const OF_EACH_PLAN: &[(&str, u32)] = &[
 
 /// KP-2, OP-4: a probe on a conditional instruction is hit where that does something; what it leaves is the same on
 /// each condition with each outcome.
-#[test]
 fn every_condition_does_the_same_out_of_line_as_in_place() {
     let mut tally = Tally::new(Arch::Arm);
     for (number, (what, word)) in OF_EACH_PLAN.iter().enumerate() {
@@ -119,7 +118,6 @@ fn every_condition_does_the_same_out_of_line_as_in_place() {
 }
 
 /// KP-2, KP-6: words of every row of the tables for Thumb code.
-#[test]
 fn every_row_of_the_thumb_tables_does_the_same_out_of_line_as_in_place() {
     let isa = Arch::Thumb2.isa();
     let mut tally = Tally::new(Arch::Thumb2);
@@ -180,7 +178,6 @@ const LAST: &[u32] = &[
 /// KP-2, KP-6: every shape of IT block, a probe at each place in it and on the IT instruction, conditions that hold and
 /// ones that fail: what the block leaves, what of it is skipped and how long it takes are the same; a probe is hit
 /// where its instruction runs.
-#[test]
 fn every_shape_of_it_block_does_the_same_with_a_probe_at_each_place() {
     let mut tally = Tally::new(Arch::Thumb2);
     let (mut shapes, mut hits) = (0, 0);
@@ -227,4 +224,14 @@ fn every_shape_of_it_block_does_the_same_with_a_probe_at_each_place() {
     assert_eq!(shapes, 14 * 15 + 4);
     assert!(hits > 700 && tally.labs.compared > 1400, "{hits} hits, {} compared", tally.labs.compared);
     tally.end();
+}
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        every_row_of_the_a32_tables_does_the_same_out_of_line_as_in_place,
+        every_condition_does_the_same_out_of_line_as_in_place,
+        every_row_of_the_thumb_tables_does_the_same_out_of_line_as_in_place,
+        every_shape_of_it_block_does_the_same_with_a_probe_at_each_place,
+    ]
 }

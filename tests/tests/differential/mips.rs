@@ -1,7 +1,8 @@
 //! MIPS: every code that names an instruction, alone and in the slot of a branch; every kind of branch with each
 //! outcome and every kind of instruction in its slot; accesses at the ends of pages that the TLB has. In all four sets.
 
-use super::{Labs, spread};
+use super::{Labs, each_of, spread};
+use trapline_harness::Test;
 use trapline_isa::arch::Arch;
 use trapline_isa::plan::Policy;
 use trapline_tests::lab::mips::{MAPPED, bytes, codes, place_of, set, with_slot};
@@ -43,39 +44,36 @@ fn each() -> u64 {
 }
 
 /// KP-2, KP-6, KP-9, OP-4: half of the cases in the slot of a branch, where there is one to be.
-#[test]
-fn every_code_of_mips_does_the_same_out_of_line_as_in_place() {
+fn every_code_of_mips_does_the_same_out_of_line_as_in_place(arch: Arch) {
     /// b, bal, bnezl v0, jalr v0.
     const BRANCHES: [u32; 4] = [0x1000_0010, 0x0411_0010, 0x5440_0010, 0x0040_f809];
     let mut wrong = Wrong::default();
-    for arch in SETS {
-        let isa = arch.isa();
-        let accepted = |bytes: &[u8]| (isa.decode)(place(arch), bytes).is_ok_and(|insn| (isa.plan)(&insn, Policy::Best).is_ok());
-        let (mut labs, mut met) = (Labs::new(arch), 0);
-        let codes = codes();
-        for (number, (mask, value)) in codes.iter().enumerate() {
-            let before = labs.compared;
-            for turn in 0..2 * each() {
-                let seed = number as u64 * 7919 + turn * 104_729 + 1;
-                let word = value | spread(arch, !seed, 98).wrapping_mul(0x9e37_79b9_7f4a_7c15) as u32 & !mask;
-                let branch = BRANCHES[(seed % 4) as usize];
-                let bytes = if turn % 2 == 0 { with_slot(arch, word, 0x2442_0001) } else { with_slot(arch, branch, word) };
-                if accepted(&bytes) {
-                    wrong.compare(&mut labs, &format!("{} {word:08x}, turn {turn}", arch.name()), &case(arch, bytes, seed));
-                }
+    let isa = arch.isa();
+    let accepted = |bytes: &[u8]| (isa.decode)(place(arch), bytes).is_ok_and(|insn| (isa.plan)(&insn, Policy::Best).is_ok());
+    let (mut labs, mut met) = (Labs::new(arch), 0);
+    let codes = codes();
+    for (number, (mask, value)) in codes.iter().enumerate() {
+        let before = labs.compared;
+        for turn in 0..2 * each() {
+            let seed = number as u64 * 7919 + turn * 104_729 + 1;
+            let word = value | spread(arch, !seed, 98).wrapping_mul(0x9e37_79b9_7f4a_7c15) as u32 & !mask;
+            let branch = BRANCHES[(seed % 4) as usize];
+            let bytes = if turn % 2 == 0 { with_slot(arch, word, 0x2442_0001) } else { with_slot(arch, branch, word) };
+            if accepted(&bytes) {
+                wrong.compare(&mut labs, &format!("{} {word:08x}, turn {turn}", arch.name()), &case(arch, bytes, seed));
             }
-            met += u32::from(labs.compared > before);
         }
-        println!(
-            "{}: {met} of {} codes, {} compared, {} by a jump, {} left out",
-            arch.name(),
-            codes.len(),
-            labs.compared,
-            labs.jumped,
-            labs.refused
-        );
-        assert!(met > 700, "{met} codes");
+        met += u32::from(labs.compared > before);
     }
+    println!(
+        "{}: {met} of {} codes, {} compared, {} by a jump, {} left out",
+        arch.name(),
+        codes.len(),
+        labs.compared,
+        labs.jumped,
+        labs.refused
+    );
+    assert!(met > 700, "{met} codes");
     wrong.end();
 }
 
@@ -106,77 +104,90 @@ const SLOTS: &[(&str, u32)] = &[
 
 /// KP-1, KP-2, KP-9: each branch with each outcome and everything in its slot, with floating point and without. A fault
 /// in the slot is its branch's: where execution goes on, and that it was in a slot, are in what is compared.
-#[test]
-fn every_branch_of_mips_with_everything_in_its_slot_does_the_same_out_of_line_as_in_place() {
+fn every_branch_of_mips_with_everything_in_its_slot_does_the_same_out_of_line_as_in_place(arch: Arch) {
     const PAIRS: [(u64, u64); 4] = [(0, 1), (1, 1), (u64::MAX, 1), (1 << 40 | 1, 1)];
     let mut wrong = Wrong::default();
-    for arch in SETS {
-        let mut labs = Labs::new(arch);
-        for (number, ((what, branch), (filled, slot))) in
-            BRANCHES.iter().flat_map(|branch| SLOTS.iter().map(move |slot| (branch, slot))).enumerate()
-        {
-            for (turn, (v0, v1)) in PAIRS.into_iter().enumerate() {
-                let mut case = case(arch, bytes(arch, &[*branch, *slot]), (number * 4 + turn) as u64 + 1);
-                let seen = bench(arch).seen_from;
-                for (register, value) in [
-                    (2, v0),
-                    (3, v1),
-                    (6, seen + MAPPED + 0x40),
-                    (7, seen + MAPPED + 0x10_0000),
-                    (8, 0x7000_0000),
-                    (25, place(arch) + 0x80),
-                ] {
-                    case.registers[gpr(register)] = value;
-                }
-                wrong.compare(&mut labs, &format!("{} {what}, {filled}, {v0:#x}", arch.name()), &case);
+    let mut labs = Labs::new(arch);
+    for (number, ((what, branch), (filled, slot))) in
+        BRANCHES.iter().flat_map(|branch| SLOTS.iter().map(move |slot| (branch, slot))).enumerate()
+    {
+        for (turn, (v0, v1)) in PAIRS.into_iter().enumerate() {
+            let mut case = case(arch, bytes(arch, &[*branch, *slot]), (number * 4 + turn) as u64 + 1);
+            let seen = bench(arch).seen_from;
+            for (register, value) in [
+                (2, v0),
+                (3, v1),
+                (6, seen + MAPPED + 0x40),
+                (7, seen + MAPPED + 0x10_0000),
+                (8, 0x7000_0000),
+                (25, place(arch) + 0x80),
+            ] {
+                case.registers[gpr(register)] = value;
             }
+            wrong.compare(&mut labs, &format!("{} {what}, {filled}, {v0:#x}", arch.name()), &case);
         }
-        println!("{}: {} compared, {} left out", arch.name(), labs.compared, labs.refused);
-        assert!(labs.compared > 2600, "{} compared", labs.compared);
     }
+    println!("{}: {} compared, {} left out", arch.name(), labs.compared, labs.refused);
+    assert!(labs.compared > 2600, "{} compared", labs.compared);
     wrong.end();
 }
 
 /// KP-9: loads and stores around the ends of a page that may be written, of one that may not, and of one that is not
 /// there.
-#[test]
-fn an_access_of_mips_at_the_end_of_a_page_faults_out_of_line_as_in_place() {
+fn an_access_of_mips_at_the_end_of_a_page_faults_out_of_line_as_in_place(arch: Arch) {
     // lb to lwr, sb to swr, ld, sd, ldl, ldr, sdl, sdr, those of floating point, pref, cache.
     let ops = (0x20..0x30).chain([0x37, 0x3f, 0x1a, 0x1b, 0x31, 0x35, 0x39, 0x3d, 0x33]);
     let ops: Vec<u32> = ops.collect();
     let mut wrong = Wrong::default();
-    for arch in SETS {
-        let mut labs = Labs::new(arch);
-        for (number, op) in ops.iter().enumerate() {
-            for (end, before) in (1..4).flat_map(|page| [0, 1, 2, 3, 4, 7, 8].map(move |before| (page * 0x1000, before))) {
-                let mut case = case(arch, bytes(arch, &[op << 26 | 4 << 21 | 2 << 16]), (number * 64 + before) as u64 + end);
-                case.registers[gpr(4)] = bench(arch).seen_from + MAPPED + end - before as u64;
-                wrong.compare(&mut labs, &format!("{} opcode {op:#x}, {before} before {end:#x}", arch.name()), &case);
-            }
+    let mut labs = Labs::new(arch);
+    for (number, op) in ops.iter().enumerate() {
+        for (end, before) in (1..4).flat_map(|page| [0, 1, 2, 3, 4, 7, 8].map(move |before| (page * 0x1000, before))) {
+            let mut case = case(arch, bytes(arch, &[op << 26 | 4 << 21 | 2 << 16]), (number * 64 + before) as u64 + end);
+            case.registers[gpr(4)] = bench(arch).seen_from + MAPPED + end - before as u64;
+            wrong.compare(&mut labs, &format!("{} opcode {op:#x}, {before} before {end:#x}", arch.name()), &case);
         }
-        assert!(labs.compared > 500, "{} compared", labs.compared);
     }
+    assert!(labs.compared > 500, "{} compared", labs.compared);
     wrong.end();
 }
 
 /// The bench has what it is told to have: with floating point on, a case's registers of it and of the system are in
 /// what is compared.
-#[test]
-fn the_bench_of_mips_sees_floating_point_and_the_system() {
+fn the_bench_of_mips_sees_floating_point_and_the_system(arch: Arch) {
     use trapline_tests::lab::{How, Lab, MEDIA};
-    for arch in SETS {
-        let media = |word: u32| {
-            let case = Before { flags: 1 << 40, ..case(arch, bytes(arch, &[word]), 3) };
-            let after = Lab::new(arch).run(&case, How::InPlace).expect("it runs");
-            after.memory.into_iter().find(|(at, _)| *at == MEDIA).expect("it is looked at").1
-        };
-        let nothing = media(0);
-        // mtc1 v0,$2; mtc0 v0,context; ctc1 v0,$31.
-        for (word, at) in [(0x4482_1000, 16..24), (0x4082_2000, 0x118 + 32..0x118 + 40), (0x44c2_f800, 0x110..0x118)] {
-            let changed = media(word);
-            let differs = |at: &usize| nothing[*at] != changed[*at];
-            assert!((0..512).any(|at| differs(&at)), "{:?} {word:08x}: it is seen", set(arch));
-            assert!((0..512).filter(differs).all(|place| at.contains(&place)), "{:?} {word:08x}: and nothing else", set(arch));
-        }
+    let media = |word: u32| {
+        let case = Before { flags: 1 << 40, ..case(arch, bytes(arch, &[word]), 3) };
+        let after = Lab::new(arch).run(&case, How::InPlace).expect("it runs");
+        after.memory.into_iter().find(|(at, _)| *at == MEDIA).expect("it is looked at").1
+    };
+    let nothing = media(0);
+    // mtc1 v0,$2; mtc0 v0,context; ctc1 v0,$31.
+    for (word, at) in [(0x4482_1000, 16..24), (0x4082_2000, 0x118 + 32..0x118 + 40), (0x44c2_f800, 0x110..0x118)] {
+        let changed = media(word);
+        let differs = |at: &usize| nothing[*at] != changed[*at];
+        assert!((0..512).any(|at| differs(&at)), "{:?} {word:08x}: it is seen", set(arch));
+        assert!((0..512).filter(differs).all(|place| at.contains(&place)), "{:?} {word:08x}: and nothing else", set(arch));
     }
+}
+
+/// The tests of this file, each for every kind of MIPS.
+pub fn tests() -> Vec<Test> {
+    each_of(
+        &SETS,
+        &[
+            (
+                "every_code_of_mips_does_the_same_out_of_line_as_in_place",
+                every_code_of_mips_does_the_same_out_of_line_as_in_place,
+            ),
+            (
+                "every_branch_of_mips_with_everything_in_its_slot_does_the_same_out_of_line_as_in_place",
+                every_branch_of_mips_with_everything_in_its_slot_does_the_same_out_of_line_as_in_place,
+            ),
+            (
+                "an_access_of_mips_at_the_end_of_a_page_faults_out_of_line_as_in_place",
+                an_access_of_mips_at_the_end_of_a_page_faults_out_of_line_as_in_place,
+            ),
+            ("the_bench_of_mips_sees_floating_point_and_the_system", the_bench_of_mips_sees_floating_point_and_the_system),
+        ],
+    )
 }

@@ -1,7 +1,8 @@
 //! PowerPC, in 64 bits and 32: every row of its tables, every branch with each outcome, accesses that end behind a page, and what
 //! the kernel's own tests of its emulation ask for.
 
-use super::{Labs, spread};
+use super::{Labs, each_of, spread};
+use trapline_harness::Test;
 use trapline_isa::arch::Arch;
 use trapline_isa::plan::Policy;
 use trapline_isa::ppc::rules;
@@ -55,12 +56,7 @@ fn each() -> u64 {
 }
 
 /// KP-2, KP-6, OP-4
-#[test]
-fn every_row_of_the_power_tables_does_the_same_out_of_line_as_in_place() {
-    ALL.into_iter().for_each(every_row);
-}
-
-fn every_row(arch: Arch) {
+fn every_row_of_the_power_tables_does_the_same_out_of_line_as_in_place(arch: Arch) {
     let isa = arch.isa();
     let (mut labs, mut wrong, mut met) = (Labs::new(arch), Wrong::default(), 0);
     for (number, (mask, value)) in rules::rows().enumerate() {
@@ -87,12 +83,7 @@ fn every_row(arch: Arch) {
 
 /// KP-2: each condition of each branch, for counts that end and that do not, with the bit set and clear: where it
 /// leads, what it counts and what it leaves in the link register.
-#[test]
-fn every_branch_with_each_outcome_does_the_same_out_of_line_as_in_place() {
-    ALL.into_iter().for_each(every_branch);
-}
-
-fn every_branch(arch: Arch) {
+fn every_branch_with_each_outcome_does_the_same_out_of_line_as_in_place(arch: Arch) {
     const BIT: u32 = 9;
     // bc forward, bclr, bcctr, bctar.
     const KINDS: [u32; 4] = [0x4000_0020, 0x4c00_0020, 0x4c00_0420, 0x4c00_0460];
@@ -117,12 +108,7 @@ fn every_branch(arch: Arch) {
 
 /// KP-9: loads and stores of which a part lies behind the end of what there is: each faults as in place, and its
 /// registers are as they were.
-#[test]
-fn an_access_across_the_end_of_a_page_faults_out_of_line_as_in_place() {
-    ALL.into_iter().for_each(accesses_across_a_page);
-}
-
-fn accesses_across_a_page(arch: Arch) {
+fn an_access_across_the_end_of_a_page_faults_out_of_line_as_in_place(arch: Arch) {
     #[rustfmt::skip]
     const ACCESSES: &[(&str, u32)] = &[
         ("lbz", 0x88a4_0000), ("lhz", 0xa0a4_0000), ("lwz", 0x80a4_0000), ("ld", 0xe8a4_0000), ("ldu", 0xe8a4_0001), ("lwzu", 0x84a4_0000),
@@ -147,12 +133,7 @@ fn accesses_across_a_page(arch: Arch) {
 
 /// The facts that the kernel's own tests of its emulation ask for (test_emulate_step), under a probe: sums at both ends
 /// of their range with carries and conditions, quotients of 128 bits, stores in either order of bytes.
-#[test]
-fn what_the_kernel_asks_of_its_emulation_is_so_under_a_probe() {
-    [Arch::Ppc64le, Arch::Ppc64].into_iter().for_each(what_the_kernel_asks);
-}
-
-fn what_the_kernel_asks(arch: Arch) {
+fn what_the_kernel_asks_of_its_emulation_is_so_under_a_probe(arch: Arch) {
     const ENDS: [u64; 7] = [1 << 63, !0 >> 1, !0, 1, 0xffff_ffff_8000_0000, 0x7fff_ffff, 0xffff_ffff];
     let mut lab = Lab::new(arch);
     let mut run = |word: u32, set: &[(usize, u64)]| {
@@ -216,12 +197,7 @@ fn what_the_kernel_asks(arch: Arch) {
 
 /// The rest of what these tests ask for: what a load has read, in each way that there is, a store leaves elsewhere, the
 /// one of them under a probe or the other; and conditions as numbers.
-#[test]
-fn what_is_loaded_or_stored_under_a_probe_is_what_was_there() {
-    ALL.into_iter().for_each(loads_and_stores);
-}
-
-fn loads_and_stores(arch: Arch) {
+fn what_is_loaded_or_stored_under_a_probe_is_what_was_there(arch: Arch) {
     #[rustfmt::skip]
     const PAIRS: &[(&str, u32, u32, usize)] = &[
         ("lbzx, stbx",       0x7c00_00ae, 0x7c00_01ae, 1),
@@ -287,4 +263,37 @@ fn loads_and_stores(arch: Arch) {
             assert_eq!(after.register("gpr20"), Some(expected), "{} {conditions} in {field}", arch.name());
         }
     }
+}
+
+/// The tests of this file, each for every kind of PowerPC that has what it asks for.
+pub fn tests() -> Vec<Test> {
+    let wide = each_of(
+        &[Arch::Ppc64le, Arch::Ppc64],
+        &[(
+            "what_the_kernel_asks_of_its_emulation_is_so_under_a_probe",
+            what_the_kernel_asks_of_its_emulation_is_so_under_a_probe,
+        )],
+    );
+    let all = each_of(
+        &ALL,
+        &[
+            (
+                "every_row_of_the_power_tables_does_the_same_out_of_line_as_in_place",
+                every_row_of_the_power_tables_does_the_same_out_of_line_as_in_place,
+            ),
+            (
+                "every_branch_with_each_outcome_does_the_same_out_of_line_as_in_place",
+                every_branch_with_each_outcome_does_the_same_out_of_line_as_in_place,
+            ),
+            (
+                "an_access_across_the_end_of_a_page_faults_out_of_line_as_in_place",
+                an_access_across_the_end_of_a_page_faults_out_of_line_as_in_place,
+            ),
+            (
+                "what_is_loaded_or_stored_under_a_probe_is_what_was_there",
+                what_is_loaded_or_stored_under_a_probe_is_what_was_there,
+            ),
+        ],
+    );
+    all.into_iter().chain(wide).collect()
 }

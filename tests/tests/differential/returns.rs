@@ -1,6 +1,7 @@
 //! Functions whose return is followed: in whatever way they return, registers, stack and time are as if nobody did.
 
 use super::{difference, spread};
+use trapline_harness::{Test, tests};
 use trapline_isa::arch::Arch;
 use trapline_tests::lab::{After, Before, How, Lab, STACK, STACK_START, place};
 
@@ -58,7 +59,6 @@ const WAYS: &[Way] = &[
 ];
 
 /// RP-1, BY-4
-#[test]
 fn a_followed_call_returns_as_one_that_is_not() {
     let mut wrong = Vec::new();
     for (what, arch, front, function) in WAYS {
@@ -83,7 +83,6 @@ fn a_followed_call_returns_as_one_that_is_not() {
 /// stack. One that loads the pc from there and has used the register for something else leaves that, dead; under a
 /// return probe it leaves its true return address there, and the pad's in what was its frame. Nothing else differs
 /// (docs/architecture.md).
-#[test]
 fn a_dead_link_register_and_a_dead_frame_are_what_a_followed_call_leaves() {
     /// str lr, [sp, #-4]!; mov lr, #5; ldr pc, [sp], #4
     const FUNCTION: &[u8] = &[0x04, 0xe0, 0x2d, 0xe5, 0x05, 0xe0, 0xa0, 0xe3, 0x04, 0xf0, 0x9d, 0xe4];
@@ -108,4 +107,9 @@ fn a_dead_link_register_and_a_dead_frame_are_what_a_followed_call_leaves() {
 fn frame_of(after: &After) -> Vec<u8> {
     let stack = after.memory.iter().find(|(at, _)| *at == STACK_START).expect("the stack");
     stack.1[(STACK - 4 - STACK_START) as usize..][..4].to_vec()
+}
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![a_followed_call_returns_as_one_that_is_not, a_dead_link_register_and_a_dead_frame_are_what_a_followed_call_leaves,]
 }

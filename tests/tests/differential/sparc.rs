@@ -3,6 +3,7 @@
 
 use super::z::Wrong;
 use super::{Labs, spread};
+use trapline_harness::{Test, tests};
 use trapline_isa::arch::Arch;
 use trapline_isa::sparc64::abi::WINDOWS;
 use trapline_tests::lab::{Before, DATA, DATA_BYTES, PLACE, bench};
@@ -37,7 +38,6 @@ const NOP: u32 = 0x0100_0000;
 const ADD: u32 = 0xa004_2001;
 
 /// KP-2, KP-6, KP-9, OP-4: each operation code with each opcode of its own behind it, in random states.
-#[test]
 fn every_operation_code_of_v9_does_the_same_out_of_line_as_in_place() {
     let turns =
         std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse::<u64>().ok()).map_or(3, |cases| cases / 500 + 1);
@@ -164,7 +164,6 @@ const IN_SLOTS: &[(&str, u32)] = &[
 ];
 
 /// KP-2, KP-9: each branch with each outcome; what is in its slot runs or not, once, and goes on where the branch leads.
-#[test]
 fn every_branch_of_v9_with_each_outcome_does_the_same_out_of_line_as_in_place() {
     let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());
     for (number, branch) in (1..).zip(&branches()) {
@@ -181,7 +180,6 @@ fn every_branch_of_v9_with_each_outcome_does_the_same_out_of_line_as_in_place() 
 
 /// KP-2, KP-9: each kind of instruction in the slot of each kind of branch, probed there and at the branch, with windows
 /// that are free and that are not: exceptions come with the place of the slot and with where the branch leads.
-#[test]
 fn everything_in_a_delay_slot_does_the_same_out_of_line_as_in_place() {
     let all = branches();
     let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());
@@ -206,7 +204,6 @@ fn everything_in_a_delay_slot_does_the_same_out_of_line_as_in_place() {
 
 /// KP-2, KP-9: what opens and leaves windows, with each number of free ones, from each window, and where one has to be
 /// cleaned or belongs to another space: the exception that is due comes as if nobody had looked, and then no hit does.
-#[test]
 fn windows_of_v9_at_their_edges_are_the_same_out_of_line_as_in_place() {
     #[rustfmt::skip]
     const WORDS: &[(&str, u32)] = &[
@@ -244,7 +241,6 @@ fn windows_of_v9_at_their_edges_are_the_same_out_of_line_as_in_place() {
 
 /// KP-2, KP-9: `done` and `retry` from each level, to code with each set of %g registers, of a program and of the kernel,
 /// with interrupts on and off, into a delay slot and not; with no trap to come from they are no instructions.
-#[test]
 fn ends_of_traps_do_the_same_out_of_line_as_in_place() {
     /// wrpr of %g1 to %tl, of %g2 to %tpc, %g3 to %tnpc, %g4 to %tstate
     const FRONT: [u32; 4] = [0x8f90_4000, 0x8190_8000, 0x8390_c000, 0x8591_0000];
@@ -284,7 +280,6 @@ fn ends_of_traps_do_the_same_out_of_line_as_in_place() {
 
 /// KP-9: accesses at each distance from the end of what there is: by their width, odd places first, each faults as in
 /// place, with the address that the MMU notes.
-#[test]
 fn an_access_of_v9_at_the_end_of_a_page_faults_out_of_line_as_in_place() {
     let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());
     // Each load and store, plain, by %asi, and by a number of the space: %g1 points there.
@@ -305,7 +300,6 @@ fn an_access_of_v9_at_the_end_of_a_page_faults_out_of_line_as_in_place() {
 
 /// KP-2, BY-4: sums and differences with the carry, behind what leaves none: the codes are theirs, whether or not a probe
 /// parts them.
-#[test]
 fn sums_with_the_carry_behind_logic_do_the_same_out_of_line_as_in_place() {
     // andcc, orcc, xnorcc, udivcc of %l0 and 3 into %g0; addccc, subccc of %g2 and %g3 into %l1
     let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());
@@ -321,4 +315,17 @@ fn sums_with_the_carry_behind_logic_do_the_same_out_of_line_as_in_place() {
     }
     println!("{} compared", labs.compared);
     wrong.end();
+}
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        every_operation_code_of_v9_does_the_same_out_of_line_as_in_place,
+        every_branch_of_v9_with_each_outcome_does_the_same_out_of_line_as_in_place,
+        everything_in_a_delay_slot_does_the_same_out_of_line_as_in_place,
+        windows_of_v9_at_their_edges_are_the_same_out_of_line_as_in_place,
+        ends_of_traps_do_the_same_out_of_line_as_in_place,
+        an_access_of_v9_at_the_end_of_a_page_faults_out_of_line_as_in_place,
+        sums_with_the_carry_behind_logic_do_the_same_out_of_line_as_in_place,
+    ]
 }

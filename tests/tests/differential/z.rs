@@ -2,6 +2,7 @@
 //! behind a page.
 
 use super::{Labs, spread};
+use trapline_harness::{Test, tests};
 use trapline_isa::arch::Arch;
 use trapline_isa::plan::Policy;
 use trapline_isa::s390::opcodes::{is_known, length};
@@ -37,7 +38,6 @@ fn each() -> u64 {
 }
 
 /// KP-2, KP-6, KP-9, OP-4
-#[test]
 fn every_operation_code_of_z_does_the_same_out_of_line_as_in_place() {
     let isa = Z.isa();
     let (mut labs, mut wrong, mut met) = (Labs::new(Z), Wrong::default(), 0);
@@ -60,7 +60,6 @@ fn every_operation_code_of_z_does_the_same_out_of_line_as_in_place() {
 
 /// KP-2: each condition of each branch, met and not met: where it leads, what it counts, what it leaves of the
 /// condition code.
-#[test]
 fn every_branch_of_z_with_each_outcome_does_the_same_out_of_line_as_in_place() {
     let (mut labs, mut wrong) = (Labs::new(Z), Wrong::default());
     // brc, brcl, bcr, bc: each mask with each condition code.
@@ -119,7 +118,6 @@ fn every_branch_of_z_with_each_outcome_does_the_same_out_of_line_as_in_place() {
 
 /// KP-9: accesses of which a part lies behind the end of what there is: each faults as in place, with the length and
 /// the address that the lowcore is told; and what moves a part before it faults has moved the same part.
-#[test]
 fn an_access_of_z_across_the_end_of_a_page_faults_out_of_line_as_in_place() {
     #[rustfmt::skip]
     const ACCESSES: &[(&str, &[u8])] = &[
@@ -157,7 +155,6 @@ fn an_access_of_z_across_the_end_of_a_page_faults_out_of_line_as_in_place() {
 
 /// The root of a number of 128 bits, which this core is helped with, in place and under a probe: that of 4, and that of
 /// 2 to the last bit; and one of what has none is told in what controls arithmetic.
-#[test]
 fn the_long_root_is_right_in_place_and_under_a_probe() {
     // sqxbr %f0,%f4; in front of it ldgr %f4,%r4; ldgr %f6,%r6.
     const ROOT: [u8; 4] = [0xb3, 0x16, 0, 0x04];
@@ -183,4 +180,14 @@ fn the_long_root_is_right_in_place_and_under_a_probe() {
             }
         }
     }
+}
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        every_operation_code_of_z_does_the_same_out_of_line_as_in_place,
+        every_branch_of_z_with_each_outcome_does_the_same_out_of_line_as_in_place,
+        an_access_of_z_across_the_end_of_a_page_faults_out_of_line_as_in_place,
+        the_long_root_is_right_in_place_and_under_a_probe,
+    ]
 }

@@ -271,7 +271,7 @@ fn vary(rows: &[(&str, &[&str])]) -> Result<(), String> {
             }
             for (what, value) in &added {
                 println!("{guest:<20}{what:<16}{:<22}{value:>10.2}", variation.name);
-                // Half an instruction: the guest's timer comes at other hits, which moves a median by a few hundredths.
+                // A hit's own code differs by whole instructions.
                 if variation.pins && usual.get(what).is_none_or(|usual| (usual - value).abs() >= 0.5) {
                     let _ = write!(differ, "\n  {guest} {what}, {}: {value:.2}", variation.name);
                 }

@@ -6,7 +6,7 @@
 
 mod apt;
 
-use crate::stock::{self, Local, Stock, Wanted, is_version};
+use crate::stock::{self, Local, Stock, Wanted, is_suite, is_version};
 use apt::Apt;
 use std::fs;
 use std::io;
@@ -74,8 +74,18 @@ pub enum PullError {
         /// The versions in the archive.
         there: String,
     },
-    /// The text is not a version.
-    #[error("`{0}` is no version: it should look like 6.1.0-56")]
+    /// The archive has no such suite.
+    #[error("the archive {mirror} has no suite called `{suite}`; apt says:\n{said}")]
+    NoSuchSuite {
+        /// The suite that was asked for.
+        suite: String,
+        /// The archive.
+        mirror: String,
+        /// apt's output.
+        said: String,
+    },
+    /// The text is neither a version nor a suite.
+    #[error("`{0}` is no version: it should look like 6.1.0-56, or be a suite such as trixie")]
     NotAVersion(String),
     /// No distribution has this kernel.
     #[error("`{}` is in no archive: there is no such kernel among Debian's", .0.name)]
@@ -122,12 +132,18 @@ impl PullError {
             }
             PullError::Interrupted { .. } => "run the pull again: it continues the download",
             PullError::NoKey { .. } => "install Debian's keys: apt-get install debian-archive-keyring",
-            PullError::NoSuchVersion { .. } => "old versions leave the archive; leave out @VERSION for the newest",
+            PullError::NoSuchVersion { .. } => {
+                "old versions leave the archive; leave out @VERSION for the newest of Debian 12, or name another suite: @bullseye, @trixie, @sid"
+            }
+            PullError::NoSuchSuite { .. } => {
+                "suites are bullseye, bookworm, trixie, sid, their backports such as trixie-backports, and experimental; old ones leave the \
+                 archive: TRAPLINE_DEBIAN_MIRROR may name one that keeps them, such as http://archive.debian.org/debian"
+            }
             PullError::NotPacked(stock) => {
                 let script = stock.built_by();
                 return format!("run {script} from trapline's sources to build it from Debian's packages, then add its folder to TRAPLINE_IMAGES");
             }
-            PullError::NotAVersion(_) => "as in debian/amd64@6.1.0-56, debian/amd64@6.12.95+deb12 or debian/i386@6.1.0-50-686-pae; leave out @VERSION for the newest",
+            PullError::NotAVersion(_) => "as in debian/amd64@6.1.0-56, debian/amd64@6.12.95+deb12, debian/i386@6.1.0-50-686-pae or debian/amd64@sid; leave out @VERSION for the newest",
             PullError::Failed { .. } | PullError::Incomplete { .. } => "run the pull again; no incomplete kernel is left behind",
             PullError::Cache { .. } => "set XDG_CACHE_HOME to use another folder",
         }
@@ -158,7 +174,7 @@ impl Puller {
 
     /// Downloads a kernel and its busybox into the cache, unless they are there.
     pub fn pull(&self, wanted: &Wanted, report: &mut dyn FnMut(Progress)) -> Result<Pulled, PullError> {
-        if let Some(version) = wanted.version.as_deref().filter(|version| !is_version(version)) {
+        if let Some(version) = wanted.version.as_deref().filter(|version| !is_version(version) && !is_suite(version)) {
             return Err(PullError::NotAVersion(version.to_string()));
         }
         if !wanted.stock.is_packed() {
@@ -166,7 +182,9 @@ impl Puller {
         }
         let folders = std::slice::from_ref(&self.cache);
         let complete = |local: &Local| local.busybox.is_some() && (!self.modules || local.modules().is_some());
+        // A suite's newest may be a newer one by now.
         if wanted.version.is_some()
+            && wanted.suite().is_none()
             && let Some(local) = stock::locate(wanted, folders).filter(complete)
         {
             return Ok(Pulled { local, was_there: true });
@@ -175,8 +193,12 @@ impl Puller {
         apt.update(report)?;
         let version = apt.version(wanted)?;
         let exactly = Wanted { stock: wanted.stock, version: Some(version.clone()) };
+        let noted = |local: Local| match wanted.suite().map(|suite| local.note_suite(suite)) {
+            Some(Err(cause)) => Err(self.unusable(cause)),
+            _ => Ok(local),
+        };
         if let Some(local) = stock::locate(&exactly, folders).filter(complete) {
-            return Ok(Pulled { local, was_there: true });
+            return Ok(Pulled { local: noted(local)?, was_there: true });
         }
         self.remove_leftovers();
         let release = wanted.stock.release(&version);
@@ -192,7 +214,7 @@ impl Puller {
         result?;
         removed.map_err(|cause| self.unusable(cause))?;
         let local = stock::locate(&exactly, folders).ok_or_else(|| self.unusable(io::ErrorKind::NotFound.into()))?;
-        Ok(Pulled { local, was_there: false })
+        Ok(Pulled { local: noted(local)?, was_there: false })
     }
 
     fn unusable(&self, cause: io::Error) -> PullError {

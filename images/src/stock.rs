@@ -1,7 +1,7 @@
 //! The catalogue of stock kernels, and the search for them on this computer.
 //!
-//! A name is `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae` or `debian/i386@6.1.0-50-686-pae`. No distribution
-//! has `linux/ppc` and `linux/mips`; scripts in `images/` build them. Folders in `TRAPLINE_IMAGES` are searched first,
+//! A name is `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae`, `debian/i386@6.1.0-50-686-pae` or
+//! `debian/amd64@sid`. No distribution has `linux/ppc` and `linux/mips`; scripts in `images/` build them. Folders in `TRAPLINE_IMAGES` are searched first,
 //! then the cache that [`Puller`](crate::Puller) fills. Both have the layout
 //! `<release>/vmlinuz-<release>[.xz]` and `busybox/busybox-<architecture>`.
 
@@ -102,7 +102,8 @@ pub fn stocks() -> &'static [Stock] {
 pub struct Wanted {
     /// The kernel.
     pub stock: &'static Stock,
-    /// The version, such as `6.1.0-56`; `None` means the newest.
+    /// The version, such as `6.1.0-56`, or a suite of the archive, such as `trixie`, for its newest; `None` means the newest of
+    /// Debian 12.
     pub version: Option<String>,
 }
 
@@ -119,6 +120,11 @@ impl Wanted {
         let mut same = STOCKS.iter().filter(|stock| stock.architecture == named.architecture);
         let (stock, version) = same.find_map(|stock| Some((stock, stock.version_of(version)?))).unwrap_or((named, version));
         Some(Wanted { stock, version: Some(version.to_string()) })
+    }
+
+    /// The suite of the archive that was named instead of a version.
+    pub fn suite(&self) -> Option<&str> {
+        self.version.as_deref().filter(|version| is_suite(version))
     }
 
     /// The name on the command line.
@@ -153,18 +159,66 @@ impl Stock {
     }
 }
 
-/// Whether a text may be a version: digits, dots, dashes and the mark of backports. So it cannot be a path or an option.
+/// Whether a text may be a version: digits, dots, dashes and the release of Debian. So it cannot be a path or an option.
 pub(crate) fn is_version(text: &str) -> bool {
+    let rest = match debian_release(text) {
+        Some(_) => text.replacen(RELEASE, "", 1),
+        None => text.to_string(),
+    };
     text.starts_with(|letter: char| letter.is_ascii_digit())
-        && text.replacen(BACKPORT, "", 1).bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+'))
+        && rest.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+'))
 }
 
-/// The mark of backports, as in `6.12.95+deb12` and `6.5.0-0.deb12.4`.
-const BACKPORT: &str = "deb12";
+/// Small letters and dashes: `sid`, `trixie-backports`.
+pub(crate) fn is_suite(text: &str) -> bool {
+    text.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+        && text.len() <= LONGEST_SUITE
+}
 
-/// Whether a version is a backport from a later Debian.
-pub(crate) fn is_backport(version: &str) -> bool {
-    version.contains(BACKPORT)
+const LONGEST_SUITE: usize = 40;
+
+/// In front of the number of a release of Debian: `6.12.95+deb12`, `6.5.0-0.deb12.4`.
+const RELEASE: &str = "deb";
+
+/// The release of Debian that a version names.
+fn debian_release(version: &str) -> Option<u32> {
+    let (_, behind) = version.split_once(RELEASE)?;
+    let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+    behind[..digits].parse().ok()
+}
+
+/// The suite whose kernels are meant where nothing else is said.
+pub(crate) const SUITE: &str = "bookworm";
+
+/// Whether a version names a release of Debian. Kernels that were released with Debian 12 name none.
+fn names_release(version: &str) -> bool {
+    debian_release(version).is_some()
+}
+
+/// The suites in which a version is to be found.
+pub(crate) fn suites_of(version: Option<&str>) -> Vec<String> {
+    let suites: &[&str] = match version {
+        Some(suite) if is_suite(suite) => return with_base(suite),
+        Some(version) if version.starts_with("5.10.0-") => &["bullseye"],
+        Some(version) => match debian_release(version) {
+            Some(12) => &[SUITE, "bookworm-backports"],
+            Some(13) => &["trixie", "trixie-backports"],
+            Some(_) => &["sid"],
+            None => &[SUITE],
+        },
+        None => &[SUITE],
+    };
+    suites.iter().map(|suite| (*suite).to_string()).collect()
+}
+
+/// Backports and experimental packages need what the suite below them has.
+fn with_base(suite: &str) -> Vec<String> {
+    let base = match suite {
+        "experimental" => Some("sid"),
+        _ => suite.strip_suffix("-backports"),
+    };
+    base.into_iter().chain([suite]).map(str::to_string).collect()
 }
 
 /// The sort key of a version: its numbers.
@@ -185,10 +239,29 @@ pub struct Local {
     pub folder: PathBuf,
 }
 
+/// The file beside a kernel with the names of the suites by which it was pulled.
+const SUITES: &str = "suites";
+
 /// Name of the folder with the modules, beside the kernel. Its layout is that of the package.
 pub(crate) const MODULES: &str = "modules";
 
 impl Local {
+    /// Whether it was pulled by the name of that suite.
+    fn is_of(&self, suite: &str) -> bool {
+        let file = self.kernel.with_file_name(SUITES);
+        fs::read_to_string(file).is_ok_and(|suites| suites.lines().any(|known| known == suite))
+    }
+
+    /// Notes that it is the kernel of that suite.
+    pub(crate) fn note_suite(&self, suite: &str) -> io::Result<()> {
+        if self.is_of(suite) {
+            return Ok(());
+        }
+        let file = self.kernel.with_file_name(SUITES);
+        let known = fs::read_to_string(&file).unwrap_or_default();
+        fs::write(file, format!("{known}{suite}\n"))
+    }
+
     /// The folder with its modules, if there is one.
     pub fn modules(&self) -> Option<PathBuf> {
         let folder = self.kernel.parent()?.join(MODULES);
@@ -229,11 +302,14 @@ pub fn folders() -> Vec<PathBuf> {
     listed.chain(cache_folder()).collect()
 }
 
-/// Finds a kernel: in the first folder that has it, the version asked for, or else the newest that is no backport.
+/// Finds a kernel: in the first folder that has it, the version or the suite asked for, or else the newest of Debian 12 that
+/// is no backport.
 pub fn locate(wanted: &Wanted, folders: &[PathBuf]) -> Option<Local> {
-    let is_it = |local: &Local| match &wanted.version {
-        Some(version) => *version == local.version,
-        None => !is_backport(&local.version),
+    let is_other = |local: &Local| names_release(&local.version) || suites_of(Some(&local.version)) != [SUITE];
+    let is_it = |local: &Local| match (&wanted.version, wanted.suite()) {
+        (_, Some(suite)) => local.is_of(suite),
+        (Some(version), None) => *version == local.version,
+        (None, None) => !is_other(local),
     };
     folders.iter().find_map(|folder| versions(wanted.stock, folder).into_iter().rev().find(is_it))
 }
@@ -266,8 +342,10 @@ pub fn busybox(architecture: &str, folder: &Path) -> PathBuf {
 /// Removes a version of a kernel, or all versions, from the cache. Returns the removed versions.
 pub fn remove(wanted: &Wanted, cache: &Path) -> io::Result<Vec<String>> {
     let all = versions(wanted.stock, cache);
-    let (goes, stays): (Vec<Local>, Vec<Local>) =
-        all.into_iter().partition(|local| wanted.version.as_ref().is_none_or(|version| *version == local.version));
+    let (goes, stays): (Vec<Local>, Vec<Local>) = all.into_iter().partition(|local| match (&wanted.version, wanted.suite()) {
+        (_, Some(suite)) => local.is_of(suite),
+        (version, None) => version.as_ref().is_none_or(|version| *version == local.version),
+    });
     for local in &goes {
         // Rename first, so that an interrupted removal leaves no incomplete kernel.
         let folder = cache.join(wanted.stock.release(&local.version));

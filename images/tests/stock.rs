@@ -50,6 +50,8 @@ fn names_may_include_a_version() {
         ("debian/i386-pae@6.1.0-50-686",    Some("debian/i386"),    Some("6.1.0-50")),
         ("debian/i386@6.5.0-0.deb12.4-686", Some("debian/i386"),    Some("6.5.0-0.deb12.4")),
         ("debian/amd64@6.12.95+deb12",      Some("debian/amd64"),   Some("6.12.95+deb12")),
+        ("debian/arm64@7.2.13+deb14-rt-arm64", Some("debian/arm64-rt"), Some("7.2.13+deb14")),
+        ("debian/s390x@sid",                Some("debian/s390x"),   Some("sid")),
         ("debian/i386@6.1.0-50-armmp",      Some("debian/i386"),    Some("6.1.0-50-armmp")),
         ("linux/ppc",                       Some("linux/ppc"),      None),
         ("linux/ppc@6.1.192",               Some("linux/ppc"),      Some("6.1.192")),
@@ -78,6 +80,11 @@ fn the_newest_kernel_of_the_first_folder_is_found() {
     first.file("6.1.0-51-armmp-lpae/vmlinuz-6.1.0-51-armmp-lpae");
     first.file("busybox/busybox-armhf");
     first.file("6.12.95+deb12-amd64/vmlinuz-6.12.95+deb12-amd64");
+    first.file("6.12.107+deb13-amd64/vmlinuz-6.12.107+deb13-amd64");
+    fs::write(first.file("6.12.107+deb13-amd64/suites"), "trixie\nstable\n").unwrap();
+    first.file("6.12.94+deb13-amd64/vmlinuz-6.12.94+deb13-amd64");
+    fs::write(first.file("6.12.94+deb13-amd64/suites"), "trixie\n").unwrap();
+    second.file("5.10.0-32-arm64/vmlinuz-5.10.0-32-arm64");
     second.file("6.1.0-50-686/vmlinuz-6.1.0-50-686");
     second.file("6.1.0-50-686-pae/vmlinuz-6.1.0-50-686-pae");
     second.file("6.1.0-49-686-pae/vmlinuz-6.1.0-49-686-pae");
@@ -94,6 +101,12 @@ fn the_newest_kernel_of_the_first_folder_is_found() {
         ("debian/armhf",            Some("6.1.0-50"),       &first,     true),
         ("debian/armhf-lpae",       Some("6.1.0-51"),       &first,     true),
         ("debian/amd64@6.12.95+deb12", Some("6.12.95+deb12"), &first,   true),
+        ("debian/amd64@trixie",     Some("6.12.107+deb13"), &first,     true),
+        ("debian/amd64@stable",     Some("6.12.107+deb13"), &first,     true),
+        ("debian/amd64@6.12.94+deb13", Some("6.12.94+deb13"), &first,   true),
+        ("debian/amd64@sid",        None,                   &first,     true),
+        ("debian/arm64@5.10.0-32",  Some("5.10.0-32"),      &second,    false),
+        ("debian/arm64",            None,                   &second,    false),
         ("debian/i386-pae",         Some("6.1.0-50"),       &second,    false),
         ("debian/i386@6.1.0-49-686-pae", Some("6.1.0-49"),  &second,    false),
         ("debian/i386@6.1.0-49",    None,                   &second,    false),
@@ -288,4 +301,80 @@ fn a_built_kernel_is_found() {
     let busybox = folder.file("busybox/busybox-powerpc");
     let local = locate(&wanted("linux/ppc"), std::slice::from_ref(&folder.0)).expect("it is there");
     assert_eq!((local.version.as_str(), local.kernel, local.busybox), ("6.1.192", kernel, Some(busybox)));
+}
+
+/// A kernel of another suite of the archive: pulled by the suite's name and found by it, in one package or in parts.
+#[test]
+fn a_suite_is_pulled_and_found_by_its_name() {
+    const IN_PARTS: &str = "mkdir -p $3/usr/lib/modules/7.2.13+deb14-amd64 $3/usr/bin; case $2 in *linux*) cd $3/usr/lib/modules/7.2.13+deb14-amd64; \
+         echo kernel > vmlinuz; echo CONFIG_SMP=y > config; mkdir kernel; echo module > kernel/crc.ko;; *) echo newer > $3/usr/bin/busybox;; esac";
+    let folder = Folder::new("suite");
+    let tools = tools(&folder, BOTH);
+    let rewrite = |name: &str, script: &str| fs::write(tools.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+    let asked = folder.0.join("asked");
+    let names = "case $1-$2 in pkgnames-linux-binary-) echo linux-binary-7.2.13+deb14-amd64;; \
+         pkgnames-*) echo linux-image-7.2.13+deb14-amd64;; show-*) echo 'Depends: linux-image-7.2.13+deb14-amd64';; esac";
+    rewrite("apt-cache", &format!("echo \"$@\" >> {}; {names}", asked.display()));
+    rewrite("apt-config", "echo 'Acquire::Check-Valid-Until \"false\";'");
+    rewrite("dpkg-deb", IN_PARTS);
+    let mut puller = Puller { modules: true, ..puller(&folder, tools.clone()) };
+    let busybox = puller.cache.join("busybox/busybox-amd64");
+    fs::create_dir_all(busybox.parent().unwrap()).unwrap();
+    fs::write(&busybox, "of Debian 12").unwrap();
+    let pulled = puller.pull(&wanted("debian/amd64@sid"), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((&*pulled.local.version, pulled.was_there), ("7.2.13+deb14", false));
+    assert_eq!(fs::read_to_string(&pulled.local.kernel).unwrap(), "kernel\n");
+    assert!(pulled.local.module("crc").is_some());
+    assert_eq!(fs::read_to_string(&busybox).unwrap(), "of Debian 12", "runs of other kernels stay the same");
+    let shown = fs::read_to_string(&asked).unwrap();
+    for part in ["binary", "base", "modules"] {
+        assert!(shown.contains(&format!("linux-{part}-7.2.13+deb14-amd64")), "{part}:\n{shown}");
+    }
+    let home = puller.cache.join(".apt/amd64-sid");
+    assert!(
+        fs::read_to_string(home.join("apt.conf")).unwrap().contains("Check-Valid-Until"),
+        "old lists, if the computer takes them"
+    );
+    let sources = fs::read_to_string(home.join("sources.list")).unwrap();
+    assert!(sources.contains(" sid main") && sources.lines().count() == 1, "{sources}");
+
+    let cache = std::slice::from_ref(&puller.cache);
+    assert_eq!(locate(&wanted("debian/amd64@sid"), cache).map(|local| local.version).as_deref(), Some("7.2.13+deb14"));
+    assert!(locate(&wanted("debian/amd64"), cache).is_none(), "it is none of Debian 12");
+    assert!(puller.pull(&wanted("debian/amd64@sid"), &mut |_| ()).unwrap().was_there);
+    assert!(puller.pull(&wanted("debian/amd64@experimental"), &mut |_| ()).unwrap().was_there, "the same kernel by another name");
+    assert_eq!(fs::read_to_string(pulled.local.kernel.with_file_name("suites")).unwrap(), "sid\nexperimental\n");
+    assert_eq!(remove(&wanted("debian/amd64@sid"), &puller.cache).unwrap(), ["7.2.13+deb14"]);
+
+    puller.modules = false;
+    rewrite(
+        "apt-get",
+        "echo \"E: The repository 'http://mirror/debian woody Release' does not have a Release file.\" >&2; exit 100",
+    );
+    let error = puller.pull(&wanted("debian/amd64@woody"), &mut |_| ()).unwrap_err();
+    assert!(matches!(&error, PullError::NoSuchSuite { suite, .. } if suite == "woody"), "{error}");
+    assert!(error.to_string().contains("no suite called `woody`") && error.advice().contains("trixie"), "{error}");
+}
+
+/// The suites in which a version is looked for.
+#[test]
+fn versions_are_pulled_from_the_suites_that_have_them() {
+    #[rustfmt::skip]
+    let cases: [(&str, &str, &[&str]); 6] = [
+        ("debian/amd64@6.1.0-50",           "amd64",                            &["bookworm", "bookworm-updates", "bookworm-security"]),
+        ("debian/amd64@6.12.95+deb12",      "amd64",                            &["bookworm", "bookworm-updates", "bookworm-security", "bookworm-backports"]),
+        ("debian/amd64@5.10.0-32",          "amd64-bullseye",                   &["bullseye", "bullseye-updates", "bullseye-security"]),
+        ("debian/amd64@6.12.107+deb13",     "amd64-trixie-trixie-backports",    &["trixie", "trixie-updates", "trixie-security", "trixie-backports"]),
+        ("debian/amd64@7.2.13+deb14",       "amd64-sid",                        &["sid"]),
+        ("debian/amd64@trixie-backports",   "amd64-trixie-trixie-backports",    &["trixie", "trixie-updates", "trixie-security", "trixie-backports"]),
+    ];
+    for (number, (name, home, suites)) in cases.into_iter().enumerate() {
+        let folder = Folder::new(&format!("suites-{number}"));
+        let puller = puller(&folder, tools(&folder, BOTH));
+        // Whether the tools have it is not the question.
+        let _ = puller.pull(&wanted(name), &mut |_| ());
+        let sources = fs::read_to_string(puller.cache.join(".apt").join(home).join("sources.list")).unwrap();
+        let found: Vec<&str> = sources.lines().filter_map(|line| line.split(' ').nth_back(1)).collect();
+        assert_eq!(found, suites, "{name}");
+    }
 }

@@ -22,6 +22,7 @@ Examples:
   trapline images
   trapline images info tiny/x86_64
   trapline images pull debian/amd64           the newest kernel of Debian 12, by this computer's apt
+  trapline images pull debian/amd64@sid       that of another suite: bullseye, trixie, sid, trixie-backports ...
   trapline images rm debian/amd64@6.1.0-50
 
 Stock kernels are looked for in the folders of TRAPLINE_IMAGES (<release>/vmlinuz-<release>[.xz], busybox/busybox-<architecture>),
@@ -45,7 +46,7 @@ enum Command {
     },
     /// Brings a stock kernel and its busybox into the cache
     Pull {
-        /// Which, such as debian/amd64 or debian/i386@6.1.0-50
+        /// Which, such as debian/amd64, debian/i386@6.1.0-50 or debian/arm64@trixie
         name: String,
         /// Keeps its modules too, for `trapline run --module NAME`
         #[arg(long)]

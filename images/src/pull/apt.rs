@@ -12,29 +12,46 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-const SUITE: &str = "bookworm";
+const INHERITED: [&str; 5] = [
+    "Acquire::http::Proxy",
+    "Acquire::https::Proxy",
+    "Acquire::http::proxy",
+    "Acquire::Check-Valid-Until",
+    "Acquire::Check-Date",
+];
 
 /// The system's apt tools, with a configuration of their own.
 pub(super) struct Apt<'a> {
     puller: &'a Puller,
     configuration: PathBuf,
+    /// The suite that was asked for by its name.
+    suite: Option<String>,
+    /// What it fetches is of Debian 12.
+    is_usual: bool,
 }
 
 impl<'a> Apt<'a> {
     pub(super) fn new(puller: &'a Puller, wanted: &Wanted) -> Result<Apt<'a>, PullError> {
         let stock = wanted.stock;
-        let backport = wanted.version.as_deref().is_some_and(stock::is_backport);
-        let home = puller.cache.join(".apt").join(stock.architecture);
-        let apt = Apt { puller, configuration: home.join("apt.conf") };
-        let proxy = apt.proxy()?;
+        let suites = stock::suites_of(wanted.version.as_deref());
+        let is_usual = suites.first().is_some_and(|suite| suite == stock::SUITE);
+        // Lists of different suites do not mix.
+        let home = match is_usual {
+            true => stock.architecture.to_string(),
+            false => format!("{}-{}", stock.architecture, suites.join("-")),
+        };
+        let home = puller.cache.join(".apt").join(home);
+        let suite = wanted.suite().map(str::to_string);
+        let apt = Apt { puller, configuration: home.join("apt.conf"), suite, is_usual };
+        let inherited = apt.inherited()?;
         let write = || {
             for folder in ["state/lists/partial", "cache/archives/partial"] {
                 fs::create_dir_all(home.join(folder))?;
             }
             fs::write(home.join("state/status"), "")?;
-            let sources = sources(&puller.mirror, stock.architecture, Path::new(KEYRING).exists(), backport);
+            let sources = sources(&puller.mirror, stock.architecture, Path::new(KEYRING).exists(), &suites);
             fs::write(home.join("sources.list"), sources)?;
-            fs::write(&apt.configuration, configuration(&home, stock.architecture) + &proxy)
+            fs::write(&apt.configuration, configuration(&home, stock.architecture) + &inherited)
         };
         write().map_err(|cause| puller.unusable(cause))?;
         Ok(apt)
@@ -49,12 +66,11 @@ impl<'a> Apt<'a> {
         command
     }
 
-    /// The proxy lines of the computer's own apt configuration.
-    fn proxy(&self) -> Result<String, PullError> {
+    /// The lines of the computer's own apt configuration on proxies, and on whether lists may be old: a mirror that is kept
+    /// as it was once has old ones.
+    fn inherited(&self) -> Result<String, PullError> {
         let said = run(self.tool("apt-config").arg("dump"), "apt-config", "reading apt's configuration")?;
-        let wanted = |line: &&str| {
-            ["Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::http::proxy"].iter().any(|key| line.starts_with(key))
-        };
+        let wanted = |line: &&str| INHERITED.iter().any(|key| line.starts_with(key));
         Ok(said.lines().filter(wanted).map(|line| format!("{line}\n")).collect())
     }
 
@@ -84,10 +100,16 @@ impl<'a> Apt<'a> {
         #[rustfmt::skip]
         const NETWORK: &[&str] = &["Could not resolve", "Temporary failure", "Unable to connect", "Could not connect", "Connection", "timed out"];
         const KEY: &[&str] = &["NO_PUBKEY", "not signed", "couldn't be verified", "EXPKEYSIG"];
+        const SUITE: &[&str] = &["does not have a Release file", "no longer has a Release file"];
         let about = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let mirror = self.puller.mirror.clone();
+        match &self.suite {
+            Some(suite) if about(SUITE) => return PullError::NoSuchSuite { suite: suite.clone(), mirror, said },
+            _ => {}
+        }
         match () {
             () if about(KEY) => PullError::NoKey { said },
-            () if about(NETWORK) => PullError::NoNetwork { mirror: self.puller.mirror.clone(), said },
+            () if about(NETWORK) => PullError::NoNetwork { mirror, said },
             () => PullError::Failed { doing: doing.to_string(), tool: "apt-get".into(), said },
         }
     }
@@ -114,13 +136,14 @@ impl<'a> Apt<'a> {
         };
         match &wanted.version {
             Some(version) if there.contains(&&**version) => Ok(version.clone()),
-            Some(_) => Err(missing(wanted.name())),
-            None => {
+            Some(_) if wanted.suite().is_none() => Err(missing(wanted.name())),
+            _ => {
                 let records = self.cache(&["show", "--no-all-versions", stock.newest]).unwrap_or_default();
                 let depends = records.lines().find_map(|line| line.strip_prefix("Depends:")).unwrap_or_default();
                 let releases = depends.split([',', '|', ' ']).filter_map(|word| word.strip_prefix(PACKAGE));
                 let version = releases.filter_map(|release| stock.version_of(release)).next().map(str::to_string);
-                version.ok_or_else(|| missing(stock.newest.to_string()))
+                let asked = wanted.suite().map_or(stock.newest.to_string(), |suite| format!("{} in `{suite}`", stock.newest));
+                version.ok_or_else(|| missing(asked))
             }
         }
     }
@@ -131,9 +154,10 @@ impl<'a> Apt<'a> {
     /// apt continues a file only if its modification time is the server's. apt's method sets that time when it is
     /// terminated or loses the connection, but not when it is killed; then the package starts again.
     pub(super) fn fetch(&self, release: &str, into: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
-        let image = format!("{PACKAGE}{release}");
-        report(Progress::Step(format!("{image} and {BUSYBOX}")));
-        let records = self.cache(&["show", "--no-all-versions", &image, BUSYBOX])?;
+        let packages = self.packages(release)?;
+        report(Progress::Step(packages.join(" and ")));
+        let names: Vec<&str> = packages.iter().map(String::as_str).collect();
+        let records = self.cache(&[&["show", "--no-all-versions"], &names[..]].concat())?;
         let status = self.configuration.with_file_name("state/status");
         fs::create_dir_all(into.join("partial"))
             .and_then(|()| fs::write(status, provided(&records)))
@@ -143,8 +167,18 @@ impl<'a> Apt<'a> {
         let mut command = self.tool("apt-get");
         command.env("APT_CONFIG", &self.configuration).current_dir(into);
         command.args(["-q=2", "install", "--download-only", "--yes", "--no-install-recommends", "-o"]).arg(archives);
-        command.args([&*image, BUSYBOX]);
+        command.args(&names);
         followed(&mut command, "apt-get", report)?.map_err(|said| self.classified("fetching the packages", said))
+    }
+
+    /// The packages that a release comes in. From Debian 14 on the kernel, its configuration and its modules have one each.
+    fn packages(&self, release: &str) -> Result<Vec<String>, PullError> {
+        let parts = if self.puller.modules { &PARTS[..] } else { &PARTS[..2] };
+        let parts: Vec<String> = parts.iter().map(|part| format!("{part}{release}")).collect();
+        let there = self.cache(&["pkgnames", PARTS[0]])?;
+        let in_parts = parts.first().is_some_and(|kernel| there.lines().any(|name| name.trim() == kernel));
+        let of_kernel = if in_parts { parts } else { vec![format!("{PACKAGE}{release}")] };
+        Ok(of_kernel.into_iter().chain([BUSYBOX.to_string()]).collect())
     }
 
     /// Unpacks the kernel, its modules and busybox into the cache.
@@ -171,19 +205,29 @@ impl<'a> Apt<'a> {
         for package in &packages {
             run(self.tool("dpkg-deb").arg("-x").arg(package).arg(&tree), "dpkg-deb", "unpacking a package")?;
         }
-        let files = stock::FILES.map(|stem| format!("{stem}-{release}"));
-        let [usual, _] = &files;
-        let kernel = files.iter().find(|file| tree.join("boot").join(file).is_file()).unwrap_or(usual);
-        take(&tree.join("boot").join(kernel), &ready.join(kernel), &image)?;
+        // Packages have the files in /boot until Debian 13, then beside the modules.
+        let modules = ["usr/lib/modules", "lib/modules"].map(|folder| tree.join(folder).join(release));
+        let places = |stem: &str| {
+            let beside = modules.iter().map(|folder| folder.join(stem));
+            std::iter::once(tree.join("boot").join(format!("{stem}-{release}"))).chain(beside).find(|file| file.is_file())
+        };
+        let found = stock::FILES.into_iter().find_map(|stem| Some((stem, places(stem)?)));
+        let (stem, kernel) = found.unwrap_or((stock::FILES[0], tree.join("boot").join(format!("{}-{release}", stock::FILES[0]))));
+        take(&kernel, &ready.join(format!("{stem}-{release}")), &image)?;
         // Optional: not every package has a config.
-        let _ = fs::rename(tree.join("boot").join(format!("config-{release}")), ready.join("config"));
+        let _ = places("config").map(|config| fs::rename(config, ready.join("config")));
         if self.puller.modules {
-            take(&tree.join("lib/modules").join(release).join("kernel"), &ready.join(stock::MODULES), &image)?;
+            let [usual, other] = modules.map(|folder| folder.join("kernel"));
+            take(if usual.is_dir() { &usual } else { &other }, &ready.join(stock::MODULES), &image)?;
         }
 
         let busybox = stock::busybox(stock.architecture, &self.puller.cache);
         fs::create_dir_all(self.puller.cache.join("busybox")).map_err(unusable)?;
-        take(&tree.join("bin/busybox"), &busybox, BUSYBOX)?;
+        let program = ["usr/bin/busybox", "bin/busybox"].map(|file| tree.join(file));
+        // One program serves the kernels of all releases: that of Debian 12 stays, for runs to be the same.
+        if self.is_usual || !busybox.is_file() {
+            take(if program[0].is_file() { &program[0] } else { &program[1] }, &busybox, BUSYBOX)?;
+        }
         let place = self.puller.cache.join(release);
         if place.exists() {
             fs::remove_dir_all(&place).map_err(unusable)?;
@@ -194,6 +238,8 @@ impl<'a> Apt<'a> {
 
 const PACKAGE: &str = "linux-image-";
 const BUSYBOX: &str = "busybox-static";
+/// Of a kernel that comes in parts: the kernel, its configuration, its modules.
+const PARTS: [&str; 3] = ["linux-binary-", "linux-base-", "linux-modules-"];
 
 /// A status record of an installed package that provides all dependencies of these records: the first alternative of each,
 /// in the required version.
@@ -222,18 +268,21 @@ fn take(from: &Path, to: &Path, package: &str) -> Result<(), PullError> {
     })
 }
 
-fn sources(mirror: &str, architecture: &str, has_keyring: bool, backport: bool) -> String {
+fn sources(mirror: &str, architecture: &str, has_keyring: bool, suites: &[String]) -> String {
     let keyring = if has_keyring { format!(" signed-by={KEYRING}") } else { String::new() };
     let line = |mirror: &str, suite: &str| format!("deb [arch={architecture}{keyring}] {mirror} {suite} main\n");
-    let backports = if backport { line(mirror, &format!("{SUITE}-backports")) } else { String::new() };
-    [
-        line(mirror, SUITE),
-        line(mirror, &format!("{SUITE}-updates")),
-        line(&format!("{mirror}-security"), &format!("{SUITE}-security")),
-        backports,
-    ]
-    .concat()
+    let lines = |suite: &String| {
+        let is_released = !UNRELEASED.contains(&suite.as_str()) && !suite.contains('-');
+        let updates =
+            || [line(mirror, &format!("{suite}-updates")), line(&format!("{mirror}-security"), &format!("{suite}-security"))];
+        let updates = is_released.then(updates).into_iter().flatten();
+        std::iter::once(line(mirror, suite)).chain(updates).collect::<String>()
+    };
+    suites.iter().map(lines).collect()
 }
+
+/// Suites that get no updates beside them.
+const UNRELEASED: [&str; 3] = ["sid", "unstable", "experimental"];
 
 /// The apt configuration: all files are in `home`, and the computer's own configuration is ignored.
 fn configuration(home: &Path, architecture: &str) -> String {

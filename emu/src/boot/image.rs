@@ -121,7 +121,7 @@ fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     let isa = elf::arch_of(&header)?.isa();
     let elf_wrapper::Inner { bytes, start } = elf_wrapper::unpack(shelf, bytes)?;
     let size = bytes.len() as u64 + ZEROED;
-    let symbols = kallsyms::find_raw(&bytes, isa.word, isa.order)?.ok_or(BootError::NoLinkAddress)?;
+    let symbols = kallsyms::find_raw_at(&bytes, isa.word, isa.order, start)?.ok_or(BootError::NoLinkAddress)?;
     let entry = symbols.address_of("kernel_entry").and_then(|entry| entry.checked_sub(start)).filter(|entry| *entry < size);
     let entry = entry.ok_or(BootError::NoLinkAddress)?;
     Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols, starter: None })
@@ -130,13 +130,17 @@ fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
 /// RAM starts at 0.
 fn z(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     let vmlinuz::Inner { bytes, size, start, physical, starter } = vmlinuz::unpack(shelf, bytes)?;
-    let (_, symbols) = symbols(&bytes, 8, ByteOrder::Big, size)?;
+    let symbols = kallsyms::find_raw_at(&bytes, 8, ByteOrder::Big, start)?.ok_or(BootError::NoLinkAddress)?;
+    let (_, symbols) = with_text(symbols, 8, size)?;
     Ok(Raw { bytes, size, text_offset: physical, start, entry: 0, symbols, starter })
 }
 
 /// The image's symbols, and where its text begins.
 fn symbols(bytes: &[u8], word: usize, order: ByteOrder, size: u64) -> Result<(u64, Symbols), BootError> {
-    let symbols = kallsyms::find_raw(bytes, word, order)?.ok_or(BootError::NoLinkAddress)?;
+    with_text(kallsyms::find_raw(bytes, word, order)?.ok_or(BootError::NoLinkAddress)?, word, size)
+}
+
+fn with_text(symbols: Symbols, word: usize, size: u64) -> Result<(u64, Symbols), BootError> {
     let text = symbols.address_of("_stext").ok_or(BootError::NoLinkAddress)?;
     let last = u64::MAX >> (64 - 8 * word);
     match text.checked_add(size) {
@@ -176,6 +180,15 @@ fn relocate(bytes: &mut [u8]) {
     };
     let rows = || (0..count).filter_map(|number| row(bytes, number));
     let Some(start) = start_by(rows, bytes.len() as u64) else { return };
+    // The linker leaves a zero in each place, or the value. Where most hold something else the start is another one: so
+    // it may be where the image has most of its relocations in the packed form (RELR), which needs nothing to be written.
+    let is_open = |(place, value): &(u64, u64)| {
+        let held = usize::try_from(place.wrapping_sub(start)).ok().and_then(|place| doubleword(bytes, place));
+        held.is_some_and(|held| held == 0 || held == *value)
+    };
+    if 2 * rows().filter(is_open).count() <= count {
+        return;
+    }
     for number in 0..count {
         let Some((place, value)) = row(bytes, number) else { return };
         let place = place.checked_sub(start).and_then(|place| usize::try_from(place).ok());

@@ -2,11 +2,13 @@
 //!
 //! The tables have no header. What gives them away is the table of tokens, in which the digits stand one behind the
 //! other; from there the others are found by their places, and every guess is proved by decoding. Layouts
-//! (scripts/kallsyms.c): 4.19 to 6.3 keep the addresses in front of the names, 6.4 and later behind the tokens.
+//! (scripts/kallsyms.c): 4.19 to 6.3 keep the addresses in front of the names, 6.4 and later behind the tokens. Tables
+//! begin at multiples of a word, and in 7.2 of 4 bytes. `forms.rs` reads the addresses.
 
 mod chains;
+mod forms;
 
-use super::Kernel;
+use super::{Kernel, link_address};
 use crate::error::BootError;
 use crate::symbols::{Entry, Symbols};
 use chains::Chains;
@@ -20,6 +22,8 @@ const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
 const TOKENS: usize = 256;
 /// Every so many names a marker says where the names are.
 const NAMES_A_MARKER: usize = 256;
+/// The tables begin at multiples of this at least.
+const ALIGNMENT: usize = 4;
 /// Bytes of a marker since 5.0; on z/Architecture the table of them begins at a multiple of this, elsewhere at one of a
 /// word.
 const MARKER: usize = 4;
@@ -54,35 +58,74 @@ pub fn find_within(kernel: &Kernel, budget: &Budget) -> Result<Option<Symbols>, 
         addresses.iter().filter(inside).count() * 2 > addresses.len()
     };
     for segment in &kernel.segments {
-        if let Some(entries) = (Piece { bytes: &segment.bytes, word, order, budget }).tables(&fits)? {
-            return Ok(Some(Symbols::in_table_order(entries)));
+        let start = Some(segment.virtual_address);
+        if let Some(found) = (Piece { bytes: &segment.bytes, word, order, start, budget }).tables(&fits)? {
+            return Ok(Some(Symbols::in_table_order(found.entries)));
         }
     }
     Ok(None)
 }
 
-/// The symbols of an image in one piece that does not say where it is linked: most lie close to each other.
+/// The symbols of an image in one piece that does not say where it is linked: most lie close to each other. Where the
+/// table has distances alone, the image's own pointers tell where it is linked.
 pub fn find_raw(bytes: &[u8], word: usize, order: ByteOrder) -> Result<Option<Symbols>, BootError> {
+    find_in_piece(bytes, word, order, |offsets, budget| link_address::by_pointers(bytes, word, order, offsets, budget))
+}
+
+/// The symbols of an image in one piece whose first byte is linked at `start`.
+pub fn find_raw_at(bytes: &[u8], word: usize, order: ByteOrder, start: u64) -> Result<Option<Symbols>, BootError> {
+    find_in_piece(bytes, word, order, |_, _| Ok(Some(start)))
+}
+
+/// `start` is asked where the table has distances alone. It is given the symbols' distances from the image's start.
+fn find_in_piece(
+    bytes: &[u8],
+    word: usize,
+    order: ByteOrder,
+    start: impl Fn(&[u64], &Budget) -> Result<Option<u64>, Spent>,
+) -> Result<Option<Symbols>, BootError> {
     let budget = &Budget::linear(bytes.len(), STEPS_A_BYTE);
     let fits = |addresses: &[u64]| {
         let middle = addresses.get(addresses.len() / 2).copied().unwrap_or(0);
         let near = |address: &&u64| address.abs_diff(middle) < bytes.len() as u64;
         addresses.iter().filter(near).count() * 2 > addresses.len()
     };
-    let found = Piece { bytes, word, order, budget }.tables(&fits).map_err(|Spent| TOO_MUCH)?;
-    Ok(found.map(Symbols::in_table_order))
+    let found = Piece { bytes, word, order, start: None, budget }.tables(&fits).map_err(|Spent| TOO_MUCH)?;
+    let Some(mut found) = found else { return Ok(None) };
+    if found.are_distances {
+        let offsets: Vec<u64> = found.entries.iter().map(|entry| entry.address).collect();
+        let Some(start) = start(&offsets, budget).map_err(|Spent| TOO_MUCH)? else { return Ok(None) };
+        for entry in &mut found.entries {
+            entry.address = start.wrapping_add(entry.address) & mask(word);
+        }
+    }
+    Ok(Some(Symbols::in_table_order(found.entries)))
+}
+
+/// The bits that an address of so many bytes has.
+fn mask(word: usize) -> u64 {
+    u64::MAX >> (64 - 8 * word)
 }
 
 /// Whether addresses are where symbols of this image may be.
 type Fits<'a> = &'a dyn Fn(&[u64]) -> bool;
 
-/// A segment that may hold the tables. Each table begins at a multiple of a word.
+/// A segment that may hold the tables. Each table begins at a multiple of [`ALIGNMENT`].
 struct Piece<'a> {
     bytes: &'a [u8],
     word: usize,
     order: ByteOrder,
+    /// The address at which the kernel sees it, if that is known.
+    start: Option<u64>,
     /// Shared by all pieces of an image.
     budget: &'a Budget,
+}
+
+/// The symbols of a piece.
+struct Found {
+    entries: Vec<Entry>,
+    /// Their addresses count from the start of the piece.
+    are_distances: bool,
 }
 
 /// What each byte of a compressed name stands for.
@@ -100,38 +143,26 @@ struct Names<'a> {
     compressed: Vec<&'a [u8]>,
 }
 
-/// How the address of a symbol is written.
-#[derive(Clone, Copy, Debug)]
-enum Form {
-    /// A word (CONFIG_KALLSYMS_BASE_RELATIVE off).
-    Word { table: usize },
-    /// 32 bits, to be added to the base.
-    Offset { table: usize, base: usize },
-    /// 32 bits: a number that is not negative is itself, another is counted down from the base
-    /// (CONFIG_KALLSYMS_ABSOLUTE_PERCPU).
-    Signed { table: usize, base: usize },
-}
-
 impl<'a> Piece<'a> {
-    fn tables(&self, fits: Fits<'_>) -> Result<Option<Vec<Entry>>, Spent> {
+    fn tables(&self, fits: Fits<'_>) -> Result<Option<Found>, Spent> {
         for at in memmem::find_iter(self.bytes, DIGITS) {
             let Some(tokens) = self.tokens(at)? else { continue };
-            if let Some(entries) = self.symbols(&tokens, fits)? {
-                return Ok(Some(entries));
+            if let Some(found) = self.symbols(&tokens, fits)? {
+                return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    fn symbols(&self, tokens: &Tokens<'_>, fits: Fits<'_>) -> Result<Option<Vec<Entry>>, Spent> {
+    fn symbols(&self, tokens: &Tokens<'_>, fits: Fits<'_>) -> Result<Option<Found>, Spent> {
         let Some(names) = self.names(tokens.start)? else { return Ok(None) };
-        let Some(addresses) = self.addresses(tokens, &names, fits)? else { return Ok(None) };
+        let Some((addresses, are_distances)) = self.addresses(tokens, &names, fits)? else { return Ok(None) };
         let mut entries = Vec::with_capacity(names.compressed.len());
         for (name, address) in names.compressed.iter().zip(addresses) {
             let Some(entry) = entry(name, tokens, address, self.budget)? else { return Ok(None) };
             entries.push(entry);
         }
-        Ok(Some(entries))
+        Ok(Some(Found { entries, are_distances }))
     }
 
     /// The table of tokens whose digits stand here.
@@ -142,11 +173,11 @@ impl<'a> Piece<'a> {
             self.budget.charge(text.len() as u64 / STRING_BYTES_A_STEP + 1)?;
             at += text.len() + 1;
         }
-        Ok(self.tokens_to(digits, at))
+        Ok([ALIGNMENT, self.word].iter().find_map(|to| self.tokens_by_index(digits, at.next_multiple_of(*to))))
     }
 
-    fn tokens_to(&self, digits: usize, end: usize) -> Option<Tokens<'a>> {
-        let index = self.aligned(end);
+    /// The tokens whose places stand in a table here.
+    fn tokens_by_index(&self, digits: usize, index: usize) -> Option<Tokens<'a>> {
         let places = (0..TOKENS).map(|number| self.u16(index + 2 * number)).collect::<Option<Vec<usize>>>()?;
         let rising = places.windows(2).all(|pair| pair[0] < pair[1]);
         let start = digits.checked_sub(places[usize::from(b'0')])?;
@@ -162,28 +193,33 @@ impl<'a> Piece<'a> {
     /// A zero follows the last name, for the first marker is 0. So from the right place exactly so many names can be
     /// read as the number says, and only such places are looked at closer.
     fn names(&self, tokens: usize) -> Result<Option<Names<'a>>, Spent> {
-        let first = tokens / self.word * self.word;
+        let first = tokens / ALIGNMENT * ALIGNMENT;
         let last = first.saturating_sub(MOST_NAME_BYTES);
         let mut chains = Chains::new(tokens, |at| self.name(at, tokens).map(|name| name.end));
-        for count_at in (last..first).rev().step_by(self.word).map(|at| at / self.word * self.word) {
-            let start = count_at + self.word;
-            self.budget.charge(self.word as u64)?;
-            let Some(links) = chains.links_from(start) else { continue };
-            if self.count(count_at).is_none_or(|count| count != links || count > MOST_SYMBOLS) {
-                continue;
-            }
-            if let Some(compressed) = self.names_with_markers(start, links, tokens)? {
-                return Ok(Some(Names { count_at, compressed }));
+        for start in (last..first).rev().step_by(ALIGNMENT).map(|at| at / ALIGNMENT * ALIGNMENT) {
+            self.budget.charge(ALIGNMENT as u64)?;
+            let Some(links) = chains.links_from(start).filter(|links| *links <= MOST_SYMBOLS) else { continue };
+            for (count_at, _) in self.counts(start).filter(|(_, count)| *count == links) {
+                if let Some(compressed) = self.names_with_markers(start, links, tokens)? {
+                    return Ok(Some(Names { count_at, compressed }));
+                }
             }
         }
         Ok(None)
     }
 
-    /// The number of names that stands here: 32 bits, and padding behind it; until 4.19 it was a word.
-    fn count(&self, at: usize) -> Option<usize> {
-        let word = self.number(at, self.word)?;
-        let is_padded = self.word == 8 && self.order == ByteOrder::Big && word as u32 == 0;
-        usize::try_from(if is_padded { word >> 32 } else { word }).ok().filter(|count| *count > 0)
+    /// What may be the number of the names that begin at `start`, and where that stands: 32 bits, with padding up to a
+    /// word behind them in most releases, or a word until 4.19.
+    fn counts(&self, start: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+        let read = |size: usize| {
+            let at = start.checked_sub(size)?;
+            let number = self.number(at, size)?;
+            let is_padded = size == 8 && self.order == ByteOrder::Big && number as u32 == 0;
+            let number = usize::try_from(if is_padded { number >> 32 } else { number }).ok()?;
+            (number > 0).then_some((at, number))
+        };
+        let sizes = [Some(ALIGNMENT), Some(self.word).filter(|word| *word != ALIGNMENT)];
+        sizes.map(|size| size.and_then(read)).into_iter().flatten()
     }
 
     /// So many names from here on, if their markers stand behind them.
@@ -220,46 +256,6 @@ impl<'a> Piece<'a> {
             let is = |(number, marker): (usize, &usize)| self.number(at + number * size, size) == Some(*marker as u64);
             markers.iter().enumerate().all(is)
         })
-    }
-
-    /// The first way of reading them by which they rise and fit.
-    fn addresses(&self, tokens: &Tokens<'_>, names: &Names<'_>, fits: Fits<'_>) -> Result<Option<Vec<u64>>, Spent> {
-        let count = names.compressed.len();
-        let offsets = self.aligned(4 * count);
-        let behind = self.aligned(tokens.end);
-        let base_before = names.count_at.checked_sub(self.word);
-        let before = base_before.and_then(|base| Some((base.checked_sub(offsets)?, base)));
-        let words_before = names.count_at.checked_sub(count * self.word);
-        let pairs = [before, Some((behind, behind + offsets))];
-        let relative = pairs.into_iter().flatten();
-        let relative = relative.flat_map(|(table, base)| [Form::Offset { table, base }, Form::Signed { table, base }]);
-        let words = [words_before, Some(behind)].into_iter().flatten().map(|table| Form::Word { table });
-        let all = |form: Form| (0..count).map(|number| self.address(form, number)).collect::<Option<Vec<u64>>>();
-        for form in relative.chain(words) {
-            self.budget.charge(count as u64)?;
-            if let Some(addresses) = all(form).filter(|addresses| addresses.is_sorted() && fits(addresses)) {
-                return Ok(Some(addresses));
-            }
-        }
-        Ok(None)
-    }
-
-    fn address(&self, form: Form, number: usize) -> Option<u64> {
-        let mask = u64::MAX >> (64 - self.word * 8);
-        Some(match form {
-            Form::Word { table } => self.number(table + number * self.word, self.word)?,
-            Form::Offset { table, base } => {
-                self.number(base, self.word)?.wrapping_add(self.u32(table + 4 * number)?.into()) & mask
-            }
-            Form::Signed { table, base } => match self.u32(table + 4 * number)? as i32 {
-                value @ 0.. => value as u64,
-                value => self.number(base, self.word)?.wrapping_sub(1).wrapping_sub(i64::from(value) as u64) & mask,
-            },
-        })
-    }
-
-    fn aligned(&self, at: usize) -> usize {
-        at.next_multiple_of(self.word)
     }
 
     /// A zero-terminated string; tokens are never longer than names.

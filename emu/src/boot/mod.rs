@@ -12,6 +12,7 @@ pub mod foreign;
 pub mod image;
 pub mod initramfs;
 pub mod kallsyms;
+pub mod link_address;
 pub mod marks;
 pub mod module;
 pub mod payload;

@@ -1,5 +1,8 @@
 //! The kernel inside a file: a bzImage's payload or a compressed vmlinux, unpacked until the ELF file shows.
 //!
+//! An EFI zboot image (CONFIG_EFI_ZBOOT: arm64's and riscv's vmlinuz.efi) is a program for EFI that says in its first
+//! bytes where its payload is (drivers/firmware/efi/libstub/zboot-header.S).
+//!
 //! Layout of a bzImage: Documentation/arch/x86/boot.rst of Linux, boot protocol 2.08 and later. Nothing in a guest
 //! unpacks itself unless a whole bzImage is booted; this is the way round that.
 
@@ -110,6 +113,8 @@ pub(super) fn unpack_from<'a>(shelf: &dyn Shelf, bytes: &'a [u8], budget: &Budge
     for _ in 0..MOST_LAYERS {
         let next = if let Some(payload) = payload(&inner)? {
             payload_unpacked(shelf, payload, budget)?
+        } else if let Some(payload) = zboot_payload(&inner)? {
+            stream_unpacked(shelf, payload, budget)?
         } else if let Some(method) = Method::of(&inner) {
             expand(shelf, method, &inner, budget)?
         } else {
@@ -156,6 +161,23 @@ fn payload(bytes: &[u8]) -> Result<Option<&[u8]>, BootError> {
         Some(_) => Err(BootError::Payload { what: "the bzImage", why: "its header says that its payload is empty".into() }),
         None => Err(BootError::Truncated { what: "the payload of the bzImage".into(), needs: end, has: bytes.len() as u64 }),
     }
+}
+
+/// How a zboot image begins; behind that the place of the payload and its size.
+const ZBOOT_MAGICS: [(usize, &[u8]); 2] = [(0, b"MZ"), (4, b"zimg")];
+const ZBOOT_OFFSET: usize = 8;
+const ZBOOT_SIZE: usize = 12;
+
+/// The compressed kernel in a zboot image; `None` for other files.
+fn zboot_payload(bytes: &[u8]) -> Result<Option<&[u8]>, BootError> {
+    if !ZBOOT_MAGICS.iter().all(|(at, magic)| bytes.get(*at..).is_some_and(|rest| rest.starts_with(magic))) {
+        return Ok(None);
+    }
+    let start = word(bytes, ZBOOT_OFFSET) as usize;
+    let end = start + word(bytes, ZBOOT_SIZE) as usize;
+    let cut_off =
+        || BootError::Truncated { what: "the payload of the EFI zboot image".into(), needs: end as u64, has: bytes.len() as u64 };
+    bytes.get(start..end).ok_or_else(cut_off).map(Some)
 }
 
 /// Where in a bzImage the code begins that unpacks the payload.
@@ -300,6 +322,15 @@ mod tests {
         bytes
     }
 
+    fn zboot(payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x5a; 0x100];
+        bytes[..2].copy_from_slice(b"MZ");
+        bytes[4..8].copy_from_slice(b"zimg");
+        bytes[ZBOOT_OFFSET..ZBOOT_OFFSET + 4].copy_from_slice(&0x100u32.to_le_bytes());
+        bytes[ZBOOT_SIZE..ZBOOT_SIZE + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        [&bytes, payload, b"what is behind the payload"].concat()
+    }
+
     fn sized(compressed: Vec<u8>, size: usize) -> Vec<u8> {
         [&compressed[..], &(size as u32).to_le_bytes()].concat()
     }
@@ -321,6 +352,9 @@ mod tests {
             ("a bzImage, zstd",             bzimage(&sized(zstd, size), 0x20f)),
             ("a bzImage, lz4",              bzimage(&sized(old_lz4(INNER), size), 0x208)),
             ("a bzImage, not compressed",   bzimage(INNER, 0x20f)),
+            ("a zboot image, gzip",         zboot(&gzip(INNER))),
+            ("a zboot image, zstd",         zboot(&zstd::encode_all(INNER, 3).unwrap())),
+            ("a zboot image, xz",           zboot(&xz(INNER))),
             ("an xz of a bzImage",          xz(&bzimage(&sized(xz(INNER), size), 0x20f))),
         ];
         for (what, bytes) in cases {
@@ -403,6 +437,8 @@ mod tests {
         let whole = bzimage(&sized(xz(INNER), INNER.len()), 0x20f);
         #[rustfmt::skip]
         let cases = [
+            ("half a zboot image",  zboot(&gzip(INNER))[..0x120].to_vec(),                      "cut off: the payload of the EFI zboot image"),
+            ("an odd zboot image",  zboot(INNER),                                               "no method that is known here"),
             ("half a bzImage",      whole[..whole.len() - 60].to_vec(),                         "cut off: the payload of the bzImage"),
             ("an old bzImage",      bzimage(&gzip(INNER), 0x207),                               "its boot protocol, 2.07,"),
             ("an empty payload",    bzimage(&[], 0x20f),                                        "its payload is empty"),

@@ -18,7 +18,7 @@ const ARRIVAL_NANOSECONDS: u64 = 2_000_000_000;
 /// The same with its own decompressor.
 const UNPACKED_ARRIVAL_NANOSECONDS: u64 = 30_000_000_000;
 /// Bytes of the console that are shown when it did not get there.
-const LAST_WORDS: usize = 400;
+const LAST_WORDS: usize = 1200;
 
 /// Why a run has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

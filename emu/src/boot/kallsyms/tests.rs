@@ -1,6 +1,6 @@
 //! Tables as the builds of several kernels lay them out, made here and read back; and broken ones.
 
-use super::find;
+use super::{find, find_raw, find_raw_at};
 use crate::boot::{Kernel, Segment};
 use crate::symbols::Symbols;
 use proptest::prelude::*;
@@ -21,6 +21,8 @@ enum Addresses {
     Words,
     Offsets,
     Signed,
+    /// From where each stands.
+    Distances,
 }
 
 #[derive(Clone, Copy)]
@@ -32,6 +34,8 @@ struct Layout {
     marker: usize,
     /// A table of 3-byte numbers, one for each name, from 6.2 on and in 6.1 stable.
     sequence: bool,
+    /// Tables begin at multiples of 4 bytes, not of a word, and the number of names has no padding behind it.
+    dense: bool,
 }
 
 const BASE: u64 = 0xffff_ffff_8100_0000;
@@ -46,7 +50,7 @@ fn base(arch: Arch) -> u64 {
 fn sample(layout: Layout) -> Vec<(u64, String)> {
     let base = base(layout.arch);
     let mut rows = Vec::new();
-    if layout.addresses != Addresses::Offsets {
+    if matches!(layout.addresses, Addresses::Words | Addresses::Signed) {
         rows.push((0, "Afixed_percpu_data".to_string()));
         rows.push((0x1f440, "Acurrent_task".to_string()));
     }
@@ -62,7 +66,8 @@ fn pad(bytes: &mut Vec<u8>, to: usize) {
     bytes.resize(bytes.len().next_multiple_of(to), 0);
 }
 
-fn tables(layout: Layout, rows: &[(u64, String)]) -> Vec<u8> {
+/// The tables of a kernel whose data the kernel sees at `seen_at`.
+fn tables(layout: Layout, rows: &[(u64, String)], seen_at: u64) -> Vec<u8> {
     const VFS: u8 = 0x80;
     let (word, order) = (layout.arch.isa().word, layout.arch.isa().order);
     let put = |into: &mut Vec<u8>, value: u64, size: usize| {
@@ -71,6 +76,7 @@ fn tables(layout: Layout, rows: &[(u64, String)]) -> Vec<u8> {
         order.put(value, &mut into[from..]);
     };
     let base = base(layout.arch);
+    let to = if layout.dense { 4 } else { word };
     let mut addresses = Vec::new();
     for (address, _) in rows {
         match layout.addresses {
@@ -78,10 +84,13 @@ fn tables(layout: Layout, rows: &[(u64, String)]) -> Vec<u8> {
             Addresses::Offsets => put(&mut addresses, address.wrapping_sub(base), 4),
             Addresses::Signed if *address < 1 << 30 => put(&mut addresses, *address, 4),
             Addresses::Signed => put(&mut addresses, (base - 1).wrapping_sub(*address), 4),
+            // Each is put right when the place of the table is known.
+            Addresses::Distances => put(&mut addresses, *address, 4),
         }
     }
-    pad(&mut addresses, word);
-    if layout.addresses != Addresses::Words {
+    let has_base = matches!(layout.addresses, Addresses::Offsets | Addresses::Signed);
+    pad(&mut addresses, if has_base { word } else { to });
+    if has_base {
         put(&mut addresses, base, word);
     }
 
@@ -111,30 +120,43 @@ fn tables(layout: Layout, rows: &[(u64, String)]) -> Vec<u8> {
 
     let mut bytes = vec![0x5a; 64];
     let before = layout.place == Place::BeforeNames;
-    let tail: &[u8] = &addresses;
     if before {
-        bytes.extend_from_slice(tail);
+        bytes.extend_from_slice(&addresses);
     }
     put(&mut bytes, rows.len() as u64, if layout.marker == 8 { word } else { 4 });
-    pad(&mut bytes, word);
+    pad(&mut bytes, to);
     bytes.extend_from_slice(&names);
-    pad(&mut bytes, if layout.arch == Arch::S390x { 4 } else { word });
+    pad(&mut bytes, if layout.arch == Arch::S390x { 4 } else { to });
     bytes.extend_from_slice(&markers);
-    pad(&mut bytes, word);
+    pad(&mut bytes, to);
+    let numbers = || rows.iter().flat_map(|_| [1, 2, 3]);
     if before && layout.sequence {
-        bytes.extend(rows.iter().flat_map(|_| [1, 2, 3]));
-        pad(&mut bytes, word);
+        bytes.extend(numbers());
+        pad(&mut bytes, to);
     }
     for part in [text, index] {
         bytes.extend_from_slice(&part);
-        pad(&mut bytes, word);
+        pad(&mut bytes, to);
     }
     if !before {
-        bytes.extend_from_slice(tail);
+        if has_base {
+            pad(&mut bytes, word);
+        }
+        if layout.addresses == Addresses::Distances {
+            for (number, (address, _)) in rows.iter().enumerate() {
+                let at = seen_at + (bytes.len() + 4 * number) as u64;
+                order.put(address.wrapping_sub(at), &mut addresses[4 * number..4 * number + 4]);
+            }
+        }
+        bytes.extend_from_slice(&addresses);
+        bytes.extend(numbers());
     }
     bytes.extend_from_slice(&[0xa5; 64]);
     bytes
 }
+
+/// The distance of a kernel's data from its text.
+const DATA: u64 = 0x2_0000;
 
 /// A kernel with these bytes as its data.
 fn kernel(arch: Arch, bytes: Vec<u8>) -> Kernel {
@@ -146,7 +168,7 @@ fn kernel(arch: Arch, bytes: Vec<u8>) -> Kernel {
         executable: false,
     };
     let size = bytes.len() as u64;
-    let segments = vec![segment(base(arch), vec![0xcc; 64], 0x10000), segment(base(arch) + 0x20000, bytes, size)];
+    let segments = vec![segment(base(arch), vec![0xcc; 64], 0x10000), segment(base(arch) + DATA, bytes, size)];
     Kernel::from_parts(arch, 0x100_0000, segments, Symbols::default())
 }
 
@@ -157,48 +179,99 @@ fn every_layout_from_4_19_on_is_read() {
     use Place::*;
     #[rustfmt::skip]
     let cases = [
-        // kernel               arch            addresses stand     as          marker  sequence
-        ("4.19, amd64",         ARCH,           BeforeNames,        Signed,     8,      false),
-        ("4.19, 686",           Arch::I386,     BeforeNames,        Offsets,    4,      false),
-        ("5.10, amd64",         ARCH,           BeforeNames,        Signed,     4,      false),
-        ("6.1 stable, amd64",   ARCH,           BeforeNames,        Signed,     4,      true),
-        ("6.1 stable, 686",     Arch::I386,     BeforeNames,        Offsets,    4,      true),
-        ("6.1, one CPU",        ARCH,           BeforeNames,        Offsets,    4,      true),
-        ("6.1, words, 64 bit",  ARCH,           BeforeNames,        Words,      4,      true),
-        ("6.1, words, 32 bit",  Arch::I386,     BeforeNames,        Words,      4,      true),
-        ("6.12, amd64",         ARCH,           BehindTokens,       Signed,     4,      true),
-        ("6.12, one CPU",       ARCH,           BehindTokens,       Offsets,    4,      true),
-        ("6.12, 686",           Arch::I386,     BehindTokens,       Offsets,    4,      true),
-        ("6.4, words",          ARCH,           BehindTokens,       Words,      4,      true),
-        ("6.1, ppc64",          Arch::Ppc64,    BeforeNames,        Signed,     4,      true),
-        ("6.1, ppc",            Arch::Ppc,      BeforeNames,        Words,      4,      true),
-        ("6.12, ppc",           Arch::Ppc,      BehindTokens,       Offsets,    4,      true),
-        ("6.1 stable, s390x",   Arch::S390x,    BeforeNames,        Offsets,    4,      true),
-        ("6.12, s390x",         Arch::S390x,    BehindTokens,       Offsets,    4,      true),
+        // kernel               arch            addresses stand     as          marker  sequence    dense
+        ("4.19, amd64",         ARCH,           BeforeNames,        Signed,     8,      false,      false),
+        ("4.19, 686",           Arch::I386,     BeforeNames,        Offsets,    4,      false,      false),
+        ("5.10, amd64",         ARCH,           BeforeNames,        Signed,     4,      false,      false),
+        ("6.1 stable, amd64",   ARCH,           BeforeNames,        Signed,     4,      true,       false),
+        ("6.1 stable, 686",     Arch::I386,     BeforeNames,        Offsets,    4,      true,       false),
+        ("6.1, one CPU",        ARCH,           BeforeNames,        Offsets,    4,      true,       false),
+        ("6.1, words, 64 bit",  ARCH,           BeforeNames,        Words,      4,      true,       false),
+        ("6.1, words, 32 bit",  Arch::I386,     BeforeNames,        Words,      4,      true,       false),
+        ("6.12, amd64",         ARCH,           BehindTokens,       Signed,     4,      true,       false),
+        ("6.12, one CPU",       ARCH,           BehindTokens,       Offsets,    4,      true,       false),
+        ("6.12, 686",           Arch::I386,     BehindTokens,       Offsets,    4,      true,       false),
+        ("6.4, words",          ARCH,           BehindTokens,       Words,      4,      true,       false),
+        ("6.1, ppc64",          Arch::Ppc64,    BeforeNames,        Signed,     4,      true,       false),
+        ("6.1, ppc",            Arch::Ppc,      BeforeNames,        Words,      4,      true,       false),
+        ("6.12, ppc",           Arch::Ppc,      BehindTokens,       Offsets,    4,      true,       false),
+        ("6.1 stable, s390x",   Arch::S390x,    BeforeNames,        Offsets,    4,      true,       false),
+        ("6.12, s390x",         Arch::S390x,    BehindTokens,       Offsets,    4,      true,       false),
+        ("7.2, amd64",          ARCH,           BehindTokens,       Distances,  4,      true,       true),
+        ("7.2, 686",            Arch::I386,     BehindTokens,       Distances,  4,      true,       true),
+        ("7.2, armhf",          Arch::Arm,      BehindTokens,       Words,      4,      true,       true),
+        ("7.2, ppc64",          Arch::Ppc64,    BehindTokens,       Distances,  4,      true,       true),
+        ("7.2, s390x",          Arch::S390x,    BehindTokens,       Distances,  4,      true,       true),
+        ("offsets, dense",      ARCH,           BehindTokens,       Offsets,    4,      true,       true),
+        ("signed, dense",       ARCH,           BehindTokens,       Signed,     4,      true,       true),
+        ("distances, padded",   ARCH,           BehindTokens,       Distances,  4,      true,       false),
     ];
-    for (what, arch, place, addresses, marker, sequence) in cases {
-        let layout = Layout { arch, place, addresses, marker, sequence };
-        let rows = sample(layout);
-        let symbols =
-            find(&kernel(arch, tables(layout, &rows))).expect(what).unwrap_or_else(|| panic!("{what}: nothing is found"));
-        assert_eq!(symbols.len(), rows.len(), "{what}");
-        for (address, name) in &rows {
-            let (kind, name) = name.split_at(1);
-            assert_eq!(symbols.address_of(name), Some(*address), "{what}: {name}");
-            let entries = symbols.places().iter().chain(symbols.absolute());
-            let found = entries.filter(|entry| &*entry.name == name).map(|entry| entry.kind).collect::<String>();
-            assert_eq!(found, kind, "{what}: {name}");
+    for (what, arch, place, addresses, marker, sequence, dense) in cases {
+        let layout = Layout { arch, place, addresses, marker, sequence, dense };
+        // Tables that begin at odd multiples of 4 bytes too.
+        for more in 0..if dense { 4 } else { 1 } {
+            let mut rows = sample(layout);
+            rows.extend((0..more).map(|number| (base(arch) + 0x5000, format!("tmore_{number}"))));
+            let symbols = find(&kernel(arch, tables(layout, &rows, base(arch) + DATA))).expect(what);
+            let symbols = symbols.unwrap_or_else(|| panic!("{what}: nothing is found"));
+            holds(what, &symbols, &rows);
+            let first = symbols.containing(base(arch) + 8).map(|symbol| symbol.name);
+            assert_eq!(first.as_deref(), Some("_stext"), "{what}: the first of two aliases is printed");
         }
-        let first = symbols.containing(base(arch) + 8).map(|symbol| symbol.name);
-        assert_eq!(first.as_deref(), Some("_stext"), "{what}: the first of two aliases is printed");
+    }
+}
+
+/// Each row has its symbol, at its address and with its letter.
+fn holds(what: &str, symbols: &Symbols, rows: &[(u64, String)]) {
+    assert_eq!(symbols.len(), rows.len(), "{what}");
+    for (address, name) in rows {
+        let (kind, name) = name.split_at(1);
+        assert_eq!(symbols.address_of(name), Some(*address), "{what}: {name}");
+        let entries = symbols.places().iter().chain(symbols.absolute());
+        let found = entries.filter(|entry| &*entry.name == name).map(|entry| entry.kind).collect::<String>();
+        assert_eq!(found, kind, "{what}: {name}");
+    }
+}
+
+/// KP-4: images in one piece. Distances alone do not say where it is linked: its pointers do, or whoever unpacked it.
+#[test]
+fn an_image_in_one_piece_is_placed_by_its_pointers() {
+    use Addresses::*;
+    #[rustfmt::skip]
+    let cases = [
+        ("6.12, offsets",       ARCH,       Offsets,    false),
+        ("7.2, words",          Arch::Arm,  Words,      true),
+        ("7.2, distances",      ARCH,       Distances,  true),
+        ("7.2, 32 bits",        Arch::Mips, Distances,  true),
+    ];
+    for (what, arch, addresses, dense) in cases {
+        let layout = Layout { arch, place: Place::BehindTokens, addresses, marker: 4, sequence: true, dense };
+        let rows: Vec<_> = sample(layout).into_iter().filter(|(address, _)| *address >= base(arch)).collect();
+        let (word, order) = (arch.isa().word, arch.isa().order);
+        let image = |with_pointers: bool| {
+            let mut bytes = vec![0xcc; DATA as usize];
+            bytes.extend(tables(layout, &rows, base(arch) + DATA));
+            pad(&mut bytes, 8);
+            for (address, _) in rows.iter().filter(|_| with_pointers).step_by(2) {
+                let at = bytes.len();
+                bytes.resize(at + word, 0);
+                order.put(*address, &mut bytes[at..]);
+            }
+            bytes
+        };
+        holds(what, &find_raw(&image(true), word, order).expect(what).unwrap_or_else(|| panic!("{what}: nothing is found")), &rows);
+        assert_eq!(find_raw(&image(false), word, order).expect(what).is_some(), addresses != Distances, "{what}: without pointers");
+        let placed = find_raw_at(&image(false), word, order, base(arch)).expect(what);
+        holds(what, &placed.unwrap_or_else(|| panic!("{what}: nothing is found at its start")), &rows);
     }
 }
 
 /// KP-4
 #[test]
 fn an_image_without_tables_has_no_symbols() {
-    let layout = Layout { arch: ARCH, place: Place::BeforeNames, addresses: Addresses::Signed, marker: 4, sequence: true };
-    let whole = tables(layout, &sample(layout));
+    let layout =
+        Layout { arch: ARCH, place: Place::BeforeNames, addresses: Addresses::Signed, marker: 4, sequence: true, dense: false };
+    let whole = tables(layout, &sample(layout), 0);
     let tokens = super::memmem::find(&whole, super::DIGITS).unwrap();
     let cases = [("nothing", vec![]), ("only the digits", super::DIGITS.to_vec()), ("no names", whole[tokens - 0x30..].to_vec())];
     for (what, bytes) in cases {
@@ -213,12 +286,14 @@ proptest! {
     #[test]
     fn damaged_tables_never_panic(
         behind in any::<bool>(),
+        dense in any::<bool>(),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in prop::option::weighted(0.3, any::<prop::sample::Index>()),
     ) {
         let place = if behind { Place::BehindTokens } else { Place::BeforeNames };
-        let layout = Layout { arch: ARCH, place, addresses: Addresses::Signed, marker: 4, sequence: true };
-        let mut bytes = tables(layout, &sample(layout));
+        let addresses = if behind && dense { Addresses::Distances } else { Addresses::Signed };
+        let layout = Layout { arch: ARCH, place, addresses, marker: 4, sequence: true, dense };
+        let mut bytes = tables(layout, &sample(layout), base(ARCH) + DATA);
         for (index, value) in changes {
             let at = index.index(bytes.len());
             bytes[at] = value;
@@ -226,6 +301,7 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
+        let _ = find_raw(&bytes, 8, ARCH.isa().order);
         let _ = find(&kernel(ARCH, bytes));
     }
 }

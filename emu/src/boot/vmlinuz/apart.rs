@@ -8,7 +8,7 @@
 //! Here the kernel is put there as it is to be, so that the function that unpacks has nothing to do any more, and the
 //! list is made empty.
 
-use super::{ENTERED_AT, Inner, PAGE, WORD, exchange, refused, word};
+use super::{ADDRESS_FAR, ENTERED_AT, Inner, PAGE, WORD, exchange, naming, refused, word};
 use crate::boot::{Starter, elf};
 use crate::error::BootError;
 use std::collections::BTreeSet;
@@ -85,8 +85,9 @@ impl Row {
             add(&mut image, place.checked_sub(entry), offset, |value| value != 0);
         }
         let physical = heap_end.next_multiple_of(SEGMENT) | (offset % SEGMENT);
-        let starter = starter(file, row, payload, &listed, physical);
-        Ok(Inner { bytes: image, size: size + bss, start: offset + entry, physical, starter })
+        // Such a kernel cannot begin without what its decompressor finds out.
+        let starter = starter(file, row, payload, &listed, physical).ok_or_else(|| refused(ODD))?;
+        Ok(Inner { bytes: image, size: size + bss, start: offset + entry, physical, starter: Some(starter) })
     }
 }
 
@@ -128,15 +129,34 @@ fn listed(file: &[u8], room: Range<usize>, image: Range<u64>) -> Range<usize> {
 /// empty table of offsets.
 fn starter(file: &[u8], row: usize, payload: usize, listed: &Range<usize>, physical: u64) -> Option<Starter> {
     let mut bytes = file.get(..payload)?.to_vec();
-    exchange(&mut bytes, payload, &RETURNS)?;
-    // Code has the list's ends from a table of addresses.
-    let mut starts = (ENTERED_AT as usize..row).step_by(WORD).filter(|at| word(file, *at) == Some(listed.start as u64));
-    let (start, others) = (starts.next()?, starts.next());
-    ByteOrder::Big.put(listed.end as u64, bytes.get_mut(start..start + WORD)?);
+    exchange(&mut bytes, payload, Some(listed.start), &RETURNS)?;
+    name_as_start(&mut bytes, row, listed)?;
     let table = row + GLOBAL_OFFSETS_END * WORD;
     bytes.copy_within(row + GLOBAL_OFFSETS * WORD..table, table);
-    others.is_none().then_some(Starter { bytes, at: 0, entry: ENTERED_AT, kernel_at: physical })
+    Some(Starter { bytes, at: 0, entry: ENTERED_AT, kernel_at: physical })
 }
+
+/// Gives code the list's end for its start. Code has both from a table of addresses, or as distances from itself (7.2,
+/// whose table of addresses has them too).
+fn name_as_start(code: &mut [u8], row: usize, listed: &Range<usize>) -> Option<()> {
+    let (start, end) = (listed.start as u64, listed.end as u64);
+    let asking: Vec<usize> = naming(code.get(..row)?, start).collect();
+    let by_distance = |at: &usize| (code.get(*at).copied(), code.get(*at + 1).map(|byte| byte & 15)) == FAR;
+    let near: Vec<usize> = asking.into_iter().filter(by_distance).collect();
+    for at in &near {
+        let distance = i32::try_from(end.checked_sub(*at as u64)? / 2).ok()?;
+        code.get_mut(at + 2..at + 6)?.copy_from_slice(&distance.to_be_bytes());
+    }
+    let tabled: Vec<usize> = (ENTERED_AT as usize..row).step_by(WORD).filter(|at| word(code, *at) == Some(start)).collect();
+    match tabled[..] {
+        [at] => ByteOrder::Big.put(end, code.get_mut(at..at + WORD)?),
+        _ if near.is_empty() => return None,
+        _ => {}
+    }
+    Some(())
+}
+
+const FAR: (Option<u8>, Option<u8>) = (Some(ADDRESS_FAR.0), Some(ADDRESS_FAR.1));
 
 /// Where the heap ends, which begins with the end of the file: the two stand side by side.
 fn heap_end(code: &[u8], file_end: u64) -> Option<u64> {
@@ -251,6 +271,50 @@ mod tests {
         file[ADDRESSES..ADDRESSES + 32].copy_from_slice(&words(&[payload as u64, LIST as u64, end + 0x1_0000, end]));
         file.extend(packed);
         file
+    }
+
+    /// The same, of which another function goes through the list, whose end is the payload: it asks for both ends, by a
+    /// table of addresses, or by distances from itself.
+    fn vmlinuz_whose_list_ends_at_the_payload(by_distance: bool) -> Vec<u8> {
+        let mut file = vmlinuz(|_| ());
+        let payload = word(&file, ADDRESSES).unwrap_or(0) as usize;
+        let walker = CODE - 0x40;
+        let ask = |file: &mut [u8], at: usize, register: u8, address: usize, tabled: usize| {
+            let (opcode, kind, to) = if by_distance { (0xc0, 0x00, address) } else { (0xc4, 0x08, tabled) };
+            file[at..at + 2].copy_from_slice(&[opcode, register << 4 | kind]);
+            file[at + 2..at + 6].copy_from_slice(&((to as i64 - at as i64) as i32 / 2).to_be_bytes());
+        };
+        file[walker..walker + 6].copy_from_slice(&[0xeb, 0x6f, 0xf0, 0x48, 0x00, 0x24]);
+        ask(&mut file, walker + 6, 7, LIST, ADDRESSES + 8);
+        ask(&mut file, walker + 12, 9, payload, ADDRESSES);
+        ask(&mut file, CODE + 0x30, 9, payload, ADDRESSES);
+        if by_distance {
+            // Nobody loads the payload's address, or the list's, which stands there all the same.
+            file[ADDRESSES..ADDRESSES + 8].fill(0xff);
+            file[CODE + 6..CODE + 12].fill(0xff);
+        }
+        file
+    }
+
+    /// KP-4
+    #[test]
+    fn the_function_that_unpacks_is_told_from_one_that_goes_through_the_list() {
+        for by_distance in [false, true] {
+            let file = vmlinuz_whose_list_ends_at_the_payload(by_distance);
+            let starter = unpack(&(), &file).unwrap_or_else(|error| panic!("{by_distance}: {error}")).starter.expect("a starter");
+            assert_eq!(starter.bytes[CODE..CODE + 4], [0x07, 0xfe, 0xf0, 0x48], "{by_distance}: it returns");
+            assert_eq!(
+                starter.bytes[CODE - 0x40..CODE - 0x3c],
+                file[CODE - 0x40..CODE - 0x3c],
+                "{by_distance}: the other one stays"
+            );
+            let end = (LIST + PLACES.len() * PLACE) as u64;
+            let starts = match by_distance {
+                true => super::super::naming(&starter.bytes, end).filter(|at| *at == CODE - 0x3a).count() as u64,
+                false => word(&starter.bytes, ADDRESSES + 8).unwrap_or(0) / end,
+            };
+            assert_eq!(starts, 1, "{by_distance}: the list is empty");
+        }
     }
 
     /// KP-4

@@ -110,6 +110,8 @@ pub const ENTERED_AT: u64 = 0x1_0000;
 
 /// `lgrl`: the register in the second byte, a distance in halfwords.
 const LOAD_FAR: (u8, u8) = (0xc4, 0x08);
+/// `larl`, likewise.
+const ADDRESS_FAR: (u8, u8) = (0xc0, 0x00);
 /// `stmg %rN,%r15,..(%r15)`: how functions begin that use many registers.
 const SAVES: [(usize, u8); 4] = [(0, 0xeb), (2, 0xf0), (4, 0x00), (5, 0x24)];
 /// `llilf %r2,UNPACKED_AT; br %r14`
@@ -117,33 +119,45 @@ const SAYS_WHERE: [u8; 8] = {
     let [a, b, c, d] = UNPACKED_AT.to_be_bytes();
     [0xc0, 0x2f, a, b, c, d, 0x07, 0xfe]
 };
-/// So far behind a function's beginning it asks for the payload.
-const NEAR: usize = 0x60;
+/// So far behind a function's beginning it asks for the payload. Compilers move what it needs in between there.
+const NEAR: usize = 0x400;
+/// So close to each other code asks for both ends of a list.
+const BESIDE: usize = 0x20;
 
 /// What is in front of the payload, with the function exchanged that unpacks.
 fn starter(file: &[u8], payload: usize) -> Option<Starter> {
     let mut bytes = file.get(..payload)?.to_vec();
-    exchange(&mut bytes, payload, &SAYS_WHERE)?;
+    exchange(&mut bytes, payload, None, &SAYS_WHERE)?;
     Some(Starter { bytes, at: 0, entry: ENTERED_AT, kernel_at: UNPACKED_AT.into() })
 }
 
-/// Puts other code in place of the function that asks where the payload starts.
-fn exchange(code: &mut [u8], payload: usize, by: &[u8]) -> Option<()> {
-    let asks = |at: usize| {
-        let [first, second, distance @ ..] = *code.get(at..at + 6)?.first_chunk::<6>()?;
-        let place = (at as u64).wrapping_add_signed(2 * i64::from(i32::from_be_bytes(distance)));
-        let is_load = (first, second & 15) == LOAD_FAR;
-        (is_load && word(code, usize::try_from(place).ok()?) == Some(payload as u64)).then_some(at)
-    };
-    let mut asking = (ENTERED_AT as usize..code.len()).step_by(2).filter_map(asks);
-    let (asking, others) = (asking.next()?, asking.next());
-    if others.is_some() {
-        return None;
-    }
+/// Puts other code in place of the function that unpacks: it asks where the payload starts. Where the payload is also the
+/// end of a list that starts at `list`, whoever goes through that asks too, for both ends side by side.
+fn exchange(code: &mut [u8], payload: usize, list: Option<usize>, by: &[u8]) -> Option<()> {
+    let starts: Vec<usize> = list.into_iter().flat_map(|list| naming(code, list as u64)).collect();
+    let is_of_list = |at: &usize| starts.iter().any(|start| start.abs_diff(*at) <= BESIDE);
     let saves = |at: &usize| code.get(*at..).is_some_and(|code| SAVES.iter().all(|(byte, value)| code.get(*byte) == Some(value)));
-    let begins = (asking.saturating_sub(NEAR)..asking).rev().filter(|at| at.is_multiple_of(2)).find(saves)?;
+    let begins = |asking: usize| (asking.saturating_sub(NEAR)..asking).rev().filter(|at| at.is_multiple_of(2)).find(saves);
+    let asking = naming(code, payload as u64).filter(|at| !is_of_list(at));
+    let mut functions: Vec<usize> = asking.filter_map(begins).collect();
+    functions.dedup();
+    let [begins] = functions[..] else { return None };
     code.get_mut(begins..begins + by.len())?.copy_from_slice(by);
     Some(())
+}
+
+/// Where code takes that address: out of a table of addresses, or as a distance from itself.
+fn naming(code: &[u8], address: u64) -> impl Iterator<Item = usize> + '_ {
+    let names = move |at: &usize| {
+        let Some([first, second, distance @ ..]) = code.get(*at..).and_then(<[u8]>::first_chunk::<6>) else { return false };
+        let place = (*at as u64).wrapping_add_signed(2 * i64::from(i32::from_be_bytes(*distance)));
+        match (*first, second & 15) {
+            LOAD_FAR => usize::try_from(place).ok().and_then(|place| word(code, place)) == Some(address),
+            ADDRESS_FAR => place == address,
+            _ => false,
+        }
+    };
+    (ENTERED_AT as usize..code.len()).step_by(2).filter(names)
 }
 
 const NO_ROW: &str = "no row of numbers in it says where the kernel is to be put, as those of Linux 6.1 and 6.12 do";

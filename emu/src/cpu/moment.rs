@@ -2,6 +2,7 @@
 //! interrupts being served and the like, by symbols, by the kernel's types, or by what its code does; and how that is
 //! read.
 
+use super::tasks::is_for_one_cpu;
 use super::{Model, View};
 use crate::boot::Kernel;
 use crate::boot::btf::Btf;
@@ -52,6 +53,8 @@ pub enum CountPlace {
     OwnData(u64),
     /// So far into the task.
     Task(u64),
+    /// At this address, in a kernel for one CPU.
+    Variable(u64),
 }
 
 /// Where all of it is.
@@ -72,7 +75,8 @@ impl MomentPlace {
         let member = |structure: &str, name: &str| types.and_then(|types| types.offset_of(structure, name));
         let hot = || symbol("pcpu_hot")?.checked_add(member("pcpu_hot", "preempt_count")?);
         let in_task = || member("task_struct", "thread_info")?.checked_add(member("thread_info", "preempt_count")?);
-        let own = symbol("__preempt_count").or_else(hot).map(CountPlace::OwnData);
+        let place = if is_for_one_cpu(kernel) { CountPlace::Variable } else { CountPlace::OwnData };
+        let own = symbol("__preempt_count").or_else(hot).map(place);
         MomentPlace {
             count: own.or_else(|| in_task().map(CountPlace::Task)).or_else(|| by_code(kernel, model)),
             migration: member("task_struct", "migration_disabled"),
@@ -108,6 +112,7 @@ impl View {
         let at = match place {
             CountPlace::OwnData(offset) => (self.model.tasks.moments.own_data)(&self.trap.handle()).wrapping_add(offset),
             CountPlace::Task(offset) => self.task().wrapping_add(offset),
+            CountPlace::Variable(address) => address,
         };
         at & self.mask
     }

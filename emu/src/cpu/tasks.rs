@@ -17,11 +17,21 @@ pub fn printing_code(kernel: &Kernel) -> Option<(u64, Vec<u8>)> {
     Some((function.start, bytes))
 }
 
+/// Functions that bring up other CPUs or call them: a kernel for one CPU has none of them.
+const OF_MANY_CPUS: [&str; 3] = ["smp_init", "bringup_nonboot_cpus", "smp_call_function_many_cond"];
+
+/// Whether this is a Linux that was built for one CPU alone (CONFIG_SMP off). Its per-CPU variables are ordinary ones.
+pub fn is_for_one_cpu(kernel: &Kernel) -> bool {
+    kernel.is_stock() && !OF_MANY_CPUS.iter().any(|name| kernel.symbols.address_of(name).is_some())
+}
+
 /// Where the running task is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskPlace {
     /// Offset of the pointer to it in the per-CPU area.
     pub current: Option<u64>,
+    /// That is the address of a variable instead: the kernel is for one CPU.
+    pub is_variable: bool,
     /// Offsets in the task structure.
     pub pid: Option<u64>,
     /// Its name, 16 bytes.
@@ -39,6 +49,7 @@ impl TaskPlace {
         let hot = || symbol("pcpu_hot")?.checked_add(member("pcpu_hot", "current_task")?);
         let known = TaskPlace {
             current: symbol("current_task").or_else(hot),
+            is_variable: is_for_one_cpu(kernel),
             pid: symbol("__task_pid_offset").or_else(|| member("task_struct", "pid")),
             comm: symbol("__task_comm_offset").or_else(|| member("task_struct", "comm")),
             has_process: kernel.is_stock(),
@@ -99,5 +110,26 @@ mod tests {
         };
         use crate::cpu::moment::CountPlace::OwnData;
         assert_eq!([0x3_2d00, u64::MAX].map(count), [Some(OwnData(0x3_2d08)), None]);
+    }
+    /// DV-4: in a kernel for one CPU the running task and the count of preemption are variables at their addresses.
+    #[test]
+    fn a_kernel_for_one_cpu_keeps_its_task_in_a_variable() {
+        const TASK: u64 = 0xffff_ffff_8120_0040;
+        const COUNT: u64 = 0xffff_ffff_8120_0048;
+        let model = arches::of(Arch::X86_64).machine().expect("a machine runs it").model;
+        let places = |more: &[&str]| {
+            let functions = ["kernel_init_freeable", "x86_64_start_kernel"].iter().chain(more).map(|name| (*name, TYPES));
+            let names = functions.chain([("current_task", TASK), ("__preempt_count", COUNT)]);
+            let entries = names.map(|(name, address)| Entry { name: name.into(), address, kind: 'D', module: None });
+            let kernel = Kernel::from_parts(Arch::X86_64, TYPES, Vec::new(), Symbols::new(entries.collect()));
+            let count = crate::cpu::moment::MomentPlace::of(&kernel, None, model).count;
+            let TaskPlace { current, is_variable, .. } = TaskPlace::of(&kernel, None, model);
+            (current, is_variable, count)
+        };
+        use crate::cpu::moment::CountPlace;
+        assert_eq!(places(&[]), (Some(TASK), true, Some(CountPlace::Variable(COUNT))));
+        for function in OF_MANY_CPUS {
+            assert_eq!(places(&[function]), (Some(TASK), false, Some(CountPlace::OwnData(COUNT))), "{function}");
+        }
     }
 }

@@ -13,12 +13,13 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register}
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 
-/// The running task: the pointer in the per-CPU area, or the page of the kernel stack where the kernel does not say.
+/// The running task: the pointer in the per-CPU area or in a variable, or the page of the kernel stack where the kernel
+/// does not say.
 pub fn current<const LONG: bool>(view: &mut View) -> u64 {
-    let base = own_data::<LONG>(&view.trap.handle());
-    let place = view.tasks.current;
+    let base = if view.tasks.is_variable { 0 } else { own_data::<LONG>(&view.trap.handle()) };
+    let at = view.tasks.current.map(|offset| base.wrapping_add(offset));
     let word = if LONG { 8 } else { 4 };
-    let found = place.and_then(|offset| view.read_number(base.wrapping_add(offset), word).ok()).filter(|task| *task != 0);
+    let found = at.and_then(|at| view.read_number(at, word).ok()).filter(|task| *task != 0);
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }
 
@@ -28,16 +29,22 @@ pub fn own_data<const LONG: bool>(handle: &Handle) -> u64 {
     handle.live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE)
 }
 
-/// Where the count of the moment is: where this code adds an interrupt to a word of the CPU's own.
+/// Where the count of the moment is: where this code adds an interrupt to a word of the CPU's own, or to a variable in a
+/// kernel for one CPU.
 pub fn count_by_code<const BITS: u32>(start: u64, code: &[u8]) -> Option<CountPlace> {
     let adds = |insn: &Instruction| {
-        let own = matches!(insn.segment_prefix(), Register::FS | Register::GS);
         let fixed = matches!(insn.memory_base(), Register::None | Register::RIP) && insn.memory_index() == Register::None;
         let into_memory = insn.mnemonic() == Mnemonic::Add && insn.op0_kind() == OpKind::Memory;
-        own && fixed && into_memory && insn.op1_kind() == OpKind::Immediate32 && insn.immediate32() == HARD_INTERRUPT as u32
+        fixed && into_memory && insn.op1_kind() == OpKind::Immediate32 && insn.immediate32() == HARD_INTERRUPT as u32
     };
     let found = Decoder::with_ip(BITS, code, start, DecoderOptions::NONE).into_iter().find(adds)?;
-    Some(CountPlace::OwnData(found.memory_displacement64()))
+    let place = if is_own(&found) { CountPlace::OwnData } else { CountPlace::Variable };
+    Some(place(found.memory_displacement64()))
+}
+
+/// Reads or writes the CPU's own data.
+fn is_own(insn: &Instruction) -> bool {
+    matches!(insn.segment_prefix(), Register::FS | Register::GS)
 }
 
 /// No task structure is larger.
@@ -46,33 +53,58 @@ const LARGEST_TASK: u64 = 64 << 10;
 /// What that code tells; nothing if the kernel has no such function, or one of another form.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((start, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
-    read(8 * kernel.arch.isa().word as u32, start, &bytes)
+    read(8 * kernel.arch.isa().word as u32, start, &bytes, tasks::is_for_one_cpu(kernel))
 }
 
-fn read(bits: u32, start: u64, bytes: &[u8]) -> TaskPlace {
+/// A kernel for one CPU has the running task in a variable.
+fn read(bits: u32, start: u64, bytes: &[u8], has_one_cpu: bool) -> TaskPlace {
     let code: Vec<Instruction> = Decoder::with_ip(bits, bytes, start, DecoderOptions::NONE).into_iter().collect();
     let places = (0..code.len()).filter_map(|at| {
-        let (task, current) = loaded(&code[at])?;
-        let (mut pid, mut comm) = (None, None);
-        for insn in code[at + 1..].iter().take_while(|insn| !overwrites(insn, task)).filter(|insn| is_member(insn, task)) {
-            let offset = Some(insn.memory_displacement64());
+        let (task, current) = loaded(&code[at], has_one_cpu)?;
+        let is_variable = !is_own(&code[at]);
+        let (mut numbers, mut addresses) = (Vec::new(), Vec::new());
+        let members = code[at + 1..].iter().enumerate().take_while(|(_, insn)| !overwrites(insn, task));
+        for (behind, insn) in members.filter(|(_, insn)| is_member(insn, task)) {
+            let offset = insn.memory_displacement64();
             match insn.mnemonic() {
-                Mnemonic::Lea => comm = comm.or(offset),
-                Mnemonic::Push | Mnemonic::Mov => pid = pid.or(offset),
+                Mnemonic::Lea => addresses.push(offset),
+                Mnemonic::Push => numbers.push(offset),
+                Mnemonic::Mov if is_number(insn, &code[at + 2 + behind..]) => numbers.push(offset),
                 _ => {}
             }
         }
-        (pid.is_some() && comm.is_some()).then_some(TaskPlace { current: Some(current), pid, comm, ..TaskPlace::default() })
+        let pid = numbers.first().copied()?;
+        // A sanitizer takes the address of what is loaded, too.
+        let comm = addresses.into_iter().find(|address| !numbers.contains(address))?;
+        Some(TaskPlace { current: Some(current), is_variable, pid: Some(pid), comm: Some(comm), ..TaskPlace::default() })
     });
     places.into_iter().next().unwrap_or_default()
 }
 
-/// A register loaded from a fixed place of the per-CPU area: which, and where that is.
-fn loaded(insn: &Instruction) -> Option<(Register, u64)> {
-    let per_cpu = matches!(insn.segment_prefix(), Register::FS | Register::GS);
+/// A load of 32 bits that are no pointer: what follows does not go by them.
+fn is_number(insn: &Instruction, behind: &[Instruction]) -> bool {
+    const BYTES: usize = 4;
+    let register = insn.op0_register();
+    let is_load = insn.op0_kind() == OpKind::Register && register.size() == BYTES;
+    let mut same = behind.iter().take_while(|insn| !(writes_to(insn, register.full_register())));
+    let follows = |insn: &Instruction| {
+        insn.memory_base() != Register::None && insn.memory_base().full_register() == register.full_register()
+    };
+    is_load && !same.any(follows) && !behind.iter().find(|insn| writes_to(insn, register.full_register())).is_some_and(follows)
+}
+
+/// Gives the register another value.
+fn writes_to(insn: &Instruction, register: Register) -> bool {
+    let writes = !matches!(insn.mnemonic(), Mnemonic::Push | Mnemonic::Cmp | Mnemonic::Test);
+    writes && insn.op0_kind() == OpKind::Register && insn.op0_register().full_register() == register
+}
+
+/// A register loaded from a fixed place of the per-CPU area, or from a variable: which, and where that is.
+fn loaded(insn: &Instruction, has_one_cpu: bool) -> Option<(Register, u64)> {
     let fixed = matches!(insn.memory_base(), Register::None | Register::RIP) && insn.memory_index() == Register::None;
     let is_load = insn.mnemonic() == Mnemonic::Mov && insn.op0_kind() == OpKind::Register && insn.op1_kind() == OpKind::Memory;
-    (is_load && per_cpu && fixed).then(|| (insn.op0_register().full_register(), insn.memory_displacement64()))
+    let known = is_load && fixed && (is_own(insn) || has_one_cpu);
+    known.then(|| (insn.op0_register().full_register(), insn.memory_displacement64()))
 }
 
 fn is_member(insn: &Instruction, task: Register) -> bool {
@@ -85,8 +117,7 @@ fn is_member(insn: &Instruction, task: Register) -> bool {
 
 /// Gives the register another value. One that does so out of the task itself still names a member.
 fn overwrites(insn: &Instruction, task: Register) -> bool {
-    let writes = !matches!(insn.mnemonic(), Mnemonic::Push | Mnemonic::Cmp | Mnemonic::Test);
-    writes && insn.op0_kind() == OpKind::Register && insn.op0_register().full_register() == task && !is_member(insn, task)
+    writes_to(insn, task) && !is_member(insn, task)
 }
 
 #[cfg(test)]
@@ -105,6 +136,9 @@ mod tests {
         // add dword gs:[rip + 0x7ef8_0000], 1
         let preemption = [0x65, 0x83, 0x05, 0, 0, 0xf8, 0x7e, 1];
         assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &preemption), None);
+        // add dword [rip + 0x20_0000], 0x10000: with one CPU it is a variable
+        let variable = [0x81, 0x05, 0, 0, 0x20, 0, 0, 0, 1, 0];
+        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &variable), Some(CountPlace::Variable(0xffff_ffff_8128_000a)));
     }
 
     /// DV-4: code as compilers make it, and code that tells nothing.
@@ -129,7 +163,36 @@ mod tests {
             ("no code at all",                            32, &[],                                                                          nothing),
         ];
         for (what, bits, code, expected) in cases {
-            assert_eq!(read(bits, 0xc100_0000, code), expected, "{what}");
+            assert_eq!(read(bits, 0xc100_0000, code, false), expected, "{what}");
         }
+    }
+
+    /// DV-4: code for one CPU, with a sanitizer, and with another member's pointer in front of the number.
+    #[test]
+    fn the_three_places_are_read_out_of_code_for_one_cpu() {
+        const START: u64 = 0xffff_ffff_8100_0000;
+        #[rustfmt::skip]
+        let code: &[u8] = &[
+            0x48, 0x8b, 0x1d, 0, 0, 0x20, 0,            // mov rbx, [rip + 0x20_0000]
+            0x48, 0x8b, 0x83, 0x70, 7, 0, 0,            // mov rax, [rbx + 0x770]: a pointer
+            0x44, 0x8b, 0x40, 0x18,                     // mov r8d, [rax + 0x18]
+            0x48, 0x8d, 0xbb, 0x98, 9, 0, 0,            // lea rdi, [rbx + 0x998]: for the sanitizer
+            0x44, 0x8b, 0x8b, 0x98, 9, 0, 0,            // mov r9d, [rbx + 0x998]
+            0x48, 0x8d, 0x93, 0x98, 0xb, 0, 0,          // lea rdx, [rbx + 0xb98]
+        ];
+        let current = Some(START + 7 + 0x20_0000);
+        let expected = TaskPlace { current, is_variable: true, pid: Some(0x998), comm: Some(0xb98), ..TaskPlace::default() };
+        assert_eq!(read(64, START, code, true), expected);
+        assert_eq!(read(64, START, code, false), TaskPlace::default(), "with many CPUs that is no per-CPU variable");
+        #[rustfmt::skip]
+        let narrow: &[u8] = &[
+            0x8b, 0x1d, 0, 0, 0x20, 0xc1,               // mov ebx, [0xc120_0000]
+            0x8b, 0x83, 0x70, 7, 0, 0,                  // mov eax, [ebx + 0x770]: a pointer
+            0x8b, 0x40, 0x18,                           // mov eax, [eax + 0x18]
+            0xff, 0xb3, 0x98, 9, 0, 0,                  // push [ebx + 0x998]
+            0x8d, 0x93, 0x98, 0xb, 0, 0,                // lea edx, [ebx + 0xb98]
+        ];
+        let expected = TaskPlace { current: Some(0xc120_0000), ..expected };
+        assert_eq!(read(32, 0xc100_0000, narrow, true), expected);
     }
 }

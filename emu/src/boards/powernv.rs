@@ -337,7 +337,8 @@ impl Console for PowerNv {
     }
 }
 
-#[cfg(all(test, feature = "cpu"))]
+#[cfg(feature = "cpu")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::unicorn::ram::{Physical, Ram};

@@ -397,10 +397,10 @@ fn a_search_takes_time_by_the_size_of_the_image() {
 #[test]
 fn a_real_table_takes_few_steps() {
     for (place, arch) in [(Place::BeforeNames, ARCH), (Place::BehindTokens, ARCH), (Place::BeforeNames, Arch::I386)] {
-        let layout = Layout { arch, place, addresses: Addresses::Offsets, marker: 4, sequence: true };
+        let layout = Layout { arch, place, addresses: Addresses::Offsets, marker: 4, sequence: true, dense: false };
         let (base, text) = (base(arch), "function_".repeat(3));
         let rows: Vec<(u64, String)> = (0..60_000).map(|number| (base + 16 * number, format!("t{text}{number}"))).collect();
-        let bytes = tables(layout, &rows);
+        let bytes = tables(layout, &rows, base + DATA);
         let size = bytes.len() as u64;
         let budget = Budget::linear(bytes.len(), super::STEPS_A_BYTE);
         let found = super::find_within(&kernel(arch, bytes), &budget).expect("enough steps").expect("a table");

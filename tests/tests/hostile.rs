@@ -86,3 +86,21 @@ every_isa! {
     mips64el: Mips64el,
     sparc64: Sparc64,
 }
+
+/// What the fuzz target keeps, as it runs it: the first byte chooses the ISA.
+#[test]
+fn kept_programs_end_in_the_guest() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/hostile");
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).expect("the corpus is in the repository") {
+        let path = file.expect("a file of the corpus").path();
+        let data = std::fs::read(&path).expect("a file of the corpus");
+        let Some((choice, bytes)) = data.split_first() else { continue };
+        let arch = ARCHES[usize::from(*choice) % ARCHES.len()];
+        if let Err(why) = Guest::new(arch).run(bytes) {
+            panic!("{}: {why}", path.display());
+        }
+        count += 1;
+    }
+    assert!(count >= ARCHES.len(), "{count} programs");
+}

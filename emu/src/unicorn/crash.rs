@@ -107,7 +107,7 @@ mod tests {
                 (|| unsafe { exit(3) }, Crash::Exit(3)),
                 (|| unsafe { abort() }, Crash::Signal(SIGABRT)),
                 (|| unsafe { (16 as *mut u8).write_volatile(1) }, Crash::Signal(SIGSEGV)),
-                (|| drop(unsafe { raise(8) }), Crash::Signal(8)),
+                (|| _ = unsafe { raise(8) }, Crash::Signal(8)),
                 (
                     || unsafe { g_assertion_message_expr(c"/somewhere/qemu/fpu/a.c".as_ptr(), 7, c"x < y".as_ptr()) },
                     Crash::Assertion("fpu/a.c:7: x < y".into()),

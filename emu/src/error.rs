@@ -52,7 +52,10 @@ pub enum BootError {
         kind: &'static str,
     },
     /// A raw image without the table that would tell where it is linked.
-    #[error("nothing in it says at which address it is linked: it has no table of symbol names (kallsyms)")]
+    #[error(
+        "trapline cannot find the address at which this kernel is linked: it has no table of symbol names (kallsyms) in a form of \
+         Linux 4.19 to 7.2"
+    )]
     NoLinkAddress,
     /// A search or a parser has spent its budget of work.
     #[error("{what} was given up: it takes more work than that of any kernel, so the file is damaged or made to waste time")]

@@ -107,11 +107,8 @@ fn way(summary: &[ProbeSummary]) -> (Option<Mode>, bool) {
 
 /// The name of the rule behind a refusal: one of the ISA's or of the registration's.
 fn rule(refusal: &Refusal) -> String {
-    const OF_REGISTRATION: &[(&str, &str)] = &[
-        ("is blacklisted as part of", "blacklisted"),
-        ("is the trap of a BUG() or WARN()", "the trap of BUG() or WARN()"),
-        ("there is a breakpoint of someone else's", "another's breakpoint"),
-    ];
+    const OF_REGISTRATION: &[(&str, &str)] =
+        &[("is blacklisted as part of", "blacklisted"), ("is the trap of a BUG() or WARN()", "the trap of BUG() or WARN()")];
     let of_isa = Arch::ALL.iter().find_map(|arch| arch.isa().rule_of(refusal)).map(|rule| rule.name.to_string());
     let of_registration =
         || OF_REGISTRATION.iter().find(|(words, _)| refusal.why.contains(words)).map(|(_, rule)| rule.to_string());

@@ -384,7 +384,9 @@ mod tests {
         type Make = fn(usize) -> Vec<u8>;
         let cases: [(&str, Make); 4] = [
             ("each promises half of the image", |size| headers(size, HEADER, |_| 12 * (size / 24) + 4, 8)),
-            ("each promises all behind it", |size| headers(size, HEADER, |at| size.saturating_sub(at + 2 * HEADER) / 12 * 12 + 4, 8)),
+            ("each promises all behind it", |size| {
+                headers(size, HEADER, |at| size.saturating_sub(at + 2 * HEADER) / 12 * 12 + 4, 8)
+            }),
             ("few promise much", |size| headers(size, 4096, |at| size.saturating_sub(at + 64) / 12 * 12 + 4, 8)),
             ("names without end", |size| {
                 let types = size / 2 / 12 * 12;

@@ -17,13 +17,7 @@ const FEWEST_VOTES: u32 = 16;
 
 /// The start of the image, if its symbols have these distances from there; `None` if its pointers do not agree. Each vote
 /// is a step of the budget.
-pub fn by_pointers(
-    bytes: &[u8],
-    word: usize,
-    order: ByteOrder,
-    offsets: &[u64],
-    budget: &Budget,
-) -> Result<Option<u64>, Spent> {
+pub fn by_pointers(bytes: &[u8], word: usize, order: ByteOrder, offsets: &[u64], budget: &Budget) -> Result<Option<u64>, Spent> {
     let lowest = 1 << (8 * word - 1);
     let size = bytes.len() as u64;
     let mut by_rest: HashMap<u64, HashSet<u64>> = HashMap::new();

@@ -32,12 +32,7 @@ pub static LIBRARY: Library = Library {
     ram_address: qemu_ram_addr_from_host_aarch64,
     live: OnceLock::new(),
     live_translations: 176,
-    stores: Layout {
-        modes: 12,
-        smallest_page_bits: 10,
-        address_bytes: 8,
-        guard: tlb_reset_dirty_aarch64,
-    },
+    stores: Layout { modes: 12, smallest_page_bits: 10, address_bytes: 8, guard: tlb_reset_dirty_aarch64 },
     layout: &LAYOUT,
 };
 

@@ -152,12 +152,7 @@ pub static LITTLE_64: Library = Library {
     ram_address: qemu_ram_addr_from_host_mips64el,
     live: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
-    stores: Layout {
-        modes: 4,
-        smallest_page_bits: 12,
-        address_bytes: 8,
-        guard: tlb_reset_dirty_mips64el,
-    },
+    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_mips64el },
     layout: &LAYOUT_LITTLE_64,
 };
 

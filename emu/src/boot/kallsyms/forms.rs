@@ -22,12 +22,7 @@ enum Form {
 
 impl Piece<'_> {
     /// The addresses, and whether they count from the start of the piece because nobody knows where that is.
-    pub fn addresses(
-        &self,
-        tokens: &Tokens<'_>,
-        names: &Names<'_>,
-        fits: Fits<'_>,
-    ) -> Result<Option<(Vec<u64>, bool)>, Spent> {
+    pub fn addresses(&self, tokens: &Tokens<'_>, names: &Names<'_>, fits: Fits<'_>) -> Result<Option<(Vec<u64>, bool)>, Spent> {
         let count = names.compressed.len();
         let are_distances = |form: Form| matches!(form, Form::Distance { .. }) && self.start.is_none();
         let fitting = |form: Form| {

@@ -259,8 +259,16 @@ fn an_image_in_one_piece_is_placed_by_its_pointers() {
             }
             bytes
         };
-        holds(what, &find_raw(&image(true), word, order).expect(what).unwrap_or_else(|| panic!("{what}: nothing is found")), &rows);
-        assert_eq!(find_raw(&image(false), word, order).expect(what).is_some(), addresses != Distances, "{what}: without pointers");
+        holds(
+            what,
+            &find_raw(&image(true), word, order).expect(what).unwrap_or_else(|| panic!("{what}: nothing is found")),
+            &rows,
+        );
+        assert_eq!(
+            find_raw(&image(false), word, order).expect(what).is_some(),
+            addresses != Distances,
+            "{what}: without pointers"
+        );
         let placed = find_raw_at(&image(false), word, order, base(arch)).expect(what);
         holds(what, &placed.unwrap_or_else(|| panic!("{what}: nothing is found at its start")), &rows);
     }

@@ -18,7 +18,7 @@ pub(crate) fn refuse_none(count: usize) -> Result<(), Refusal> {
 }
 
 /// As many probes as may share an address.
-const MOST_MEMBERS: usize = 1024;
+const MOST_MEMBERS: usize = 8192;
 
 impl Engine {
     /// Registers a probe. It is armed when this returns, unless it or everything is disabled.

@@ -294,7 +294,7 @@ fn an_address_takes_a_bounded_number_of_probes() {
     engine.register_kprobes(&mut guest, &probes).expect("so many may be there");
     let one_more = Kprobe::at("vfs_read");
     let refusal = engine.register_kprobe(&mut guest, &one_more).expect_err("one too many");
-    assert!(refusal.errno == Errno::ENOMEM && refusal.why.contains("1024 probes already"), "{refusal}");
+    assert!(refusal.errno == Errno::ENOMEM && refusal.why.contains("8192 probes already"), "{refusal}");
     assert_eq!(engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read").offset(3)), Ok(()), "elsewhere there is room");
     engine.unregister_kprobe(&mut guest, &probes[500]);
     assert_eq!(engine.register_kprobe(&mut guest, &one_more), Ok(()));

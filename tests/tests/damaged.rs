@@ -62,7 +62,8 @@ impl Region {
             }
             Region::Sections => {
                 let start = header.e_shoff as usize;
-                vec![start..start + usize::from(header.e_shnum) * usize::from(header.e_shentsize)]
+                let end = start + usize::from(header.e_shnum) * usize::from(header.e_shentsize);
+                Vec::from([Range { start, end }])
             }
             Region::Symbols => of_sections(&|_, kind| kind == SHT_SYMTAB || kind == SHT_STRTAB),
             Region::Data => of_sections(&|flags, _| is(flags, SHF_ALLOC) && !is(flags, SHF_EXECINSTR)),

@@ -139,7 +139,8 @@ mod tests {
     /// DV-3, BY-1: a name of twice the length takes twice the steps, and a pattern of twice the length as well.
     #[test]
     fn a_comparison_takes_time_by_both_lengths() {
-        let cases: [(&str, fn(usize) -> String); 4] = [
+        type Make = fn(usize) -> String;
+        let cases: [(&str, Make); 4] = [
             ("stars", |size| "*a".repeat(size) + "b"),
             ("stars behind stars", |size| "*".repeat(size) + "b"),
             ("a long end", |size| "*".to_string() + &"a".repeat(size) + "b"),

@@ -68,8 +68,11 @@ fn main() -> ExitCode {
     ])
 }
 
+/// A test family's name and its function for one ISA.
+type Family = (&'static str, fn(Arch));
+
 /// One test for each of these functions and each of the ISAs.
-fn each_of(archs: &[Arch], tests: &[(&str, fn(Arch))]) -> Vec<Test> {
+fn each_of(archs: &[Arch], tests: &[Family]) -> Vec<Test> {
     let all = tests.iter().flat_map(|test| archs.iter().map(move |arch| (*test, *arch)));
     all.map(|((name, run), arch)| Test::new(format!("{name}::{}", arch.name()), move || run(arch))).collect()
 }

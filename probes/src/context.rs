@@ -1,6 +1,6 @@
 //! The view that a handler has of a hit: the stopped CPU, the probe, the function's arguments and the guest's memory.
 //! User handlers, the event layer and scripts all work through [`Hit`] (or [`ReturnHit`] for return probes). A hit
-//! borrows the CPU and the engine's [`Scene`], so it lives only while the handler runs.
+//! borrows the CPU and the engine's `Scene`, so it lives only while the handler runs.
 
 use crate::guest::Cpu;
 use crate::instances::Instances;

@@ -1,5 +1,5 @@
-//! [`Point`]: a probed address with its original instruction, the way it runs now, and the probes that share it.
-//! [`Points`] is the table of all points, indexed by address and by slot.
+//! `Point`: a probed address with its original instruction, the way it runs now, and the probes that share it.
+//! `Points` is the table of all points, indexed by address and by slot.
 
 use crate::guest::WINDOW_UNIT;
 use crate::index::Index;

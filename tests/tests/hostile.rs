@@ -46,8 +46,9 @@ fn programs_end_in_the_guest(arch: Arch) {
     }
     println!("{}: {count} programs, {exceptions} exceptions, {time} ns of guest time: {ends:#?}", arch.name());
     assert!(findings.is_empty(), "{}: {findings:#?}", arch.name());
-    // The programs do something, and not each stops at its first instruction.
-    assert!(exceptions > 2 * count && time > 100 * count, "{}: {exceptions} exceptions, {time} ns", arch.name());
+    // The programs do something, and not each stops at its first instruction. On 64-bit PowerPC most come to an endless
+    // series of exceptions after about 100 ns.
+    assert!(exceptions > 2 * count && time > 50 * count, "{}: {exceptions} exceptions, {time} ns", arch.name());
 }
 
 /// A sentence without its numbers.

@@ -1,5 +1,5 @@
 //! Parser of event arguments such as `name=+8($arg1):string`. It works without a kernel: names of registers and symbols
-//! are resolved later, in `fetch.rs`. [`parse`] returns one [`Argument`] per word, each with a [`Fetch`] that says
+//! are resolved later, in `fetch.rs`. `parse` returns one [`Argument`] per word, each with a [`Fetch`] that says
 //! where its value comes from.
 
 use super::error::{Code, EventError, Span};

@@ -1,4 +1,4 @@
-//! Parser of `kprobe_events` lines and scripts. It works without a kernel. [`line`] returns a [`EventCommand`], which adds
+//! Parser of `kprobe_events` lines and scripts. It works without a kernel. [`line()`] returns a [`EventCommand`], which adds
 //! or removes probes; [`script`] splits a file into lines.
 
 use super::args::{self, Argument, split_offset};

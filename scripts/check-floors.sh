@@ -59,7 +59,7 @@ while IFS= read -r place; do
     fail "std or a 64-bit atomic, which some targets do not have: $place"
 done < <(
     for crate in isa probes; do
-        find "$crate/src" -name '*.rs' ! -name '*tests.rs' ! -name notes.rs ! -name counter.rs -print0 |
+        find "$crate/src" script/src -name '*.rs' ! -name '*tests.rs' ! -name notes.rs ! -name counter.rs -print0 |
             xargs -0 awk 'FNR == 1 { inside = 0 } /#\[cfg\(test\)\]/ { inside = 1 } !inside && /(^|[^[:alnum:]_])(std::|Atomic[UI]64|extern crate std)/ { print FILENAME ":" FNR ": " $0 }'
     done
 )
@@ -67,7 +67,7 @@ done < <(
 # Only the safe interface to Unicorn may have unsafe code.
 while IFS= read -r place; do
     fail "unsafe outside emu/src/unicorn: $place"
-done < <(grep -rnE --include='*.rs' '(^|[^_[:alnum:]"`])unsafe (\{|fn|impl|extern)' isa/src probes/src images/src emu/src | grep -v '^emu/src/unicorn/' || true)
+done < <(grep -rnE --include='*.rs' '(^|[^_[:alnum:]"`])unsafe (\{|fn|impl|extern)' isa/src probes/src script/src images/src emu/src | grep -v '^emu/src/unicorn/' || true)
 
 # code PATH...: prints the source of these files and folders without tests and comments, as `file:line:text`. Every path starts at the crate's
 # root: grouped `use` items become a line each, and `super::` and `self::` are resolved.
@@ -165,7 +165,7 @@ rooms='x86|arm|arm64|ppc|mips|s390|sparc64|ia64|parisc'
 tables=$(sed -nE 's/^\| `([A-Za-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')
 [[ -n $isas && -n $variants && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
 library='Register(X86|ARM|ARM64|MIPS|PPC|S390X|SPARC)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|S390|SPARCV9)'
-named=$( (code isa/src probes/src images/src && echo "$emu_code") |
+named=$( (code isa/src probes/src script/src images/src && echo "$emu_code") |
     grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|unicorn|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
     grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
 [[ -z $named ]] || fail "an ISA is named outside of its own folders and the files in docs/adding-an-isa.md:"$'\n'"$named"

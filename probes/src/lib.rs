@@ -39,6 +39,7 @@ pub mod probe;
 pub mod records;
 mod register;
 mod retprobe;
+#[path = "../../script/src/lib.rs"]
 pub mod script;
 #[cfg(test)]
 mod seams;

@@ -1,5 +1,5 @@
-//! What the machine, the command line and the readers of files must know of each ISA: one row for each, and no row
-//! missing, for otherwise this does not compile. Nobody else asks which ISA it is.
+//! Facts about each ISA for the machine, the command line and the readers of files. [`of`] is a `match` over all ISAs,
+//! so a new ISA without a row does not compile. No other shared code asks which ISA it deals with.
 
 mod rows;
 
@@ -19,38 +19,38 @@ use {
     capstone::{Arch as Family, Mode},
 };
 
-/// One ISA's row.
+/// The facts about one ISA.
 pub struct Row {
-    /// Which ISA.
+    /// The ISA.
     pub arch: Arch,
-    /// How an ELF file says that it is for this ISA. Where several say the same, the symbols tell (`boot/elf.rs`); the
-    /// first one is taken when they do not.
+    /// The ELF header fields that identify this ISA. If several ISAs share them, `boot/elf.rs` decides by the symbols,
+    /// and falls back to the first such ISA.
     pub elf: Identity,
-    /// The letter of the mapping symbols in front of code of this ISA (`$a`; AAELF, "mapping symbols"); `None`: it has
-    /// none.
+    /// The letter of the mapping symbols in front of this ISA's code (`$a`; AAELF, "mapping symbols"). `None` if the
+    /// ISA has none.
     pub mapping_symbol: Option<char>,
-    /// How a raw image of its kernel is told and read, where there are such.
+    /// The format of a raw kernel image. `None` if this ISA's kernels have none.
     pub raw_image: Option<&'static Format>,
-    /// The decompressor in a kernel's file that unpacks itself.
+    /// Finds the decompressor in a self-extracting kernel image.
     decompressor: Decompressor,
-    /// Where in physical memory what an ELF file gives as a physical address lies: MIPS's linker scripts give what the
-    /// kernel sees.
+    /// Converts the physical address in an ELF file to the true one. On MIPS, the linker scripts put virtual addresses
+    /// there.
     pub lies_at: fn(u64) -> u64,
-    /// What is known of its kernels' own tables.
+    /// Recognisable features of this ISA's Linux images.
     pub marks: &'static Marks,
-    /// The functions in which a Linux first runs where it is linked: one of them is in every one. What runs before that
-    /// does so at other addresses, and its text is not yet what it is going to be, so nothing can be probed there.
+    /// Functions among which is the first one that Linux runs at its link address. Code before it runs at other
+    /// addresses and its text may still be patched, so nothing can be probed there.
     pub first_functions: &'static [&'static str],
-    /// Debian's name for its packages.
+    /// Debian's name for the architecture of its packages.
     pub debian: &'static str,
-    /// What runs it; `None`: no machine does yet.
+    /// The machine that runs this ISA. `None` if there is none yet.
     pub machine: Option<Machine>,
-    /// Who writes its instructions as people read them.
+    /// The settings of the disassembler.
     #[cfg(feature = "cpu")]
     pub disassembler: Disassembler,
 }
 
-/// Three fields of an ELF header.
+/// The ELF header fields that identify an ISA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// `e_machine`
@@ -61,50 +61,50 @@ pub struct Identity {
     pub order: u8,
 }
 
-/// What runs an ISA.
+/// The CPU and the boards that run an ISA.
 pub struct Machine {
-    /// Its CPU.
+    /// The CPU.
     #[cfg(feature = "cpu")]
     pub model: &'static Model,
-    /// A loop of calls for a core without us, which benches compare with; none: such a core reaches no memory as it
-    /// starts.
+    /// A loop of calls that runs on the bare CPU core, without trapline: the baseline of the benches. `None` if such a
+    /// core cannot reach memory right after reset.
     #[cfg(feature = "cpu")]
     pub program: Option<&'static Program>,
-    /// The board for our tiny kernel.
+    /// The board for the tiny kernel.
     pub bare: &'static Spec,
-    /// The board for stock kernels; `None`: no board runs these.
+    /// The board for stock kernels. `None` if no board runs them.
     pub stock: Option<&'static Spec>,
 }
 
-/// Capstone's words for an ISA; the byte order is that of its ELF files.
+/// Capstone's settings for an ISA. The byte order is that of its ELF files.
 #[cfg(feature = "cpu")]
 #[derive(Clone, Copy)]
 pub struct Disassembler {
-    /// The family.
+    /// Capstone's name for the ISA family.
     pub family: Family,
-    /// Which of it.
+    /// The mode within the family.
     pub mode: Mode,
-    /// There are two ways to write its instructions.
+    /// Whether there are two assembly syntaxes.
     pub has_syntaxes: bool,
 }
 
-/// All rows.
+/// Iterates over the rows of all ISAs.
 pub fn all() -> impl Iterator<Item = &'static Row> {
     Arch::ALL.iter().map(|arch| of(*arch))
 }
 
 impl Row {
-    /// Where the RAM of its boards starts: what is relative to that in files is made so by this.
+    /// The first address of RAM on the stock board, which file formats use as their base; 0 without such a board.
     pub fn ram_start(&self) -> u64 {
         self.machine.as_ref().and_then(|machine| machine.stock).map_or(0, |board| board.ram_start)
     }
 
-    /// The decompressor in a kernel's file; `None`: there is none in it.
+    /// Finds the decompressor in a kernel's file. `Ok(None)` if the file has none.
     pub fn whole(&self, file: &[u8]) -> Result<Option<Whole>, BootError> {
         (self.decompressor)(file, self.ram_start())
     }
 
-    /// What runs it, or a sentence.
+    /// The machine that runs this ISA, or an error that says there is none.
     pub fn machine(&self) -> Result<&Machine, MachineError> {
         let none = || MachineError::Config(format!("no machine runs {} kernels yet", self.arch.name()));
         self.machine.as_ref().ok_or_else(none)
@@ -112,7 +112,7 @@ impl Row {
 }
 
 impl Machine {
-    /// The board that a kernel was made for, or a sentence.
+    /// The board that a kernel was made for, or an error that says there is none.
     pub fn board(&self, kernel: &Kernel) -> Result<&'static Spec, MachineError> {
         if !kernel.is_stock() {
             return Ok(self.bare);
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Each built-in kernel is for the ISA of its name, and lies in the RAM of its board.
+    /// Each built-in kernel is for the ISA in its name, and its segments lie in its board's RAM.
     #[test]
     fn each_built_in_kernel_is_that_of_its_name() {
         for builtin in trapline_images::builtins() {

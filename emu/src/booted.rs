@@ -1,4 +1,4 @@
-//! A stock kernel at its shell: booted once, kept as a snapshot, and from then on there at once.
+//! A stock kernel at its shell prompt: it is booted once and kept as a snapshot, which later runs restore.
 
 use crate::boot::Kernel;
 use crate::machine::{Config, Machine, Stop};
@@ -6,56 +6,56 @@ use crate::snapshot::file::Key;
 use crate::snapshot::{Snapshot, SnapshotError, cache};
 use std::path::PathBuf;
 
-/// What the shell of our initial file system prints when it waits for a line.
+/// The prompt of the shell in our initial file system.
 pub const PROMPT: &str = "# ";
 const MOMENT: &str = "the shell's first prompt";
-/// In guest time, nanoseconds: far more than any boot takes.
+/// The limit in nanoseconds of guest time. It is far longer than any boot takes.
 const LONGEST_BOOT: u64 = 120_000_000_000;
-/// After so much guest time what was printed is passed on.
+/// Nanoseconds of guest time after which new console output is passed on.
 const SLICE: u64 = 20_000_000;
-/// How much of the console is shown when the guest did not get there.
+/// Bytes of console output in the error message when the guest did not reach its shell.
 const LAST_WORDS: usize = 600;
 
 /// A booted guest.
 pub struct Booted {
-    /// Its state at the shell's first prompt.
+    /// The machine's state at the shell's first prompt.
     pub snapshot: Snapshot,
-    /// Where it came from.
+    /// The snapshot cache or a fresh boot.
     pub origin: Origin,
 }
 
-/// A booted guest's text.
+/// The kernel as it is after its boot.
 pub struct Live {
-    /// The kernel with the text and data that it has at the shell's first prompt.
+    /// The kernel with its text and data at the shell's first prompt.
     pub kernel: Kernel,
-    /// Where it came from.
+    /// The snapshot cache or a fresh boot.
     pub origin: Origin,
 }
 
-/// Where a booted guest's state comes from.
+/// The source of a booted guest's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was kept by an earlier run.
+    /// The snapshot cache, with the file's path if it is known.
     Kept(Option<PathBuf>),
-    /// It was booted just now, and kept, or not kept because of this.
+    /// A fresh boot, with the path of the snapshot that was saved, or the reason why none was.
     Made(Result<PathBuf, String>),
 }
 
-/// What to boot.
+/// A guest to boot.
 pub struct Recipe<'a> {
     /// The kernel.
     pub kernel: &'a Kernel,
-    /// The bytes of its file.
+    /// The bytes of the kernel's file.
     pub image: &'a [u8],
-    /// The machine.
+    /// The machine's configuration.
     pub config: &'a Config,
 }
 
-/// What a boot has to tell while it is on.
+/// A report from a boot in progress.
 pub enum News<'a> {
-    /// The snapshot that was kept is not used.
+    /// The cached snapshot cannot be used.
     NotUsed(&'a SnapshotError),
-    /// The guest has printed this.
+    /// Console output of the guest.
     Console(&'a [u8]),
 }
 
@@ -70,7 +70,7 @@ impl Recipe<'_> {
             cpus: self.config.cpus,
             ram: self.config.ram,
             window: self.config.window,
-            // A kernel that has unpacked itself comes there later.
+            // A kernel that unpacks itself in the guest reaches the prompt later.
             moment: match self.config.whole {
                 None => MOMENT.into(),
                 Some(_) => format!("{MOMENT}, unpacked in the guest"),
@@ -78,7 +78,8 @@ impl Recipe<'_> {
         }
     }
 
-    /// The guest at its shell: as it was kept, or booted now.
+    /// Returns the guest at its shell, from the cache or by a boot. Fails with a sentence if the guest does not reach
+    /// its shell or cannot be saved as a snapshot.
     pub fn booted(&self, mut tell: impl FnMut(News<'_>)) -> Result<Booted, String> {
         let key = self.key();
         if let Some(snapshot) = kept(&key, &mut tell) {
@@ -89,7 +90,8 @@ impl Recipe<'_> {
         Ok(Booted { snapshot, origin: Origin::Made(kept) })
     }
 
-    /// The guest's text at its shell. A machine that cannot be saved tells it too, and boots anew each time.
+    /// Returns the kernel's text and data at its shell, from the cache or by a boot. Unlike [`Recipe::booted`], it also
+    /// works for a machine that cannot be saved as a snapshot; such a machine is booted each time.
     pub fn live(&self, mut tell: impl FnMut(News<'_>)) -> Result<Live, String> {
         let key = self.key();
         if let Some(snapshot) = kept(&key, &mut tell) {
@@ -100,7 +102,7 @@ impl Recipe<'_> {
         let mut kernel = self.kernel.clone();
         for segment in &mut kernel.segments {
             if !machine.ram().read(segment.physical, &mut segment.bytes) {
-                return Err(format!("the text at {:#x} is in no memory of the machine", segment.virtual_address));
+                return Err(format!("the text at {:#x} is not in the machine's memory", segment.virtual_address));
             }
         }
         Ok(Live { kernel, origin: Origin::Made(snapshot.and_then(|snapshot| cache::keep(&key, &snapshot))) })
@@ -125,7 +127,7 @@ impl Recipe<'_> {
         if stop != Stop::ConsoleText {
             said.extend(machine.take_console());
             return Err(format!(
-                "the guest did not come to a shell that says `{PROMPT}`: {stop:?}; its last words: {}",
+                "the guest did not reach a shell with the prompt `{PROMPT}` ({stop:?}); the console ended with: {}",
                 String::from_utf8_lossy(&said)
             ));
         }
@@ -144,16 +146,16 @@ fn kept(key: &Key, tell: &mut impl FnMut(News<'_>)) -> Option<Snapshot> {
     }
 }
 
-/// Of a guest at its shell.
+/// The snapshot of a guest at its shell.
 fn snapshot_of(machine: &mut Machine<()>) -> Result<Snapshot, String> {
     let mut snapshot = machine.snapshot().map_err(|error| error.to_string())?;
-    // Linux gives them up before it starts the first program.
+    // Linux frees its init memory before it starts the first program.
     snapshot.state.init_freed = true;
     Ok(snapshot)
 }
 
 impl Snapshot {
-    /// The kernel with the text and data that it has in this snapshot.
+    /// Returns the kernel with its text and data as they are in this snapshot.
     pub fn live(&self, kernel: &Kernel) -> Kernel {
         let mut live = kernel.clone();
         for segment in &mut live.segments {

@@ -1,30 +1,32 @@
-//! What a machine is made of, as whoever wants one says it: boards and the machine both read this.
+//! The configuration of a machine. The boards and the machine both read it.
 
 use crate::boot::whole::Whole;
 use std::sync::Arc;
 
-/// What a machine is made of.
+/// The configuration of a machine.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many CPUs.
+    /// The number of CPUs.
     pub cpus: usize,
     /// The kernel's command line.
     pub command_line: String,
-    /// Bytes of probe window; 64 hold one probe.
+    /// Size of the probe window in bytes. One probe takes 64 bytes.
     pub window: u64,
-    /// Keep a log of every interrupt, exception and system call.
+    /// Whether to log every interrupt, exception and system call.
     pub record_events: bool,
-    /// Bytes of RAM that the guest is told of; `None`: as much as the board usually has.
+    /// Bytes of RAM that the board reports to the guest. `None` means the board's default.
     pub ram: Option<u64>,
     /// The initial file system, for kernels that take one.
     pub initrd: Option<Arc<[u8]>>,
-    /// Every block is told to the machine and none counts itself: slow, and the same run. For tests.
+    /// Calls the machine at every block, so that no block counts its own time. This is slow but gives the identical
+    /// run; tests use it.
     pub every_block: bool,
-    /// So many traps and turns without any virtual time passing end the run.
+    /// The number of traps and turns without progress of virtual time after which the run ends.
     pub patience: u32,
-    /// Which CPU the guest finds, by its name (`Model::choices`); `None`: the usual one of its ISA.
+    /// The name of the CPU that the guest sees (`Model::choices`). `None` means the ISA's default.
     pub cpu: Option<String>,
-    /// The kernel's own file, to unpack the kernel in the guest; `None`: it is loaded unpacked.
+    /// The self-extracting kernel image, to unpack the kernel inside the guest. `None` loads the kernel already
+    /// unpacked.
     pub whole: Option<Arc<Whole>>,
 }
 

@@ -1,126 +1,126 @@
-//! What can go wrong before a guest runs, in sentences for people.
+//! Errors that happen before a guest runs.
 
 use thiserror::Error;
 
-/// Why bytes are no kernel that can be loaded.
+/// The reason why a file is not a kernel that can be loaded.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum BootError {
     /// Something else than an ELF file.
     #[error("it is no ELF file: it looks like {looks_like}")]
     NotElf {
-        /// What it seems to be.
+        /// The kind of file that it seems to be.
         looks_like: &'static str,
-        /// What to do about it.
+        /// The user's next step.
         advice: &'static str,
     },
-    /// The file ends before something that its headers promise.
+    /// The file ends before data that its headers announce.
     #[error("the file is cut off: {what} should reach to byte {needs}, the file has {has}")]
     Truncated {
-        /// What is missing.
+        /// The missing data.
         what: String,
-        /// Where it would end; beyond all files when that cannot be computed.
+        /// The end of the missing data, as an offset in the file; `u64::MAX` if it cannot be computed.
         needs: u64,
-        /// The file's length.
+        /// The length of the file.
         has: u64,
     },
-    /// A compressed kernel that does not unpack.
+    /// A compressed kernel that cannot be unpacked.
     #[error("its kernel cannot be unpacked ({what}): {why}")]
     Payload {
-        /// What it is packed with, or in.
+        /// The compression method or the container format.
         what: &'static str,
-        /// What is wrong.
+        /// The decoder's error.
         why: String,
     },
-    /// A compressed kernel for which there is no decoder here.
+    /// A compressed kernel without a decoder in trapline.
     #[error("its kernel is compressed with {method}, which cannot be unpacked here")]
     UnknownCompression {
-        /// Its name.
+        /// The name of the compression method.
         method: &'static str,
     },
     /// A kernel for another machine.
     #[error("it is for {machine}, which is not supported; supported are {supported}")]
     ForeignMachine {
-        /// The machine it is for.
+        /// The machine that it is for.
         machine: String,
-        /// What would have been right.
+        /// The supported machines.
         supported: String,
     },
     /// An ELF file, but no kernel.
     #[error("it is {kind}, not a kernel")]
     NotAKernel {
-        /// What it is instead.
+        /// The kind of ELF file that it is.
         kind: &'static str,
     },
-    /// A raw image without the table that would tell where it is linked.
+    /// A raw image without the kallsyms tables that would give its link address.
     #[error(
         "trapline cannot find the address at which this kernel is linked: it has no table of symbol names (kallsyms) in a form of \
          Linux 4.19 to 7.2"
     )]
     NoLinkAddress,
     /// A search or a parser has spent its budget of work.
-    #[error("{what} was given up: it takes more work than that of any kernel, so the file is damaged or made to waste time")]
+    #[error("{what} was stopped: it took more work than on any known kernel, so the file is damaged or made to waste time")]
     TooMuchWork {
-        /// What was given up.
+        /// The search or parser.
         what: &'static str,
     },
-    /// Nothing in it is to be loaded.
+    /// An ELF file without a segment to load.
     #[error("it has no segment to load (PT_LOAD), so there is nothing to run")]
     NothingToLoad,
     /// A segment that no machine here could hold.
     #[error("segment {number} wants {size:#x} bytes of memory, the most is {most:#x}")]
     SegmentTooLarge {
-        /// Which program header, from 0.
+        /// The index of the program header, from 0.
         number: usize,
-        /// Its size in memory.
+        /// The size in memory.
         size: u64,
-        /// The limit.
+        /// The largest supported size.
         most: u64,
     },
     /// A segment with more bytes in the file than in memory.
     #[error("segment {number} has {in_file:#x} bytes in the file but only {in_memory:#x} in memory")]
     SegmentShrinks {
-        /// Which program header, from 0.
+        /// The index of the program header, from 0.
         number: usize,
         /// Bytes in the file.
         in_file: u64,
         /// Bytes in memory.
         in_memory: u64,
     },
-    /// A segment that goes over the end of the address space.
+    /// A segment that wraps around the end of the address space.
     #[error("segment {number} goes over the end of the address space (from {start:#x}, {size:#x} bytes)")]
     SegmentWraps {
-        /// Which program header, from 0.
+        /// The index of the program header, from 0.
         number: usize,
-        /// Its address.
+        /// The segment's address.
         start: u64,
-        /// Its size in memory.
+        /// The segment's size in memory.
         size: u64,
     },
-    /// Two segments that want the same memory.
+    /// Two segments that overlap.
     #[error("segments {one} and {other} overlap in {space} memory at {address:#x}")]
     SegmentsOverlap {
-        /// A program header, from 0.
+        /// The index of a program header, from 0.
         one: usize,
-        /// Another program header, from 0.
+        /// The index of the other program header, from 0.
         other: usize,
         /// `physical` or `virtual`.
         space: &'static str,
-        /// The first address that both want.
+        /// The first address in both segments.
         address: u64,
     },
-    /// The entry is in no segment.
+    /// The entry point is in no segment.
     #[error("the entry {entry:#x} lies in no segment; it must be a physical address (the p_paddr side) of loaded code")]
     EntryOutside {
-        /// Where it points.
+        /// The address of the entry point.
         entry: u64,
     },
-    /// The parser found something else wrong.
+    /// Another error that the parser found.
     #[error("a header makes no sense: {0}")]
     Malformed(String),
 }
 
 impl BootError {
-    /// What to do about it.
+    /// The user's next step.
     pub fn advice(&self) -> &'static str {
         match self {
             BootError::NotElf { advice, .. } => advice,
@@ -137,26 +137,26 @@ impl BootError {
     }
 }
 
-/// Why a list of symbols in text form cannot be used.
+/// The reason why a text file with symbols cannot be read.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("line {line}: {why}")]
 pub struct SymbolsError {
-    /// From 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error in that line.
     pub why: String,
 }
 
-/// Why a machine cannot be made.
+/// The reason why a machine cannot be created.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MachineError {
-    /// The CPU core is not what we know.
+    /// The CPU core failed or does not behave as trapline expects.
     #[error("the CPU core: {0}")]
     Core(String),
-    /// The machine that was asked for cannot be.
+    /// The requested configuration is not possible.
     #[error("{0}")]
     Config(String),
-    /// A snapshot that it was to be made from.
+    /// The snapshot to restore from cannot be used.
     #[error("{0}")]
     Snapshot(#[from] crate::snapshot::SnapshotError),
 }

@@ -1,6 +1,7 @@
-//! The machine: a simulated CPU, a board around it, a kernel in it, and the probe engine's seat.
+//! The machine: a simulated CPU, a board around it, the kernel that it runs, and the connection to the probe engine.
 //!
-//! Without the feature `cpu` what reads files (boot, symbols, still) and the devices build alone, free of Unicorn.
+//! Without the feature `cpu`, only the readers of files (boot, symbols, still) and the devices are built, without
+//! Unicorn.
 
 pub mod arches;
 pub mod boards;

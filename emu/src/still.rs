@@ -1,6 +1,5 @@
 //! A kernel that does not run: the engine registers probes in a copy of its text, as it would in a machine.
-//!
-//! What `check` and `disasm` say comes from here, so that it is the engine's own answer and not a second opinion.
+//! `check` and `disasm` use it, so their answers are the engine's own.
 
 use crate::boot::{Kernel, Segment};
 use std::collections::HashMap;
@@ -9,26 +8,28 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
 use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, WINDOW_UNIT, WindowUse};
 
-/// How far behind the text the imaginary window lies at most: nearer where jumps do not reach as far from all of it.
+/// The largest distance between the text and the imaginary window. [`distance`] chooses less if jumps from the text do
+/// not reach so far.
 const WINDOW_DISTANCE: u64 = 16 << 20;
 const LEAST_DISTANCE: u64 = 64 << 10;
-/// How many bytes it has.
+/// Size of the imaginary window in bytes.
 const WINDOW_BYTES: u64 = 64 << 20;
 
-/// A kernel's image with a text of its own to write to, and no CPU.
+/// A kernel image with a writable copy of its text, and no CPU.
 pub struct StillGuest<'k> {
     kernel: &'k Kernel,
-    /// Copies of the segments with code, by address. (Init text may lie in one that is not marked so.)
+    /// Copies of the segments that hold code, in the order of the file. Init text may lie in a segment that is not
+    /// marked executable.
     text: Vec<Segment>,
     window: Range<u64>,
     next: u64,
     free: HashMap<usize, Vec<u64>>,
-    /// Its boot is done.
+    /// Whether the boot is over, so that init text counts as freed.
     booted: bool,
 }
 
 impl<'k> StillGuest<'k> {
-    /// The kernel as it is after loading.
+    /// The kernel just after loading.
     pub fn new(kernel: &'k Kernel) -> StillGuest<'k> {
         let texts = [Some(&kernel.tables.text), kernel.tables.init_text.as_ref()];
         let has_text = |segment: &&Segment| {
@@ -40,13 +41,15 @@ impl<'k> StillGuest<'k> {
         StillGuest { kernel, text, next: window.start, window, free: HashMap::new(), booted: false }
     }
 
-    /// The kernel after its boot: what it needed for that only is freed. What it has patched is the caller's to write.
+    /// The kernel after its boot: its init text is freed. The caller must apply the patches that the kernel made to its
+    /// text.
     pub fn booted(kernel: &'k Kernel) -> StillGuest<'k> {
         StillGuest { booted: true, ..StillGuest::new(kernel) }
     }
 }
 
-/// The machine puts its window where the text's jumps reach it.
+/// The distance at which the detour's jump still reaches the window from the start of the text. The machine chooses its
+/// window by reach, too.
 fn distance(kernel: &Kernel) -> u64 {
     let (isa, text) = (kernel.arch.isa(), &kernel.tables.text);
     let first = isa.detour.and_then(|detour| Some((detour, (isa.decode)(text.start, detour.lead).ok()?)));
@@ -61,7 +64,7 @@ fn align(address: u64) -> u64 {
     address & !(WINDOW_UNIT as u64 - 1)
 }
 
-/// Behind the text, or before it where the address space ends too soon.
+/// The window's range: behind the text, or before it if the address space ends too soon.
 fn window_of(kernel: &Kernel) -> Range<u64> {
     let last = u64::MAX >> (64 - kernel.arch.isa().word * 8);
     let text = &kernel.tables.text;
@@ -168,7 +171,7 @@ impl Guest for StillGuest<'_> {
         self.free.entry(len).or_default().push(at);
     }
 
-    /// Nothing ever runs there.
+    /// Does nothing, because code in the window never runs here.
     fn window_write(&mut self, _at: u64, _bytes: &[u8], _stands_for: WindowUse) {}
 
     fn any_cpu_inside(&self, _range: Range<u64>) -> bool {

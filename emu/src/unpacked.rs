@@ -1,9 +1,8 @@
-//! Kernels that were unpacked once, kept in `trapline/unpacked` of the user's cache: what takes half a second to unpack
-//! with xz is read in a tenth of that.
-//!
-//! A file is named by the BLAKE3 of the packed bytes and holds what they gave as a zstd frame, with a BLAKE3 of that
-//! and of its own name behind it. One that cannot be read, or is not what was written, is no file: the bytes are
-//! unpacked again.
+//! A cache of unpacked kernels, in the folder `trapline/unpacked` of the user's cache. Reading one takes a tenth of the
+//! half second that unpacking with xz takes.
+//! A file's name is the BLAKE3 hash of the packed bytes. It holds the unpacked bytes as a zstd frame, followed by the
+//! BLAKE3 hash of the file's name and that frame. A file that is unreadable or damaged counts as missing, and the bytes
+//! are unpacked again.
 
 use crate::boot::payload::Shelf;
 use std::fs::{self, File};
@@ -11,21 +10,21 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Fast: what counts is how soon it is read again.
+/// The fastest zstd level, because read time matters more than size.
 const LEVEL: i32 = 1;
 const CHECKSUM: usize = 32;
-/// So many are kept; the one that was made first goes first.
+/// The number of files to keep. The oldest ones are deleted first.
 const MOST_FILES: usize = 12;
 const ENDING: &str = "unpacked";
 
-/// The shelf in a folder.
+/// A cache in one folder.
 #[derive(Clone, Debug)]
 pub struct Unpacked {
     folder: PathBuf,
 }
 
 impl Unpacked {
-    /// In that folder, which need not be there.
+    /// A cache in that folder, which is created when it is first written to.
     pub fn within(folder: &Path) -> Unpacked {
         Unpacked { folder: folder.to_path_buf() }
     }
@@ -67,13 +66,14 @@ impl Unpacked {
             .collect();
         files.sort();
         for (_, path) in files.iter().rev().skip(MOST_FILES) {
-            // What stays is in nobody's way.
+            // A file that cannot be deleted does no harm.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Writes a file under another name beside it first: what is interrupted leaves no half of a file under its name.
+/// Writes a file atomically: first under the name `beside`, then it is renamed. An interrupted write leaves no partial
+/// file at `path`.
 pub fn write_whole(path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
     let written = fs::write(beside, bytes).and_then(|()| fs::rename(beside, path));
     if written.is_err() {
@@ -82,7 +82,7 @@ pub fn write_whole(path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Of what is in a file, and of whose it is.
+/// The checksum over a file's name and its content.
 fn checksum_of(path: &Path, frame: &[u8]) -> blake3::Hash {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     blake3::Hasher::new().update(name).update(frame).finalize()
@@ -93,7 +93,7 @@ impl Shelf for Unpacked {
         self.read(packed, most).ok().flatten()
     }
 
-    /// A cache that cannot be written costs time, nothing else.
+    /// Ignores errors: a cache that cannot be written only costs time.
     fn keep(&self, packed: &[u8], unpacked: &[u8]) {
         let _ = self.write(packed, unpacked);
     }

@@ -1,4 +1,4 @@
-//! The rows: what each ISA is to the machine, the command line and the readers of files.
+//! One row per ISA with its facts for the machine, the command line and the readers of files.
 
 use super::{Identity, Machine, Row};
 use crate::boards::{bare, malta, pc, powernv, s390ccw, virt, wii};

@@ -1,8 +1,7 @@
-//! What arming costs: the time of many probes, in one batch and one by one, and the host memory that each takes.
-//!
-//! Memory is what the process holds more with the probes than before they were made, the probe objects among it,
-//! without the bytes of their slots, which are the guest's. Memory that was freed before would be used again unseen, so
-//! each row wants a process of its own: [`Row::line`] is how it tells.
+//! The cost of arming: the time for many probes, registered in one batch or one by one, and the host memory per probe.
+//! Memory is the growth of the process's resident set, with the probe objects but without the bytes of their slots,
+//! which are guest memory. Memory that was freed earlier would be reused unnoticed. Therefore each row is measured in a
+//! process of its own, which prints its result as [`Row::line`].
 
 use super::many::{self, Many};
 use rustix::time::{ClockId, clock_gettime};
@@ -12,39 +11,39 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Seconds of a CPU in which as many probes as a guest has functions are armed in one batch.
+/// Goal: CPU seconds to arm a guest's maximal number of probes in one batch.
 pub const GOAL_SECONDS: f64 = 1.0;
-/// Bytes of host memory that each of them takes.
+/// Goal: bytes of host memory for each of these probes.
 pub const GOAL_BYTES: f64 = 300.0;
 
-/// The optimiser's wait, as it is unless it is changed; in nanoseconds.
+/// The optimiser's delay in nanoseconds: the engine's default.
 const DELAY: u64 = 100_000;
-/// Bytes of guest memory that a probe's copies and detour take.
+/// Bytes of guest memory for a probe's copies and detour.
 const SLOT: usize = 96;
-/// Fewer probes than this take less memory than the host gives out at a time.
+/// The smallest number of probes for which memory is reported. Fewer take less than the host's unit of allocation.
 const FEWEST_FOR_MEMORY: usize = 10_000;
 
-/// Seconds of one piece of work.
+/// Seconds that a piece of work took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Time {
-    /// Of this thread on a CPU.
+    /// CPU time of this thread.
     pub on_cpu: f64,
-    /// By the clock on the wall.
+    /// Wall-clock time.
     pub on_wall: f64,
 }
 
-/// What a row is of.
+/// The probes that a row measures.
 #[derive(Clone, Copy)]
 pub struct Probes {
-    /// The functions that are probed.
+    /// The guest whose functions are probed.
     pub many: &'static Many,
-    /// How many probes there are.
+    /// The number of probes.
     pub count: usize,
-    /// In one batch.
+    /// Whether all are registered in one call.
     pub batch: bool,
 }
 
-/// The rows: several numbers of probes on the first guest, then as many as can be on each of the others.
+/// All rows: several numbers of probes on the first guest, then the largest possible number on each other guest.
 pub fn rows() -> Vec<Probes> {
     let numbers = [1, 1_000, many::FIRST.most].into_iter().flat_map(|count| [(count, true), (count, false)]);
     let first = numbers.map(|(count, batch)| Probes { many: many::FIRST, count, batch });
@@ -53,15 +52,15 @@ pub fn rows() -> Vec<Probes> {
 }
 
 impl Probes {
-    /// The words that [`Probes::read`] reads.
+    /// The command-line words from which [`Probes::read`] makes an equal value.
     pub fn words(&self) -> [String; 3] {
         [self.many.name.into(), self.count.to_string(), self.how().into()]
     }
 
-    /// From a command line.
+    /// Parses the words of a command line.
     pub fn read([guest, count, how]: [&str; 3]) -> Result<Probes, String> {
-        let many = many::find(guest).ok_or_else(|| format!("`{guest}` is no guest of many functions"))?;
-        let count = count.parse().map_err(|_| format!("`{count}` is no number of probes"))?;
+        let many = many::find(guest).ok_or_else(|| format!("`{guest}` is not a guest with many functions"))?;
+        let count = count.parse().map_err(|_| format!("`{count}` is not a number of probes"))?;
         Ok(Probes { many, count, batch: how == BATCH })
     }
 
@@ -72,21 +71,21 @@ impl Probes {
 
 const BATCH: &str = "batch";
 
-/// One row, of all its probes together.
+/// The measured result for all probes of a row together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Breakpoints, copies, detours.
+    /// Writing breakpoints, copies and detours.
     pub arm: Time,
-    /// Jumps in place of the breakpoints.
+    /// Writing the jumps in place of the breakpoints.
     pub optimise: Time,
-    /// Away again.
+    /// Taking the probes away.
     pub disarm: Time,
-    /// Bytes of host memory.
+    /// Bytes of host memory that the probes take.
     pub bytes: f64,
 }
 
 impl Row {
-    /// Measures it here.
+    /// Measures in this process.
     pub fn measure(of: Probes) -> Result<Row, String> {
         let Probes { many, count, batch } = of;
         let mut bench = many.bench_loop(count)?;
@@ -119,8 +118,8 @@ impl Row {
         Ok(Row { arm, optimise, disarm: watch.stop(), bytes })
     }
 
-    /// Has a process of its own measure it: `program`, called with this argument and [`Probes::words`], prints the
-    /// [`Row::line`].
+    /// Measures in a child process: runs `program` with `argument` and [`Probes::words`], and parses the [`Row::line`]
+    /// that it prints.
     pub fn measured_by(program: &Path, argument: &str, of: Probes) -> Result<Row, String> {
         let output = Command::new(program).arg(argument).args(of.words()).output();
         let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
@@ -129,7 +128,7 @@ impl Row {
             .ok_or_else(|| format!("{}: {said}{}", of.words().join(" "), String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// Its figures.
+    /// The figures in the form that [`Row::read`] parses.
     pub fn line(&self) -> String {
         let times = [self.arm, self.optimise, self.disarm];
         let mut line = self.bytes.to_string();
@@ -148,12 +147,13 @@ impl Row {
         Some(Row { arm, optimise, disarm, bytes: *bytes })
     }
 
-    /// Bytes of host memory that each probe takes; none where that cannot be told.
+    /// Bytes of host memory per probe. `None` if there are too few probes to tell.
     fn bytes_each(&self, of: Probes) -> Option<f64> {
         (of.count >= FEWEST_FOR_MEMORY && self.bytes > 0.0).then(|| self.bytes / of.count as f64)
     }
 
-    /// What it is over, of the goals for a batch of as many as can be.
+    /// The goals that this result misses, each as a sentence. Goals apply to a batch of the largest possible number of
+    /// probes.
     pub fn over_the_goals(&self, of: Probes) -> Vec<String> {
         let Probes { many: Many { name, most, .. }, count, batch } = of;
         if (count, batch) != (*most, true) {
@@ -169,7 +169,7 @@ impl Row {
     /// The headings of [`Row::cells`].
     pub const HEADINGS: [&'static str; 7] = ["guest", "probes", "how", "arm, us", "optimise, us", "disarm, us", "bytes"];
 
-    /// For each probe: microseconds on a CPU and, in brackets, by the clock on the wall; bytes.
+    /// The table's cells, per probe: microseconds of CPU time, with wall-clock time in brackets, and bytes.
     pub fn cells(&self, of: Probes) -> [String; 7] {
         let micro = 1e6 / of.count.max(1) as f64;
         let time = |time: Time| format!("{:.2} ({:.2})", time.on_cpu * micro, time.on_wall * micro);
@@ -196,13 +196,13 @@ impl Watch {
     }
 }
 
-/// Of this thread.
+/// CPU time of this thread.
 fn time_on_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Bytes of this process in the host's memory; 0 where the host does not say.
+/// The resident set of this process in bytes; 0 if the host does not report it.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -213,7 +213,7 @@ fn resident() -> u64 {
 mod tests {
     use super::*;
 
-    /// OH-3: what a process of its own says is what it has measured, and goals are for the rows that they are of.
+    /// OH-3: a line round-trips through `read`, and only rows with a full batch are held to the goals.
     #[test]
     fn a_row_is_read_as_it_was_told_and_held_to_its_goals() {
         let time = |on_cpu: f64| Time { on_cpu, on_wall: 2.0 * on_cpu };

@@ -1,4 +1,4 @@
-//! A guest in its benchmark loop: the same few instructions and a call of an empty function, over and over.
+//! A guest in its benchmark loop: it repeats the same few instructions and a call of an empty function.
 
 use super::Mechanism;
 use crate::boot::Kernel;
@@ -6,23 +6,23 @@ use crate::machine::{Config, Stop};
 use crate::probed::Session;
 use trapline_probes::probe::{Flow, Hit, Jprobe, Kprobe, Kretprobe};
 
-/// The function that the tiny kernel calls.
+/// The empty function that the tiny kernel calls.
 pub const TARGET: &str = "bench_target";
-/// What it prints before it begins to.
+/// The console text just before the loop begins.
 const BOOTED: &str = "text is read-only";
-/// Far more virtual time than a boot takes, in nanoseconds.
+/// The limit in nanoseconds of virtual time, far more than a boot takes.
 const LONG: u64 = 10_000_000_000;
-/// From the last words of the boot to well into the loop.
+/// Nanoseconds of virtual time from that console text until the guest is well inside the loop.
 const WARM_UP: u64 = 50_000;
 
-/// See the file's text.
+/// A session whose guest is in its benchmark loop.
 pub struct BenchLoop {
     session: Session,
     /// The address of the function.
     target: u64,
 }
 
-/// The probes of one mechanism while they stand there.
+/// The registered probes of one mechanism.
 pub struct Planted {
     kprobe: Option<Kprobe>,
     kretprobe: Option<Kretprobe>,
@@ -30,12 +30,12 @@ pub struct Planted {
 }
 
 impl Planted {
-    /// How many there are.
+    /// The number of probes.
     pub fn count(&self) -> usize {
         [self.kprobe.is_some(), self.kretprobe.is_some(), self.jprobe.is_some()].into_iter().filter(|there| *there).count()
     }
 
-    /// How often the function was seen to be called.
+    /// The number of calls of the function that a probe saw.
     pub fn hits(&self) -> u64 {
         let kprobe = self.kprobe.as_ref().map(Kprobe::hits);
         let jprobe = self.jprobe.as_ref().map(Jprobe::hits);
@@ -44,7 +44,7 @@ impl Planted {
 }
 
 impl BenchLoop {
-    /// The tiny kernel of that name, booted and in its loop.
+    /// Boots the built-in tiny kernel of that name up to its loop.
     pub fn tiny(name: &str) -> Result<BenchLoop, String> {
         let builtin = trapline_images::find(name).ok_or(format!("{name} is not built in"))?;
         let kernel = Kernel::from_bytes(builtin.bytes).map_err(|error| error.to_string())?;
@@ -70,7 +70,8 @@ impl BenchLoop {
         self.plant_with(mechanism, |_| {})
     }
 
-    /// The same; each probe's handler does this. A kprobe's second handler stays empty.
+    /// Puts the probes of a mechanism on the function, with `work` as their handler. A kprobe's post-handler stays
+    /// empty.
     pub fn plant_with(
         &mut self,
         mechanism: &Mechanism,
@@ -108,7 +109,7 @@ impl BenchLoop {
         Ok(planted)
     }
 
-    /// The probes to come are run in the way of that mechanism.
+    /// Sets the engine's boosting, optimisation and detour form for the probes that are registered next.
     pub fn choose(&mut self, mechanism: &Mechanism) -> Result<(), String> {
         let chosen = self.session.with_engine(|engine, guest| {
             engine.set_optimization(guest, mechanism.optimize);
@@ -118,7 +119,7 @@ impl BenchLoop {
         chosen.map_err(|refusal| format!("{}: {refusal}", mechanism.letters))
     }
 
-    /// Takes them away again.
+    /// Unregisters the probes.
     pub fn take_away(&mut self, planted: Planted) {
         if let Some(probe) = &planted.kretprobe {
             self.session.unregister_kretprobe(probe);
@@ -131,7 +132,7 @@ impl BenchLoop {
         }
     }
 
-    /// Lets the guest run for so many nanoseconds of its time.
+    /// Lets the guest run for that many nanoseconds of virtual time.
     pub fn run(&mut self, nanoseconds: u64) -> Result<(), String> {
         let until = self.session.machine().now() + nanoseconds;
         match self.session.run_until(until) {

@@ -1,17 +1,18 @@
-//! The figures of the Kprobes document ("Probe Overhead", "Optimized Probe Overhead"): microseconds per hit, on the
-//! hardware of its day. (A POWER5 has the high byte first; what is measured of 64-bit PowerPC has the low one first, as
-//! its stock kernels.)
+//! The figures of the Kprobes document ("Probe Overhead", "Optimized Probe Overhead"): microseconds per hit on hardware
+//! of its time.
+//! Linux on a POWER5 was big-endian. The figures stand beside ppc64le, because trapline's 64-bit PowerPC guests are
+//! little-endian like their stock kernels.
 
 use trapline_isa::arch::Arch;
 
-/// One of its tables.
+/// One table of the document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// The machine, in its words.
+    /// The machine as the document names it.
     pub machine: &'static str,
-    /// The ISA whose column it stands beside.
+    /// The ISA whose results these figures stand beside.
     pub arch: Arch,
-    /// Its letters, and microseconds.
+    /// The document's letters for a mechanism, and microseconds per hit.
     pub figures: &'static [(&'static str, f64)],
 }
 
@@ -29,7 +30,7 @@ const TABLES: &[Measured] = &[
         figures: &[("k", 0.99), ("b", 0.43), ("o", 0.06), ("r", 1.24), ("rb", 0.68), ("ro", 0.30)] },
 ];
 
-/// Its tables for an ISA.
+/// The document's tables for an ISA.
 pub fn tables(arch: Arch) -> impl Iterator<Item = &'static Measured> {
     TABLES.iter().filter(move |table| table.arch == arch)
 }
@@ -40,7 +41,7 @@ impl Measured {
         self.figures.iter().find(|(known, _)| *known == letters).map(|(_, figure)| *figure)
     }
 
-    /// The same as a ratio to k.
+    /// The cost of a mechanism divided by that of k, if the table has both.
     pub fn ratio(&self, letters: &str) -> Option<f64> {
         Some(self.figure(letters)? / self.figure("k")?)
     }

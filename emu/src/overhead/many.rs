@@ -1,6 +1,5 @@
-//! Guests of many functions, made by a program: as many places to probe as are asked for, one instruction block each,
-//! in a loop that calls the first of them for ever. For what the number of probes costs, on the `bare` board; a row of
-//! `many/guests.rs` for each ISA.
+//! Generated guests with many small functions, to measure what the number of probes costs. The guest calls the first
+//! function in an endless loop. They run on the `bare` board; `many/guests.rs` has a row for each ISA.
 
 mod guests;
 pub mod loops;
@@ -14,14 +13,14 @@ use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::probe::{Flow, Kprobe};
 
-/// All of them.
+/// All guests.
 pub const ALL: &[Many] = guests::ALL;
-/// The one for which a figure stands where there is room for one.
+/// The guest to use where only one is measured.
 pub const FIRST: &Many = &ALL[0];
 
 /// Bytes from one function to the next.
 const DISTANCE: u64 = 16;
-/// From the start of RAM.
+/// Offset of the page tables from the start of RAM. The offsets below count from there, too.
 const TABLES: u64 = 0x10_0000;
 const ENTRY: u64 = 0x20_0000;
 const LOOP: u64 = 0x20_0100;
@@ -30,37 +29,37 @@ const PAGE: u64 = 4096;
 
 /// A guest of many functions.
 pub struct Many {
-    /// As `many/x86_64`.
+    /// The name on the command line, such as `many/x86_64`.
     pub name: &'static str,
-    /// What it runs on.
+    /// The guest's ISA.
     pub arch: Arch,
-    /// The most functions that it has, each of which can be probed: the window holds so many.
+    /// The largest number of functions. The window has room for a probe on each of them.
     pub most: usize,
-    /// Where RAM starts.
+    /// The physical address at which RAM starts.
     ram: u64,
-    /// Where the kernel sees that.
+    /// The virtual address of the start of RAM.
     base: u64,
     tables: &'static [Entries],
-    /// From the machine's hand-over to the loop.
+    /// Code from the machine's entry point to the loop. It sets up the MMU.
     entry: Code,
-    /// The loop.
+    /// The loop, which calls the first function.
     calls: Code,
-    /// An instruction that a jump can take the place of, and a return.
+    /// One function: an instruction that can be optimised, and a return.
     function: Code,
 }
 
-/// Equidistant entries of page tables.
+/// A run of page-table entries at equal distances.
 struct Entries {
-    /// From the start of the tables.
+    /// Byte offset from the start of the tables.
     at: u64,
     first: u64,
     step: u64,
     count: u64,
-    /// The bytes of each entry.
+    /// Bytes per entry.
     bytes: usize,
 }
 
-/// Instructions.
+/// Machine code, as bytes or as 32-bit words in the guest's byte order.
 #[derive(Clone, Copy)]
 enum Code {
     Bytes(&'static [u8]),
@@ -70,7 +69,7 @@ enum Code {
 impl Code {
     const NONE: Code = Code::Bytes(&[]);
 
-    /// Bytes in them.
+    /// Length in bytes.
     fn len(self) -> u64 {
         match self {
             Code::Bytes(bytes) => bytes.len() as u64,
@@ -90,7 +89,7 @@ impl Code {
     }
 }
 
-/// The guest of that name.
+/// The guest with that name.
 pub fn find(name: &str) -> Option<&'static Many> {
     ALL.iter().find(|many| many.name == name)
 }
@@ -101,14 +100,14 @@ impl Many {
         self.base + FUNCTIONS + number as u64 * DISTANCE
     }
 
-    /// The guest with so many functions, in its loop.
+    /// Starts the guest with that many functions and lets it run into its loop.
     pub fn bench_loop(&self, functions: usize) -> Result<BenchLoop, String> {
         let config = Config { window: 16 << 20, ..Config::default() };
         let session = Session::new(self.kernel(functions.min(self.most)), &config).map_err(|error| error.to_string())?;
         BenchLoop::in_session(session, "function_0")
     }
 
-    /// A probe for each of the first so many functions, with a handler that does nothing.
+    /// Makes a kprobe with an empty handler for each of the first `count` functions.
     pub fn probes(&self, count: usize) -> Vec<Kprobe> {
         (0..count).map(|number| Kprobe::at_address(self.address(number)).pre(|_| Flow::Continue)).collect()
     }
@@ -136,7 +135,7 @@ impl Many {
         Kernel::from_parts(self.arch, self.ram + ENTRY, pieces, Symbols::new(names.into_iter().map(named).collect()))
     }
 
-    /// Code and, as far as that, breakpoints.
+    /// The code, filled up to `length` bytes with breakpoints.
     fn filled(&self, code: Code, length: u64) -> Vec<u8> {
         let mut bytes = code.bytes(self.arch.isa().order);
         let breakpoints = self.arch.isa().breakpoint.iter().cycle();
@@ -164,8 +163,7 @@ impl Many {
 mod tests {
     use super::*;
 
-    /// KP-1, OP-1: with many probes armed each function has its own, all that can be are optimised, and the one that is
-    /// called is hit.
+    /// KP-1, OP-1: with many armed probes, all are optimised, and only the called function's probe is hit.
     #[test]
     fn many_probes_stand_side_by_side_and_the_one_that_is_called_is_hit() {
         for many in ALL {
@@ -184,7 +182,7 @@ mod tests {
         }
     }
 
-    /// OP-1: the last function of each guest can be probed when all before it are.
+    /// OP-1: every function of the largest guest can be probed at once.
     #[test]
     fn as_many_stand_there_as_a_guest_has_functions() {
         for many in ALL {

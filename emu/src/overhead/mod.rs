@@ -1,8 +1,7 @@
-//! What a hit costs: the mechanisms of the Kprobes document's overhead tables on a guest that calls one empty function
-//! for ever.
-//!
-//! Every mechanism is a row of [`MECHANISMS`]; every measurement is of the same loop, at the same virtual time, with it
-//! and without.
+//! The cost of a hit: the mechanisms of the Kprobes document's overhead tables, on a guest that calls an empty function
+//! in an endless loop.
+//! Each mechanism is a row of [`MECHANISMS`]. All are measured on the same loop for the same virtual time, with and
+//! without the probe.
 
 pub mod arming;
 pub mod bench_loop;
@@ -15,33 +14,33 @@ pub mod table;
 use trapline_isa::arch::Arch;
 use trapline_isa::detour::Form;
 
-/// The guests that know how to be measured. A further ISA adds one.
+/// The guests that can be measured. A new ISA adds one.
 pub const GUESTS: &[&str] =
     &["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "tiny/ppc64le", "tiny/s390x", "tiny/sparc64", "tiny/mipsel"];
 
-/// The shape of the document's tables, which holds on every ISA: the first of two costs less.
+/// Pairs of mechanisms of which the first must cost less. The document's tables have this shape, and so has every ISA.
 pub const SHAPE: &[(&str, &str)] = &[("o", "b"), ("b", "k"), ("o", "ro"), ("b", "rb"), ("k", "r")];
 
-/// One way to probe the function, as the document's tables call it.
+/// One way to probe the function, as in the document's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mechanism {
     /// The document's letters.
     pub letters: &'static str,
-    /// What the letters mean.
+    /// The meaning of the letters.
     pub what: &'static str,
-    /// A kprobe stands there.
+    /// Whether there is a kprobe.
     pub kprobe: bool,
-    /// And has a post-handler.
+    /// Whether the kprobe has a post-handler.
     pub post: bool,
-    /// A return probe stands there.
+    /// Whether there is a return probe.
     pub kretprobe: bool,
-    /// A jprobe stands there.
+    /// Whether there is a jprobe.
     pub jprobe: bool,
-    /// Copies may end in a jump back.
+    /// Whether the engine may boost.
     pub boost: bool,
-    /// Jumps may take the place of breakpoints.
+    /// Whether the engine may optimise.
     pub optimize: bool,
-    /// And lead to detours of this form.
+    /// The form of the detour.
     pub detour: Form,
 }
 
@@ -60,7 +59,7 @@ const NONE: Mechanism = Mechanism {
 const KPROBE: Mechanism = Mechanism { kprobe: true, ..NONE };
 const KRETPROBE: Mechanism = Mechanism { kretprobe: true, ..NONE };
 
-/// The rows of the document's tables, and no probe at all in front.
+/// "No probe", then the rows of the document's tables.
 #[rustfmt::skip]
 pub const MECHANISMS: &[Mechanism] = &[
     NONE,
@@ -77,13 +76,13 @@ pub const MECHANISMS: &[Mechanism] = &[
 ];
 
 impl Mechanism {
-    /// The rows that an ISA has.
+    /// The mechanisms that exist on an ISA. Faithful detours do not exist everywhere.
     pub fn all_of(arch: Arch) -> impl Iterator<Item = &'static Mechanism> + Clone {
         let has = move |form| arch.isa().detour.is_some_and(|detour| detour.room(form).is_ok());
         MECHANISMS.iter().filter(move |mechanism| mechanism.detour == Form::Lean || has(mechanism.detour))
     }
 
-    /// The row with these letters.
+    /// The mechanism with these letters.
     pub fn find(letters: &str) -> Option<&'static Mechanism> {
         MECHANISMS.iter().find(|mechanism| mechanism.letters == letters)
     }

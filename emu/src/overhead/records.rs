@@ -1,5 +1,5 @@
-//! What a record costs from the ring to the text: an event with two arguments on the benchmark loop, written where
-//! nobody reads it.
+//! The cost of a record from the ring buffer to text: an event with two arguments on the benchmark loop, written to
+//! /dev/null.
 
 use super::bench_loop::{BenchLoop, TARGET};
 use crate::cli::records::{Format, Records};
@@ -7,10 +7,10 @@ use std::path::Path;
 use trapline_probes::events::parse::{self, EventCommand};
 use trapline_probes::events::set::EventSet;
 
-/// The ways in which records are written.
+/// The output formats.
 pub const FORMATS: &[(&str, Format)] = &[("trace", Format::Trace), ("json", Format::Json)];
 
-/// See the file's text.
+/// A session in its benchmark loop, with one event and a writer of its records.
 pub struct Recorded {
     bench: BenchLoop,
     events: EventSet,
@@ -18,7 +18,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The guest of that name, with the event.
+    /// Starts the guest with that name and defines the event.
     pub fn new(guest: &str, format: Format) -> Result<Recorded, String> {
         let mut bench = BenchLoop::tiny(guest)?;
         let mut events = EventSet::default();
@@ -32,13 +32,13 @@ impl Recorded {
         Ok(Recorded { bench, events, records })
     }
 
-    /// Lets the guest run for so many nanoseconds of its time; how many records then wait.
+    /// Lets the guest run for that many nanoseconds of virtual time. Returns the number of records in the ring buffer.
     pub fn make(&mut self, nanoseconds: u64) -> Result<u64, String> {
         self.bench.run(nanoseconds)?;
         Ok(self.bench.session().with_engine(|engine, _| engine.records().len()) as u64)
     }
 
-    /// Takes and writes them.
+    /// Takes all records out of the ring buffer and writes them.
     pub fn take(&mut self) -> Result<(), String> {
         let (events, records) = (&self.events, &mut self.records);
         let taken = self.bench.session().with_engine(|engine, guest| records.take(events, engine, guest));

@@ -1,11 +1,11 @@
-//! What a hit costs under a script: the loop of the other tables, with an optimised probe that runs a block.
+//! The cost of a hit with a script: the benchmark loop with an optimised probe that runs a block of a script.
 
 use super::Mechanism;
 use super::bench_loop::{BenchLoop, TARGET};
 use crate::probed::scripts::{Facts, How, Script, Tracing};
 use trapline_probes::script::attach::Attached;
 
-/// What the block does, and the block.
+/// The name of each measured block, and its text.
 pub const SCRIPTS: &[(&str, &str)] = &[
     ("count", "@ = count();"),
     ("count-by-comm", "@[comm] = count();"),
@@ -13,12 +13,12 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("printf", r#"printf("%d %s\n", pid, comm);"#),
 ];
 
-/// The way in which the probes of these tables are run.
+/// The mechanism of these measurements: an optimised kprobe.
 pub fn mechanism() -> Result<&'static Mechanism, String> {
     Mechanism::find("o").ok_or("no mechanism is called `o`".into())
 }
 
-/// Puts a block on the function.
+/// Attaches a block to the function.
 pub fn start(bench: &mut BenchLoop, block: &str) -> Result<Tracing, String> {
     bench.choose(mechanism()?)?;
     let session = bench.session();
@@ -29,7 +29,7 @@ pub fn start(bench: &mut BenchLoop, block: &str) -> Result<Tracing, String> {
     session.start_script(script, &How::default()).map_err(|error| error.to_string())
 }
 
-/// Its hits so far.
+/// The hits of a script's probes.
 pub fn hits(tracing: &Tracing) -> u64 {
     let kprobe = |(_, probe): &(String, Attached)| if let Attached::Kprobe(probe) = probe { probe.hits() } else { 0 };
     tracing.probes().iter().map(kprobe).sum()

@@ -1,7 +1,6 @@
-//! The table of a guest: what each mechanism adds to a call, in host time.
-//!
-//! The mechanisms take turns, round after round, each for the same virtual time, so each makes the same calls; the
-//! quickest turn of each counts, and what the loop takes without a probe is taken off.
+//! The overhead table of a guest: the host time that each mechanism adds to a call.
+//! The mechanisms take turns, round after round, for the same virtual time and so for the same number of calls. The
+//! fastest turn of each counts, minus the fastest turn of the loop without a probe.
 
 use super::bench_loop::BenchLoop;
 use super::document;
@@ -9,21 +8,22 @@ use super::{Mechanism, SHAPE};
 use std::time::Instant;
 use trapline_isa::arch::Arch;
 
-/// Virtual time of one turn, in nanoseconds: some 2,000 calls, so short that a busy host leaves some turns undisturbed.
+/// Virtual time of a turn in nanoseconds: about 2,000 calls. It is so short that even on a busy host some turns are
+/// undisturbed.
 const TURN: u64 = 20_000;
 /// Turns of a mechanism in each round.
 const TURNS: u32 = 20;
-/// Before it is timed: translated, optimised, in the host's caches.
+/// Virtual time in nanoseconds before a mechanism is timed, so that its code is translated, optimised and cached.
 const WARM_UP: u64 = 20_000;
 
-/// What a mechanism cost.
+/// The cost of a mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Which mechanism it is.
+    /// The measured mechanism.
     pub mechanism: &'static Mechanism,
     /// Hits in one turn.
     pub hits: u64,
-    /// Host nanoseconds of the quickest turn, without what the loop takes by itself.
+    /// Host nanoseconds of the fastest turn, minus those of the loop without a probe.
     pub added: f64,
 }
 
@@ -34,14 +34,14 @@ impl Row {
     }
 }
 
-/// All of a guest.
+/// The results of a guest.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// Its ISA.
+    /// The guest's ISA.
     pub arch: Arch,
     /// Host nanoseconds of a call without a probe.
     pub unprobed: f64,
-    /// One for each mechanism but "none".
+    /// One row for each mechanism except "none".
     pub rows: Vec<Row>,
 }
 
@@ -79,12 +79,13 @@ impl Measurement {
         self.rows.iter().find(|row| row.mechanism.letters == letters)
     }
 
-    /// A mechanism's cost as a ratio to k.
+    /// A mechanism's cost divided by that of k.
     pub fn ratio(&self, letters: &str) -> Option<f64> {
         Some(self.row(letters)?.microseconds() / self.row("k")?.microseconds())
     }
 
-    /// Whether it has the shape of the document's tables: o < b < k, and each return probe dearer than its kprobe.
+    /// Whether the costs have the shape of the document's tables: o < b < k, and each return probe costs more than its
+    /// kprobe.
     pub fn has_the_documents_shape(&self) -> bool {
         let cost = |letters| self.row(letters).map_or(f64::NAN, Row::microseconds);
         SHAPE.iter().all(|(less, more)| cost(less) < cost(more))
@@ -115,7 +116,7 @@ impl Measurement {
 mod tests {
     use super::*;
 
-    /// OH-1: every mechanism sees every call, on each guest, and the loop is the same with and without.
+    /// OH-1: every mechanism is hit at every call, on each guest.
     #[test]
     fn every_mechanism_is_hit_once_for_each_call() {
         for guest in super::super::GUESTS {
@@ -123,7 +124,7 @@ mod tests {
             let calls = measured.rows[0].hits;
             assert!(calls > 1_000, "{guest}: {calls} calls");
             for row in &measured.rows {
-                // Turns begin and end anywhere in the loop, and an interrupt of the guest's takes some of one.
+                // Turns begin and end anywhere in the loop, and a timer interrupt of the guest takes part of a turn.
                 assert!(
                     row.hits.abs_diff(calls) <= calls / 10,
                     "{guest} {}: {} hits of {calls}",

@@ -1,11 +1,11 @@
-//! The guests of many functions, a row for each ISA: their few instructions and page tables, as bytes. Where things lie
-//! in memory is the same for all of them (`super`); `base` and the tables put them where kernels of that ISA are, in
-//! reach of the probe window.
+//! The guests with many functions, one row per ISA: instructions and page tables as numbers. The offsets in memory are
+//! the same for all of them (`super`). `base` and the page tables put them at addresses usual for kernels of that ISA,
+//! within branch reach of the probe window.
 
 use super::{Code, Entries, Many, PAGE};
 use trapline_isa::arch::Arch;
 
-/// A row's page tables map all of RAM twice: one to one, for the entry, and from `base` on.
+/// The page tables of a row map RAM twice: identity-mapped for the entry code, and from `base` on.
 #[rustfmt::skip]
 pub(super) const ALL: &[Many] = &[
     Many {
@@ -45,7 +45,7 @@ pub(super) const ALL: &[Many] = &[
     },
     Many {
         name: "many/arm64", arch: Arch::Arm64, most: 100_000, ram: 0x4000_0000, base: 0xffff_8000_0800_0000,
-        // Four levels, the first of them for both halves; a block of 1 GiB and blocks of 2 MiB.
+        // Four levels; TTBR0 and TTBR1 share the top level. A block of 1 GiB and blocks of 2 MiB.
         tables: &[
             Entries { at: 0,                first: 0x4010_1003, step: 0,     count: 1, bytes: 8 },
             Entries { at: 256 * 8,          first: 0x4010_2003, step: 0,     count: 1, bytes: 8 },
@@ -60,14 +60,14 @@ pub(super) const ALL: &[Many] = &[
             0xd508_871f, 0xd503_379f, 0xd503_3fdf,  // tlbi vmalle1; dsb nsh; isb
             0x5800_0100, 0xd518_1000, 0xd503_3fdf,  // ldr x0, MMU and caches; msr sctlr_el1, x0; isb
             0x5800_00e0, 0xd61f_0000, 0xd503_201f,  // ldr x0, the loop; br x0; nop
-            // 48-bit addresses in both halves, pages of 4 KiB; what turns the MMU on; the loop
+            // Literals: 48-bit addresses in both halves with pages of 4 KiB; SCTLR with the MMU on; the loop's address
             0xb510_3510, 0x2, 0x30d0_199d, 0, 0x0820_0100, 0xffff_8000,
         ]),
         calls: Code::Words(&[0x9407_ffc0, 0x17ff_ffff]), // bl function; b back
         function: Code::Words(&[0xd503_201f, 0xd65f_03c0]), // nop; ret
     },
     Many {
-        // The window, which lies in the 32 MiB that a branch reaches, has 8 MiB.
+        // The window must lie within the 32 MiB reach of a branch and has 8 MiB there.
         name: "many/arm", arch: Arch::Arm, most: 80_000, ram: 0x4000_0000, base: 0xc000_0000,
         // One level; sections of 1 MiB.
         tables: &[
@@ -77,41 +77,42 @@ pub(super) const ALL: &[Many] = &[
         entry: Code::Words(&[
             0xe59f_003c, 0xee02_0f10,               // ldr r0, tables; mcr: TTBR0
             0xe3a0_0000, 0xee02_0f50,               // mov r0, 0; mcr: TTBCR
-            0xe3a0_0001, 0xee03_0f10,               // mov r0, 1; mcr: domain 0 as the tables say
-            0xee08_0f17, 0xf57f_f04f, 0xf57f_f06f,  // mcr: forget translations; dsb; isb
-            0xee11_0f10, 0xe59f_1018, 0xe1c0_0001,  // mrc: SCTLR; ldr r1, bits off; bic r0, r0, r1
-            0xe59f_1014, 0xe180_0001,               // ldr r1, bits on; orr r0, r0, r1
+            0xe3a0_0001, 0xee03_0f10,               // mov r0, 1; mcr: DACR, domain 0 checks permissions
+            0xee08_0f17, 0xf57f_f04f, 0xf57f_f06f,  // mcr: TLB flush; dsb; isb
+            0xee11_0f10, 0xe59f_1018, 0xe1c0_0001,  // mrc: SCTLR; ldr r1, bits to clear; bic r0, r0, r1
+            0xe59f_1014, 0xe180_0001,               // ldr r1, bits to set; orr r0, r0, r1
             0xee01_0f10, 0xf57f_f06f, 0xe59f_f008,  // mcr: SCTLR; isb; ldr pc, the loop
-            // tables; Thumb exceptions, high vectors and alignment checks off; MMU and caches on; the loop
+            // Literals: tables; SCTLR bits to clear (Thumb exceptions, high vectors, alignment checks) and to set (MMU,
+            // caches); the loop's address
             0x4010_004a, 0x4000_2002, 0x1005, 0xc020_0100,
         ]),
         calls: Code::Words(&[0xeb07_ffbe, 0xeaff_fffd]), // bl function; b back
-        function: Code::Words(&[0xe1a0_0000, 0xe12f_ff1e]), // mov r0, r0 (a nop is computed, and not optimised); bx lr
+        function: Code::Words(&[0xe1a0_0000, 0xe12f_ff1e]), // mov r0, r0 (a nop is computed, not optimised); bx lr
     },
     Many {
         name: "many/s390x", arch: Arch::S390x, most: 100_000, ram: 0, base: 0,
-        // One table of segments, the rest of which is nothing, and one of pages for each.
+        // One segment table, with invalid entries behind the first 16, and a page table for each segment.
         tables: &[
             Entries { at: 0,                first: 0x10_4000, step: 0x800, count: 16, bytes: 8 },
             Entries { at: 16 * 8,           first: 0x20,      step: 0,     count: 2032, bytes: 8 },
             Entries { at: 4 * PAGE,         first: 0,         step: PAGE,  count: 16 * 256, bytes: 8 },
         ],
         entry: Code::Bytes(&[
-            0xc0, 0x10, 0, 0, 0, 0x10,                                  // larl %r1, what follows
+            0xc0, 0x10, 0, 0, 0, 0x10,                                  // larl %r1, the data below
             0xeb, 0xdd, 0x10, 0, 0, 0x2f, 0xeb, 0x11, 0x10, 0, 0, 0x2f, // lctlg %c13, tables; lctlg %c1, tables
             0xc0, 0xff, 0, 0xa0, 0, 0, 0xb2, 0xb2, 0x10, 0x08,          // llilf %r15, the stack's end; lpswe
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0x03,                   // the tables, 2048 segments
-            0x04, 0, 0xc0, 0x01, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x01, 0, // translated, the kernel's space, the loop
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0x03,                   // ASCE: the tables, 2048 segments
+            0x04, 0, 0xc0, 0x01, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x01, 0, // PSW: DAT on, home space, 64 bits, the loop
         ]),
         calls: Code::Bytes(&[0xc0, 0xe5, 0x00, 0x0f, 0xff, 0x80, 0xa7, 0xf4, 0xff, 0xfd]), // brasl %r14, function; j back
-        // A branch that is never taken and a return, as functions of a tracing kernel begin; nops, for a breakpoint is no
-        // instruction.
+        // A branch that is never taken and a return, like the start of a function in a kernel with ftrace. nops fill it
+        // up, because s390x's breakpoint is not a decodable instruction.
         function: Code::Bytes(&[0xc0, 0x04, 0, 0, 0, 0, 0x07, 0xfe, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07]),
     },
     Many {
         name: "many/ppc64le", arch: Arch::Ppc64le, most: 100_000, ram: 0, base: 0xc000_0000_0000_0000,
-        // The kernel's tree of three levels, with pages of 2 MiB, and behind it the two tables that lead there; all their
-        // words have the high byte first. Vectors are in the first page, which shows what the second does.
+        // The kernel's radix tree of three levels with pages of 2 MiB, followed by the process table and the partition
+        // table, all big-endian. The first page holds the vectors; it maps the same memory as the second.
         tables: &[
             Entries { at: 0,                first: ppc_table(0x11_0000), step: 0, count: 1, bytes: 8 },
             Entries { at: 16 * PAGE,        first: ppc_table(0x11_1000), step: 0, count: 1, bytes: 8 },
@@ -128,7 +129,7 @@ pub(super) const ALL: &[Many] = &[
             0x4c00_012c, 0x3c60_c000, 0x7863_07c6,  // isync; r3 = base
             0x6461_00a0,                            // oris r1, r3, the stack's end
             0x6463_0020, 0x6063_0100, 0x7c7a_03a6,  // r3 = the loop; mtsrr0 r3
-            0x3c60_9000, 0x7863_07c6, 0x6063_1033,  // r3 = 64 bits, hypervisor, translated, the low byte first
+            0x3c60_9000, 0x7863_07c6, 0x6063_1033,  // r3 = MSR: 64 bits, hypervisor, translation on, little-endian
             0x7c7b_03a6, 0x4c00_0024,               // mtsrr1 r3; rfid
         ]),
         calls: Code::Words(&[0x481f_ff01, 0x4bff_fffc]), // bl function; b back
@@ -136,20 +137,20 @@ pub(super) const ALL: &[Many] = &[
     },
     Many {
         name: "many/mipsel", arch: Arch::Mipsel, most: 100_000, ram: 0, base: 0x8000_0000,
-        // Where no table is asked.
+        // KSEG0 needs no page tables.
         tables: &[Entries { at: 0, first: 0, step: 0, count: 1, bytes: 4 }],
         entry: Code::Words(&[0x3c08_8020, 0x3508_0100, 0x0100_0008, 0]),    // lui, ori t0, the loop; jr t0
         calls: Code::Words(&[0x0c10_0000, 0, 0x1000_fffd, 0]),              // jal function; b back
         function: Code::Words(&[0x03e0_0825, 0, 0x03e0_0008, 0]),           // move at, ra; nop; jr ra
     },
     Many {
-        // One page of 4 MiB is the window.
+        // The window is one page of 4 MiB.
         name: "many/sparc64", arch: Arch::Sparc64, most: 20_000, ram: 0, base: 0x8000_0000,
-        // The set-up code fills the TLBs itself.
+        // The entry code fills the TLBs itself, so there are no page tables.
         tables: &[Entries { at: 0, first: 0, step: 0, count: 1, bytes: 8 }],
         entry: Code::Words(&[
             0x8410_3fff, 0x8528_b03d, 0x8410_a077,  // mov -1, %g2; sllx %g2, 61, %g2; or %g2, 0x77, %g2: a page of 4 MiB
-            0x8a10_2030, 0xc0f1_4a00, 0xc4f0_0aa0,  // mov 0x30, %g5; stxa %g0, [%g5] 0x50; stxa %g2, [%g0] 0x55: this code, as it lies
+            0x8a10_2030, 0xc0f1_4a00, 0xc4f0_0aa0,  // mov 0x30, %g5; stxa %g0, [%g5] 0x50; stxa %g2, [%g0] 0x55: identity-maps this code
             0x8810_2008,                            // mov 8, %g4: the next entry
             0x0320_0000, 0x0700_1000,               // sethi base, %g1; sethi 4 MiB, %g3
             0xc2f1_4a00, 0xc4f1_0aa0,               // stxa %g1, [%g5] 0x50; stxa %g2, [%g4] 0x55: fetches
@@ -166,15 +167,15 @@ pub(super) const ALL: &[Many] = &[
 
 /// call function; jmp back
 const X86_CALLS: Code = Code::Bytes(&[0xe8, 0xfb, 0xfe, 0x1f, 0x00, 0xeb, 0xf9]);
-/// A nop of five bytes and a return, as functions of a tracing kernel begin.
+/// A 5-byte nop and a return, like the start of a function in a kernel with ftrace.
 const X86_FUNCTION: Code = Code::Bytes(&[0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3]);
 
-/// An entry for a table with 512 of them, in a guest with the low byte first.
+/// A radix-tree entry that points to a table of 512 entries. Entries are big-endian in this little-endian guest.
 const fn ppc_table(at: u64) -> u64 {
     (0x8000_0000_0000_0009 | at).swap_bytes()
 }
 
-/// One for a page of the kernel's, with all rights.
+/// A radix-tree entry for a kernel page with all rights.
 const fn ppc_page(at: u64) -> u64 {
     (0xc000_0000_0000_018f | at).swap_bytes()
 }

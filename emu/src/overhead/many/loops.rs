@@ -1,5 +1,5 @@
-//! Loops without a probe, for what the core and the machine take of plain guest code: short blocks, loads and stores,
-//! system calls, and what a switch between tasks does to the MMU. A table of `loops/rows.rs` for each ISA.
+//! Loops without a probe, to measure plain guest code on the CPU core and the machine: short blocks, loads and stores,
+//! system calls, and the MMU's work of a task switch. `loops/rows.rs` has a table for each ISA.
 
 mod rows;
 
@@ -10,47 +10,47 @@ use crate::machine::Config;
 use crate::probed::Session;
 use trapline_probes::probe::{Flow, Kprobe};
 
-/// An ISA's loops.
+/// The loops of an ISA.
 pub struct Loops {
-    /// As `loops/x86_64`.
+    /// The name on the command line, such as `loops/x86_64`.
     pub name: &'static str,
-    /// Whose set-up and tables they have.
+    /// The guest of `many/guests.rs` whose entry code and page tables these loops use.
     many: &'static str,
-    /// All of them.
+    /// The loops.
     pub all: &'static [Loop],
 }
 
 /// One loop.
 pub struct Loop {
-    /// `blocks`, `memory`, `syscall`, `switch`, or a branch with its delay slot.
+    /// `blocks`, `memory`, `syscall`, `switch`, or `branches`, a branch with its delay slot.
     pub what: &'static str,
     before: Code,
     round: Code,
-    /// Code and data in the page behind: where, from its start, in order.
+    /// Code and data for the page behind the entry code, each with its offset in that page, in ascending order.
     page: &'static [(u64, Code)],
-    /// Bytes of code that a round runs there.
+    /// Bytes of code that a round executes in that page.
     handler: u64,
-    /// What one round is, in the unit of its budget: instructions, or one system call or switch.
+    /// The number of budget units in a round: instructions, or one system call or switch.
     units: u64,
 }
 
-/// From the start of RAM: the page behind the set-up, which has vectors and descriptors.
+/// Offset from the start of RAM of the page behind the entry code. It holds vectors and descriptors.
 const BEHIND: u64 = ENTRY + PAGE;
 
-/// The loops of that name.
+/// The loops with that name.
 pub fn of(name: &str) -> Option<&'static Loops> {
     ALL.iter().find(|loops| loops.name == name)
 }
 
 impl Loops {
-    /// The guest in one of its loops.
+    /// Starts the guest in one of its loops.
     pub fn bench_loop(&self, chosen: &Loop) -> Result<BenchLoop, String> {
         let many = find(self.many).ok_or_else(|| format!("{} has no guest {}", self.name, self.many))?;
         let session = Session::new(many.looping(chosen), &Config::default()).map_err(|error| error.to_string())?;
         BenchLoop::in_session(session, THE_LOOP)
     }
 
-    /// The guest in its loop of branches, if it has one, and a probe for the first of them.
+    /// Starts the guest in its loop of branches, if it has one, and makes a probe for the loop's first branch.
     pub fn branches(&self) -> Option<Result<(BenchLoop, Kprobe), String>> {
         let chosen = self.all.iter().find(|chosen| chosen.what == BRANCHES)?;
         Some(self.bench_loop(chosen).map(|bench| (bench, Kprobe::at(THE_LOOP).pre(|_| Flow::Continue))))
@@ -58,7 +58,7 @@ impl Loops {
 }
 
 impl Loop {
-    /// How many units the guest has done whose time went on by so much: time is bytes of code.
+    /// The number of units executed in that much virtual time, which is counted in bytes of code.
     pub fn units_in(&self, ticks: u64) -> u64 {
         ticks * self.units / (self.round.len() + self.handler)
     }
@@ -66,7 +66,7 @@ impl Loop {
 
 const THE_LOOP: &str = "the_loop";
 
-/// The loop that begins with a branch which a probe computes, with what is in its delay slot.
+/// A loop that begins with a branch that a probe computes together with its delay slot.
 const BRANCHES: &str = "branches";
 
 impl Many {
@@ -88,7 +88,7 @@ impl Many {
     }
 }
 
-/// All of them.
+/// All loops.
 pub const ALL: &[Loops] = rows::ALL;
 
 #[cfg(test)]
@@ -96,8 +96,7 @@ mod tests {
     use super::*;
     use crate::machine::{Stop, What};
 
-    /// OP-1: what budgets are measured on is what it says: each loop goes round, and one of them alone makes system
-    /// calls, one a round.
+    /// OP-1: every loop that budgets use runs forever, and only `syscall` makes system calls, one per round.
     #[test]
     fn loops_go_round_and_the_one_of_system_calls_makes_one_a_round() {
         for loops in ALL {
@@ -116,7 +115,7 @@ mod tests {
                 let machine = session.machine();
                 let made = machine.happenings().iter().filter(|one| matches!(one.what, What::SystemCall | What::Exception(..)));
                 let expected = if chosen.what == "syscall" { chosen.units_in(machine.time()) } else { 0 };
-                // What leads there takes time too.
+                // The code before the loop takes time, too.
                 assert!(made.count().abs_diff(expected as usize) < 20, "{name}: {expected}");
             }
         }

@@ -1,5 +1,5 @@
-//! The loops as instructions, a table for each ISA. Set-up and page tables are those of its guest of many functions
-//! (`many/guests.rs`), and so the addresses: the page behind the set-up, and data behind the stack's end.
+//! The loops as instructions, one table per ISA. They use the entry code, page tables and addresses of the guests in
+//! `many/guests.rs`. The page behind the entry code holds handlers; data lies behind the end of the stack.
 
 use super::super::Code;
 use super::{BRANCHES, Loop, Loops};
@@ -17,22 +17,22 @@ pub(super) const ALL: &[Loops] = &[
     Loops { name: "loops/sparc64", many: "many/sparc64", all: SPARC64 },
 ];
 
-/// An instruction and a jump behind it, four times; the last one leads back.
+/// Four times an instruction and a jump to the next one. The last jump goes back to the start.
 const fn blocks(round: Code, units: u64) -> Loop {
     Loop { what: "blocks", before: Code::NONE, round, page: &[], handler: 0, units }
 }
 
-/// Four words are loaded from the data and stored 64 bytes behind.
+/// Loads four words of data and stores them 64 bytes further.
 const fn memory(before: Code, round: Code, units: u64) -> Loop {
     Loop { what: "memory", before, round, page: &[], handler: 0, units }
 }
 
-/// A system call, whose handler, of so many bytes, goes back.
+/// A system call. Its handler of `handler` bytes returns at once.
 const fn syscall(before: Code, round: Code, page: &'static [(u64, Code)], handler: u64) -> Loop {
     Loop { what: "syscall", before, round, page, handler, units: 1 }
 }
 
-/// Another address space, or all translations forgotten; then a word of each of eight pages.
+/// Switches the address space or flushes the TLB, then loads a word from each of eight pages.
 const fn switch(before: Code, round: Code) -> Loop {
     Loop { what: "switch", before, round, page: &[], handler: 0, units: 1 }
 }
@@ -42,12 +42,12 @@ const X86_BLOCKS: Loop =
     blocks(Bytes(&[0xff, 0xc1, 0xeb, 0, 0xff, 0xc1, 0xeb, 0, 0xff, 0xc1, 0xeb, 0, 0xff, 0xc1, 0xeb, 0xf0]), 8);
 #[rustfmt::skip]
 const X86_COPIES: Code = Bytes(&[
-    0x8b, 0x06, 0x89, 0x46, 0x40, 0x8b, 0x56, 0x04, 0x89, 0x56, 0x44, // mov eax, [si]; mov [si + 0x40], eax; the same with edx
-    0x8b, 0x46, 0x08, 0x89, 0x46, 0x48, 0x8b, 0x56, 0x0c, 0x89, 0x56, 0x4c, 0xeb, 0xe7, // and again; jmp back
+    0x8b, 0x06, 0x89, 0x46, 0x40, 0x8b, 0x56, 0x04, 0x89, 0x56, 0x44, // mov eax, [si]; mov [si + 0x40], eax; likewise with edx
+    0x8b, 0x46, 0x08, 0x89, 0x46, 0x48, 0x8b, 0x56, 0x0c, 0x89, 0x56, 0x4c, 0xeb, 0xe7, // likewise; jmp back
 ]);
 #[rustfmt::skip]
 const X86_SWITCHES: Code = Bytes(&[
-    0x0f, 0x22, 0xd8, 0x8b, 0x16, // mov cr3, ax, as it is; mov edx, [si]
+    0x0f, 0x22, 0xd8, 0x8b, 0x16, // mov cr3, ax, unchanged; mov edx, [si]
     0x8b, 0x96, 0, 0x10, 0, 0, 0x8b, 0x96, 0, 0x20, 0, 0, 0x8b, 0x96, 0, 0x30, 0, 0, 0x8b, 0x96, 0, 0x40, 0, 0, // mov edx, [si + page]
     0x8b, 0x96, 0, 0x50, 0, 0, 0x8b, 0x96, 0, 0x60, 0, 0, 0x8b, 0x96, 0, 0x70, 0, 0, 0xeb, 0xcf, // jmp back
 ]);
@@ -77,8 +77,7 @@ const I386: &[Loop] = &[
         Bytes(&[0xcd, 0x80, 0xeb, 0xfc]), // int 0x80; jmp back
         &[
             (0, Bytes(&[0xcf])), // iret
-            // The sizes and addresses of both tables; segments, code being the third of them and data the fourth; gate
-            // 0x80.
+            // GDTR and IDTR; the GDT, with code as entry 2 and data as entry 3; interrupt gate 0x80.
             (0x10, Words(&[0x1020_001f, 0xc020, 0x1100_0407, 0xc020])),
             (0x20, Words(&[0, 0, 0, 0, 0xffff, 0x00cf_9b00, 0xffff, 0x00cf_9300])),
             (0x500, Words(&[0x0010_1000, 0xc020_8e00])),
@@ -93,7 +92,7 @@ const ARM64: &[Loop] = &[
     blocks(Words(&[0x9100_0421, 0x1400_0001, 0x9100_0421, 0x1400_0001, 0x9100_0421, 0x1400_0001, 0x9100_0421, 0x17ff_fff9]), 8),
     memory(
         Words(&[0x5800_0062, 0x1400_0004, 0xd503_201f, 0x08a0_0000, 0xffff_8000]), // ldr x2, data; b over it
-        // ldr x0, [x2]; str x0, [x2, 64]; the same with x1, and again; b back
+        // ldr x0, [x2]; str x0, [x2, 64]; likewise with x1, twice each; b back
         Words(&[0xf940_0040, 0xf900_2040, 0xf940_0441, 0xf900_2441, 0xf940_0840, 0xf900_2840, 0xf940_0c41, 0xf900_2c41, 0x17ff_fff8]), 9,
     ),
     syscall(
@@ -119,7 +118,7 @@ const ARM: &[Loop] = &[
     blocks(Words(&[0xe281_1001, 0xeaff_ffff, 0xe281_1001, 0xeaff_ffff, 0xe281_1001, 0xeaff_ffff, 0xe281_1001, 0xeaff_fff7]), 8),
     memory(
         Words(&[0xe59f_2000, 0xea00_0000, 0xc0a0_0000]), // ldr r2, data; b over it
-        // ldr r0, [r2]; str r0, [r2, 64]; the same with r1, and again; b back
+        // ldr r0, [r2]; str r0, [r2, 64]; likewise with r1, twice each; b back
         Words(&[0xe592_0000, 0xe582_0040, 0xe592_1004, 0xe582_1044, 0xe592_0008, 0xe582_0048, 0xe592_100c, 0xe582_104c, 0xeaff_fff6]), 9,
     ),
     syscall(
@@ -147,14 +146,14 @@ const S390X: &[Loop] = &[
     blocks(Words(&[0xa71a_0001, 0xa7f4_0002, 0xa71a_0001, 0xa7f4_0002, 0xa71a_0001, 0xa7f4_0002, 0xa71a_0001, 0xa7f4_fff2]), 8),
     memory(
         Bytes(&[0xc0, 0x2f, 0, 0xa0, 0, 0]), // llilf %r2, data
-        // l %r0,0(%r2); st %r0,64(%r2); the same with r1, and again; j back
+        // l %r0,0(%r2); st %r0,64(%r2); likewise with r1, twice each; j back
         Words(&[0x5800_2000, 0x5000_2040, 0x5810_2004, 0x5010_2044, 0x5800_2008, 0x5000_2048, 0x5810_200c, 0x5010_204c, 0xa7f4_fff0]), 9,
     ),
     syscall(
         Bytes(&[
             0xc0, 0x10, 0, 0, 0, 0x08, 0xd2, 0x0f, 0x01, 0xc0, 0x10, 0, // larl %r1, the PSW; mvc: the new PSW of calls
             0xa7, 0xf4, 0, 0x0a, // j over it
-            0x04, 0, 0xc0, 0x01, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x10, 0, // as it is, the page behind
+            0x04, 0, 0xc0, 0x01, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x10, 0, // PSW: DAT on, home space, 64 bits, the page behind
         ]),
         Bytes(&[0x0a, 0x00, 0xa7, 0xf4, 0xff, 0xff]), // svc 0; j back
         &[(0, Words(&[0xb2b2_0140]))], 4, // lpswe: the old PSW of calls
@@ -165,7 +164,7 @@ const S390X: &[Loop] = &[
             0xa7, 0xf4, 0, 0x06, 0, 0, 0, 0, 0, 0x10, 0, 0x03, // j over it
         ]),
         Bytes(&[
-            0xeb, 0xdd, 0x30, 0, 0, 0x2f, 0x58, 0x40, 0x20, 0, // lctlg %c13, the tables as they are; l %r4
+            0xeb, 0xdd, 0x30, 0, 0, 0x2f, 0x58, 0x40, 0x20, 0, // lctlg %c13, the same tables; l %r4
             0xe3, 0x40, 0x20, 0, 0x01, 0x58, 0xe3, 0x40, 0x20, 0, 0x02, 0x58, 0xe3, 0x40, 0x20, 0, 0x03, 0x58, // ly %r4
             0xe3, 0x40, 0x20, 0, 0x04, 0x58, 0xe3, 0x40, 0x20, 0, 0x05, 0x58, 0xe3, 0x40, 0x20, 0, 0x06, 0x58,
             0xe3, 0x40, 0x20, 0, 0x07, 0x58, 0xa7, 0xf4, 0xff, 0xe6, // j back
@@ -179,10 +178,10 @@ const PPC64LE: &[Loop] = &[
     blocks(Words(&[0x3863_0001, 0x4800_0004, 0x3863_0001, 0x4800_0004, 0x3863_0001, 0x4800_0004, 0x3863_0001, 0x4bff_ffe4]), 8),
     memory(
         PPC_DATA,
-        // ld r3, 0(r5); std r3, 64(r5); the same with r4, and again; b back
+        // ld r3, 0(r5); std r3, 64(r5); likewise with r4, twice each; b back
         Words(&[0xe865_0000, 0xf865_0040, 0xe885_0008, 0xf885_0048, 0xe865_0010, 0xf865_0050, 0xe885_0018, 0xf885_0058, 0x4bff_ffe0]), 9,
     ),
-    // sc; b back; rfid at vector 0xc00 of those with translation
+    // sc; b back; rfid at vector 0xc00 of the vectors used with translation on
     syscall(Code::NONE, Words(&[0x4400_0002, 0x4bff_fffc]), &[(0x3c00, Words(&[0x4c00_0024]))], 4),
     switch(
         PPC_DATA,
@@ -198,27 +197,27 @@ const PPC_DATA: Code = Words(&[0x3ca0_c000, 0x78a5_07c6, 0x64a5_00a0]);
 
 #[rustfmt::skip]
 const MIPSEL: &[Loop] = &[
-    // addiu v0, v0, 1; b behind its slot
+    // addiu v0, v0, 1; b to the instruction behind its delay slot
     blocks(Words(&[0x2442_0001, 0x1000_0001, 0, 0x2442_0001, 0x1000_0001, 0, 0x2442_0001, 0x1000_0001, 0, 0x2442_0001, 0x1000_fff5, 0]), 12),
     memory(
         Words(&[0x3c04_80a0]), // lui a0, data
-        // lw v0, (a0); sw v0, 64(a0); the same with v1, and again; b back
+        // lw v0, (a0); sw v0, 64(a0); likewise with v1, twice each; b back
         Words(&[0x8c82_0000, 0xac82_0040, 0x8c83_0004, 0xac83_0044, 0x8c82_0008, 0xac82_0048, 0x8c83_000c, 0xac83_004c, 0x1000_fff7, 0]), 10,
     ),
     syscall(
         Words(&[0x3c1a_8020, 0x375a_1000, 0x409a_7801]), // lui, ori k0, the page behind; mtc0 k0, EBase
         Words(&[0x0000_000c, 0x1000_fffe, 0]), // syscall; b back
-        // mfc0 k0, EPC; addiu k0, k0, 4; mtc0 k0, EPC; eret. The system call is not done, but gone behind: it takes no
-        // time of its own.
+        // mfc0 k0, EPC; addiu k0, k0, 4; mtc0 k0, EPC; eret. The handler skips the `syscall` instruction, so that
+        // instruction takes no time of its own.
         &[(0x180, Words(&[0x401a_7000, 0x275a_0004, 0x409a_7000, 0x4200_0018]))], 12,
     ),
     Loop {
         what: "switch",
-        // Entries of the TLB, of two address spaces by turns, for eight pages from a0 on, which are data.
+        // TLB entries of two address spaces in turn, for the eight pages from a0 on.
         before: Words(&[
             0x3c04_c000,
             0x3c05_0002,
-            0x34a5_801e, // lui a0, where; lui, ori a1, the first page, present and writable
+            0x34a5_801e, // lui a0, base; lui, ori a1, the first page, present and writable
             0x2406_0000,
             0x2407_0008,
             0x4080_2800, // li a2, 0; li a3, 8; mtc0 zero, PageMask
@@ -231,7 +230,7 @@ const MIPSEL: &[Loop] = &[
             0x24c6_0001,
             0x3884_0001, // addiu a2, a2, 1; xori a0, a0, another address space
             0x30c8_0001,
-            0x3908_0001, // andi t0, a2, 1; xori t0, t0, 1: behind both
+            0x3908_0001, // andi t0, a2, 1; xori t0, t0, 1: 1 after each pair
             0x0008_4b40,
             0x0089_2021, // sll t1, t0, 13; addu a0, a0, t1
             0x0008_49c0,
@@ -239,7 +238,7 @@ const MIPSEL: &[Loop] = &[
             0x14c7_fff1,
             0, // bne a2, a3, back
             0x3c04_c000,
-            0x2405_0000, // lui a0, where; li a1, 0
+            0x2405_0000, // lui a0, base; li a1, 0
         ]),
         round: Words(&[
             0x38a5_0001,
@@ -277,13 +276,13 @@ const SPARC64: &[Loop] = &[
     blocks(Words(&[0x8200_6001, 0x3080_0001, 0x8200_6001, 0x3080_0001, 0x8200_6001, 0x3080_0001, 0x8200_6001, 0x30bf_fff9]), 8),
     memory(
         Words(&[0x0520_2800]), // sethi data, %g2
-        // ldx [%g2], %g1; stx %g1, [%g2 + 64]; the same with %g3, and again; ba,a back
+        // ldx [%g2], %g1; stx %g1, [%g2 + 64]; likewise with %g3, twice each; ba,a back
         Words(&[0xc258_8000, 0xc270_a040, 0xc658_a008, 0xc670_a048, 0xc258_a010, 0xc270_a050, 0xc658_a018, 0xc670_a058, 0x30bf_fff8]), 9,
     ),
     syscall(
         Words(&[0x0320_0800, 0x8b90_4000]), // sethi the set-up, %g1; wrpr %g1, %tba
         Words(&[0x91d0_206d, 0x30bf_ffff]), // ta 0x6d; ba,a back
-        // nop; done. As on MIPS.
+        // nop; done. It skips the `ta` instruction, as the handler on MIPS does.
         &[(0x1da0, Words(&[0x0100_0000, 0x81f0_0000]))], 4,
     ),
     switch(

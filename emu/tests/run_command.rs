@@ -290,12 +290,12 @@ fn jprobe_events_record_arguments() {
 fn commands_that_cannot_be_are_told() {
     #[rustfmt::skip]
     let cases: [(&str, &[&str], i32, &[&str]); 6] = [
-        ("no time",                 &["--at", "soon", "list"],                             2, &["`soon` is no guest time", "50ms"]),
-        ("no command",              &["--at", "1us", "reboot"],                            2, &["`reboot` is no command", "knob on"]),
+        ("no time",                 &["--at", "soon", "list"],                             2, &["`soon` is not a guest time", "50ms"]),
+        ("no command",              &["--at", "1us", "reboot"],                            2, &["`reboot` is not a command", "knob on"]),
         ("a line that is wrong",    &["--at", "1us", "p:x vfs_read %nosuch:u99"],          2, &["--at 1us:1:", "BAD_TYPE"]),
         ("an unknown event",        &["--at", "1us", "disable nosuch"],                    1, &["no such event", "`disable nosuch` was not done"]),
         ("an event in use",         &["-e", "p:x vfs_read", "--at", "1us", "-:x"],         1, &["EBUSY", "disable it first"]),
-        ("later than the end",      &["--at", "900s", "list"],                             0, &["the run was over before `list`"]),
+        ("later than the end",      &["--at", "900s", "list"],                             0, &["the run ended before the time of `list`"]),
     ];
     for (what, args, status, expected) in cases {
         let said = run(&[&["-q", "--out", "/dev/null"], args].concat());
@@ -350,7 +350,7 @@ fn a_kernel_that_stays_silent_ends_its_run() {
     for words in ["the guest has printed nothing for 10 s of its time", "another board or other CPUs than the `s390ccw` board"] {
         assert!(silent.err.contains(words), "{words}: {}", silent.err);
     }
-    assert!(silent.out.contains("the guest has printed nothing; 10.0"), "{}", silent.out);
+    assert!(silent.out.contains("the guest printed nothing; 10.0"), "{}", silent.out);
     assert_eq!(asked_for.status, 0, "{}", asked_for.err);
     assert!(asked_for.out.contains("the limit was reached; 11.000 s of guest time"), "{}", asked_for.out);
 }

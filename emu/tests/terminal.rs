@@ -130,7 +130,7 @@ fn one_can_leave_at_any_time() {
     seat.until("the terminal's being taken", |seat| !seat.echoes());
     seat.keys(b"\x01x");
     assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
-    assert!(seat.screen.contains("Ctrl-A x leaves") && seat.screen.contains("left by Ctrl-A x"), "{}", seat.screen);
+    assert!(seat.screen.contains("Ctrl-A x leaves") && seat.screen.contains("the user left with Ctrl-A x"), "{}", seat.screen);
     assert!(seat.echoes(), "the terminal is as it was");
 }
 

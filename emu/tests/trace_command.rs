@@ -313,7 +313,7 @@ fn scripts_that_are_no_scripts_are_said_so() {
     let folder = trace(&[TINY, env!("CARGO_TARGET_TMPDIR")]);
     assert!(folder.status == Some(2) && folder.err.contains("cannot be read as a script"), "{}", folder.err);
     let types = trace(&[TINY, "-e", "BEGIN { }", "--btf", binary.to_str().expect("a name")]);
-    assert!(types.status == Some(2) && types.err.contains("holds no types"), "{}", types.err);
+    assert!(types.status == Some(2) && types.err.contains("has no BTF types"), "{}", types.err);
     let _ = std::fs::remove_file(binary);
 }
 

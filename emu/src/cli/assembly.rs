@@ -1,4 +1,4 @@
-//! Instructions as people read them: capstone's text, with branch targets by name.
+//! Disassembly for people: capstone's text, with symbol names for branch targets.
 
 use super::Failure;
 use crate::arches::{self, Disassembler};
@@ -9,24 +9,24 @@ use goblin::elf::header::ELFDATA2LSB;
 use trapline_isa::arch::Arch;
 use trapline_isa::insn::{Flow, Insn};
 
-/// How x86 instructions are written
+/// The assembly syntax of x86 instructions
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Syntax {
-    /// As in the kernel's sources: source first, `%rax`
+    /// The syntax of the kernel's sources: source first, `%rax`
     #[default]
     Att,
-    /// As in the manuals of the makers: destination first, `rax`
+    /// The syntax of Intel's manuals: destination first, `rax`
     Intel,
 }
 
-/// Writes instructions of one kernel.
+/// Writes instructions of one kernel as text.
 pub struct Writer<'k> {
     capstone: Capstone,
     symbols: &'k Symbols,
 }
 
 impl<'k> Writer<'k> {
-    /// One for this ISA.
+    /// Creates a writer for an ISA.
     pub fn new(arch: Arch, syntax: Syntax, symbols: &'k Symbols) -> Result<Writer<'k>, Failure> {
         let row = arches::of(arch);
         let Disassembler { family, mode, has_syntaxes } = row.disassembler;
@@ -44,10 +44,10 @@ impl<'k> Writer<'k> {
         Ok(Writer { capstone, symbols })
     }
 
-    /// One instruction.
+    /// The text of an instruction; `.byte ...` if capstone cannot decode it.
     pub fn text(&self, insn: &Insn) -> String {
         let Ok(decoded) = self.capstone.disasm_all(insn.bytes(), insn.address) else { return raw(insn) };
-        // A branch and what is in its delay slot are one for us.
+        // We decode a branch and its delay slot as one instruction, capstone as two.
         if decoded.iter().map(|part| part.bytes().len()).sum::<usize>() != insn.bytes().len() {
             return raw(insn);
         }
@@ -61,7 +61,7 @@ impl<'k> Writer<'k> {
     }
 }
 
-/// Capstone's, with the operands if there are any.
+/// Capstone's mnemonic, followed by the operands if there are any.
 fn words(decoded: &capstone::Insn<'_>) -> Option<String> {
     let mnemonic = decoded.mnemonic()?;
     Some(match decoded.op_str() {
@@ -70,7 +70,7 @@ fn words(decoded: &capstone::Insn<'_>) -> Option<String> {
     })
 }
 
-/// Capstone has no word for it, or another opinion about its length.
+/// The text of an instruction that capstone does not know or whose length it sees differently.
 fn raw(insn: &Insn) -> String {
     let bytes: Vec<String> = insn.bytes().iter().map(|byte| format!("{byte:#04x}")).collect();
     format!(".byte {}", bytes.join(", "))
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::symbols::tests::table;
 
-    /// KP-5: what stands where a probe may stand.
+    /// KP-5: branch targets are shown with their symbols.
     #[test]
     fn branch_targets_have_names() {
         let symbols = table(&[(0x1000, 'T', "_stext"), (0x1100, 'T', "vfs_read"), (0x2000, 'D', "_end")]);

@@ -7,8 +7,8 @@ use crate::symbols::pattern;
 use trapline_probes::script::Knowledge;
 use trapline_probes::script::types::{CType, Tag};
 
-/// `-l`: attach points by a pattern such as `kprobe:vfs_*`; without a provider those of all kinds that have such a
-/// name.
+/// `-l`: lists the attach points that match a pattern such as `kprobe:vfs_*`. Without a provider, kprobes and
+/// tracepoints are listed.
 pub(super) fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
     let (provider, rest) = wanted.split_once(':').unwrap_or(("", wanted));
     let text = match provider {
@@ -35,7 +35,7 @@ pub(super) fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
     output::emit(&text)
 }
 
-/// Functions; typed ones with their parameters.
+/// Lists functions that match. If `typed`, only functions with a known prototype, with their parameters.
 fn functions(facts: &Facts<'_>, provider: &str, typed: bool, pattern: &str) -> String {
     let mut text = String::new();
     for function in facts.functions(pattern, matches!(provider, "kretprobe" | "fexit")) {
@@ -56,7 +56,7 @@ fn functions(facts: &Facts<'_>, provider: &str, typed: bool, pattern: &str) -> S
     text
 }
 
-/// Tracepoints with the fields of each.
+/// Lists the tracepoints that match, with their fields.
 fn tracepoints(facts: &Facts<'_>, group: &str, event: &str) -> String {
     let mut text = String::new();
     for found in facts.tracepoints(group, event) {
@@ -83,13 +83,13 @@ fn tracepoints(facts: &Facts<'_>, group: &str, event: &str) -> String {
     text
 }
 
-/// The same with the arguments of their functions.
+/// Lists the raw tracepoints that match, with the arguments of their trace functions.
 fn raw_tracepoints(facts: &Facts<'_>, event: &str) -> String {
     let mut text = String::new();
     for found in facts.tracepoints("*", event) {
         text += &format!("rawtracepoint:{}\n", found.name);
         let function = facts.types().and_then(|types| types.function(&format!("__traceiter_{}", found.name)));
-        // The first is the function's own.
+        // The first parameter is `__data`, which belongs to the trace function itself.
         for (name, kind) in function.iter().flat_map(|function| function.parameters.iter().skip(1)) {
             text += &format!("    {} {name}\n", kind.name());
         }

@@ -1,4 +1,4 @@
-//! `trapline bench`: what a hit costs on this computer, beside the figures of the Kprobes document.
+//! `trapline bench`: the cost of a hit on this computer, next to the figures of the Kprobes document.
 
 use super::Failure;
 use super::output;
@@ -7,11 +7,11 @@ use crate::overhead::table::Measurement;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Measures what a hit costs here: the overhead tables of the Kprobes document, ours beside theirs
+/// Measures the cost of a hit on this computer, next to the overhead tables of the Kprobes document
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The guests, built-in kernels that know how to be measured
+    /// The guests: built-in kernels with a benchmark loop
     #[arg(default_values_t = GUESTS.iter().map(|guest| guest.to_string()))]
     guests: Vec<String>,
     /// Prints tables (the default)
@@ -20,7 +20,7 @@ pub struct Args {
     /// Prints a line of JSON for each mechanism
     #[arg(long, conflicts_with = "table")]
     json: bool,
-    /// How often each mechanism is measured; the quickest counts
+    /// How often to measure each mechanism; the fastest measurement counts
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 }
@@ -30,8 +30,8 @@ Examples:
   trapline bench --table
   trapline bench tiny/x86_64 --json --rounds 20
 
-Letters: k kprobe, b boosted, o optimised, j jprobe, r return probe, rb and ro with such an entry, kr and jr two at once.
-The time of the same loop without a probe is taken off.";
+Letters: k kprobe, b boosted, o optimised, j jprobe, r return probe; rb, ro: a return probe whose entry is boosted or optimised;
+kr, jr: both at once. The time of the loop without a probe is subtracted.";
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     for guest in &args.guests {
@@ -54,7 +54,7 @@ fn table(guest: &str, measured: &Measurement) -> String {
     let widths: Vec<usize> = (0..measured.headings().len()).map(width).collect();
     for line in &lines {
         for (number, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            // Words to the left, figures to the right.
+            // Text is left-aligned, numbers are right-aligned.
             let _ = match number {
                 0 => write!(text, "  {cell:<width$}"),
                 _ if number + 1 == line.len() => write!(text, "  {cell}"),

@@ -1,4 +1,4 @@
-//! `trapline check`: may it be probed, how would it run, and if not, why not.
+//! `trapline check`: says whether places may be probed, how the probe would run, or why it is refused.
 
 use super::assembly::{Syntax, Writer};
 use super::cpu::CpuArg;
@@ -12,35 +12,35 @@ use crate::boot::Kernel;
 use crate::machine::Config;
 use serde::Serialize;
 
-/// Says of places in a kernel whether they may be probed, and how the probe would run
+/// Says whether places in a kernel may be probed, and how the probe would run
 ///
-/// Each answer is the engine's own: a probe is registered in a still copy of the kernel and taken out again. Without
-/// WHERE, says how much of the whole text may be probed, and why the rest may not. Exit status 1 when a place that was
-/// named exactly is refused.
+/// Each answer comes from the probe engine itself: it registers a probe in a copy of the kernel's text and removes it
+/// again. Without WHERE, the answer covers the whole text, with the reasons for refusals. The exit status is 1 if a
+/// place that was named exactly is refused.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     image: ImageArgs,
-    /// Decides on the text of the running guest, when a stock kernel has booted to its shell and patched itself; it
-    /// boots once, and a snapshot is kept in the user's cache (each time where its CPUs cannot be saved)
+    /// Checks the text of a stock kernel as it is after booting to its shell, with the kernel's own patches. The first
+    /// boot is saved as a snapshot in the user's cache, except on CPUs whose state cannot be saved
     #[arg(long)]
     booted: bool,
     #[command(flatten)]
     cpu: CpuArg,
-    /// SYMBOL, SYMBOL+0x10, SYMBOL+* (every instruction), 0xADDRESS, or a pattern such as 'vfs_*' (the entries)
+    /// SYMBOL, SYMBOL+0x10, SYMBOL+* (every instruction), 0xADDRESS, or a pattern such as 'vfs_*' (function entries)
     #[arg(value_name = "WHERE")]
     places: Vec<String>,
-    /// Asks about this kind of probe
+    /// The kind of probe to check
     #[arg(long, value_enum, default_value_t)]
     kind: ProbeKind,
-    /// Whose decisions to make
+    /// The rules that decide about probes
     #[arg(long, value_enum, default_value_t)]
     policy: PolicyName,
     /// Prints a line of JSON for each answer
     #[arg(long, conflicts_with = "tsv")]
     json: bool,
-    /// Reads `address<TAB>kind` lines from standard input (kinds p, r, q) and answers each in a line of a table
+    /// Reads `address<TAB>kind` lines from standard input (kinds p, r, q) and prints a table row for each
     #[arg(long, conflicts_with_all = ["places", "kind"])]
     tsv: bool,
 }
@@ -88,7 +88,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// The kernel as its file has it, or as it has become when it has booted.
+    /// The kernel as in its file, or with its text after booting.
     fn kernel(&self) -> Result<Kernel, Failure> {
         let kernel = self.image.load()?;
         if !self.booted && self.cpu.is_given() {
@@ -108,12 +108,12 @@ impl Args {
     }
 }
 
-/// One answer.
+/// A place to check, with its answer.
 struct Asked {
     verdict: Verdict,
-    /// As it was named, or `name+0x4`.
+    /// The place as the user named it, or `name+0x4`.
     place: String,
-    /// Named as this one place, not found by a pattern.
+    /// Whether the user named this one place. Places found by a pattern do not count as failures.
     exactly: bool,
 }
 
@@ -141,7 +141,7 @@ fn answers(kernel: &Kernel, checker: &mut Checker<'_>, kind: ProbeKind, places: 
             }
             Where::Pattern(pattern) => {
                 let before = asked.len();
-                // One answer for each address: aliases are one function.
+                // Aliases of a function have the same address and get one answer.
                 let mut addresses: Vec<u64> = symbols
                     .matching(pattern)
                     .filter(|entry| kernel.tables.is_text(entry.address))
@@ -163,7 +163,7 @@ fn answers(kernel: &Kernel, checker: &mut Checker<'_>, kind: ProbeKind, places: 
     Ok(asked)
 }
 
-/// What is told about a place.
+/// A row of the answer about one place.
 #[derive(Serialize)]
 struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,7 +189,7 @@ fn line(kernel: &Kernel, checker: &Checker<'_>, writer: &Writer<'_>, asked: &Ask
     let at = asked.verdict.address;
     let insn = at.filter(|address| kernel.tables.is_text(*address)).and_then(|address| checker.insn(address));
     let answer = &asked.verdict.answer;
-    // What stands inside an instruction is none.
+    // A place inside an instruction has no instruction of its own to show.
     let boundary = kernel.arch.isa().linux.boundary_errno;
     let insn = insn.filter(|_| answer.as_ref().err().is_none_or(|refusal| refusal.errno != boundary));
     Line {

@@ -1,5 +1,5 @@
-//! `--at TIME COMMAND`: what is done with the probes while the guest runs, as a person would do it by debugfs, sysctl
-//! and kprobe_events.
+//! `--at TIME COMMAND`: commands on probes while the guest runs, as a user of Linux would give them through debugfs,
+//! sysctl and kprobe_events.
 
 use super::Failure;
 use super::event_error::Event;
@@ -11,41 +11,41 @@ use trapline_probes::guest::Guest;
 use trapline_probes::records::EventId;
 use trapline_probes::{Engine, Refusal};
 
-/// A command and its time.
+/// A command with its time.
 #[derive(Clone, Debug)]
 pub struct Timed {
     /// Guest time, in nanoseconds.
     pub at: u64,
-    /// As it was written.
+    /// The text of the command.
     pub text: String,
-    /// What it means.
+    /// The parsed command.
     pub command: Command,
 }
 
-/// What can be asked for.
+/// A command.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// debugfs `kprobes/enabled`.
+    /// Switches all probes, like debugfs `kprobes/enabled`.
     Global(bool),
-    /// `events/GROUP/EVENT/enable`.
+    /// Switches events, like `events/GROUP/EVENT/enable`.
     Switch(Chosen, bool),
-    /// The sysctl `debug.kprobes-optimization`.
+    /// Allows or forbids optimisation, like the sysctl `debug.kprobes-optimization`.
     Knob(bool),
-    /// A file is read.
+    /// Shows a file.
     Show(View),
     /// A line of kprobe_events.
     Event(Event),
 }
 
-/// Some of the events.
+/// A selection of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
     group: Option<String>,
-    /// None: all of the group.
+    /// The event's name. `None` selects all events of the group.
     name: Option<String>,
 }
 
-/// What can be read.
+/// A file that can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// debugfs `kprobes/list`.
@@ -60,7 +60,7 @@ const COMMANDS: &str = "a command is `enable` or `disable`, alone or with [GROUP
                         `blacklist`, or a line of kprobe_events (p:..., r:..., j:..., -:...)";
 
 impl Command {
-    /// Reads one; `event` reads a line of kprobe_events.
+    /// Parses a command. `event` parses a line of kprobe_events.
     pub fn parse(text: &str, event: impl FnOnce(&str) -> Result<Option<Event>, Failure>) -> Result<Command, Failure> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let is_event = |word: &str| {
@@ -91,7 +91,7 @@ fn all_digits(text: &str) -> bool {
 }
 
 fn unknown(text: &str) -> Failure {
-    Failure::usage(format!("--at: `{text}` is no command")).advise(COMMANDS)
+    Failure::usage(format!("--at: `{text}` is not a command")).advise(COMMANDS)
 }
 
 impl Chosen {
@@ -103,7 +103,7 @@ impl Chosen {
         Chosen { group, name: Some(name.to_string()).filter(|name| !name.is_empty()) }
     }
 
-    /// The events that are meant, each once.
+    /// The selected events, without duplicates.
     fn of(&self, events: &EventSet) -> Vec<EventId> {
         let is_meant = |member: &&Member| {
             self.group.as_deref().is_none_or(|group| group == member.group())
@@ -116,16 +116,16 @@ impl Chosen {
     }
 }
 
-/// What a command has done.
+/// The result of a command.
 #[derive(Default)]
 pub struct Done {
-    /// To be printed.
+    /// The text to print.
     pub text: String,
-    /// Probes that are no more, with all that they have counted.
+    /// Probes that were removed, with their counts.
     pub removed: Vec<Member>,
 }
 
-/// Does what a command says. New events are enabled at once, as those that a run begins with.
+/// Carries out a command. New events are enabled at once, like those that a run starts with.
 pub fn carry_out(command: &Command, session: &mut Session, events: &mut EventSet) -> Result<Done, Failure> {
     session.with_engine(|engine, guest| match command {
         Command::Global(enabled) => {
@@ -167,7 +167,7 @@ fn apply(event: &Event, events: &mut EventSet, engine: &mut Engine, guest: &mut 
     }
 }
 
-/// What such a file says.
+/// The text of such a file.
 pub fn show(view: View, events: &EventSet, engine: &Engine, guest: &dyn Guest) -> String {
     match view {
         View::List => engine.list(guest),
@@ -180,7 +180,7 @@ pub fn show(view: View, events: &EventSet, engine: &Engine, guest: &dyn Guest) -
 mod tests {
     use super::*;
 
-    /// DV-2, DV-3, DV-4: what is a command, and what is not.
+    /// DV-2, DV-3, DV-4: commands are recognised, and other texts are refused.
     #[test]
     fn commands_are_read() {
         #[rustfmt::skip]

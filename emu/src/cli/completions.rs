@@ -1,4 +1,4 @@
-//! `trapline completions`: what a shell needs to complete our arguments.
+//! `trapline completions`: prints the completion script for a shell.
 
 use super::{Cli, Failure, output};
 use clap::CommandFactory;
@@ -10,7 +10,7 @@ use clap_complete::Shell;
     after_help = "Examples:\n  trapline completions bash > ~/.local/share/bash-completion/completions/trapline\n  trapline completions zsh > \"${fpath[1]}/_trapline\""
 )]
 pub struct Args {
-    /// Which shell
+    /// The shell
     shell: Shell,
 }
 

@@ -1,8 +1,7 @@
-//! What is typed on the guest's console: by a person at a terminal, out of a file, or nothing.
-//!
-//! Bytes wait on a wire (`devices/wire.rs`) until the guest's driver listens, and come at 115200 baud: none is lost,
-//! and the same input is the same run. When a person types, virtual time is held to the clock on the wall; two threads
-//! read keys and mind signals (`cli/terminal.rs`).
+//! The input of the guest's console: a terminal, a file, or none.
+//! Bytes wait on a wire (`devices/wire.rs`) until the guest's driver listens, and arrive at 115200 baud. No byte is
+//! lost, and equal input gives an equal run. With a terminal, virtual time does not run ahead of wall-clock time; two
+//! threads read keys and handle signals (`cli/terminal.rs`).
 
 use super::Failure;
 use super::terminal::{Terminal, Typed};
@@ -11,26 +10,25 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A guest that waits for a person may be ahead of the clock on the wall by this.
+/// With a terminal, virtual time may be ahead of wall-clock time by this much.
 const MOST_AHEAD: Duration = Duration::from_millis(2);
-/// No wait is longer, for a guest that sleeps has more to do than to listen.
+/// The longest wait for keys, because a sleeping guest has timers to serve.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// What is to be typed, as it was asked for.
+/// The source of the console input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Input {
-    /// The console shows nothing.
+    /// No input.
     #[default]
     Nothing,
-    /// This, from the start; it arrives when the guest listens, at the pace of its serial line, so that each run is the
-    /// same.
+    /// A fixed text. It arrives as fast as the guest's serial line can take it, so each run is the same.
     Text(Vec<u8>),
-    /// What a person types.
+    /// The user's terminal.
     Terminal,
 }
 
 impl Input {
-    /// The text in a file, `-` being standard input; the guest's end of file follows it.
+    /// Reads the text of a file; `-` means standard input. An end of file follows the text in the guest.
     pub fn read(file: &Path) -> Result<Input, Failure> {
         let read = if file.as_os_str() == "-" {
             let mut text = Vec::new();
@@ -43,14 +41,14 @@ impl Input {
     }
 }
 
-/// The same while the guest runs.
+/// The console input of a running guest.
 pub struct Console {
     terminal: Option<Terminal>,
     pace: Pace,
 }
 
 impl Console {
-    /// Takes the terminal, if that is what is asked for.
+    /// Takes over the terminal if it is the source.
     pub fn open(input: &Input) -> Result<Console, Failure> {
         let terminal = match input {
             Input::Terminal => Some(Terminal::take()?),
@@ -59,8 +57,8 @@ impl Console {
         Ok(Console { terminal, pace: Pace::new(Instant::now()) })
     }
 
-    /// What a person has typed since the last call. At this virtual time, in nanoseconds, a guest for a person waits
-    /// until that time has come.
+    /// Returns the keys typed since the last call. With a terminal, waits if the virtual time `virtual_ns` (in
+    /// nanoseconds) is ahead of wall-clock time.
     pub fn typed(&mut self, virtual_ns: u64) -> Typed {
         let Some(terminal) = &mut self.terminal else { return Typed::Keys(Vec::new()) };
         match self.pace.ahead(virtual_ns, Instant::now()) {
@@ -70,7 +68,7 @@ impl Console {
     }
 }
 
-/// Keeps virtual time from running ahead of the time on the wall; what it has fallen behind it need not make up for.
+/// Keeps virtual time from running ahead of wall-clock time. After a slow phase, the guest does not have to catch up.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     wall: Instant,
@@ -82,7 +80,7 @@ impl Pace {
         Pace { wall, virtual_ns: 0 }
     }
 
-    /// How much the guest is ahead, if it is too much.
+    /// How far the guest is ahead of wall-clock time, if that is more than [`MOST_AHEAD`].
     fn ahead(&mut self, virtual_ns: u64, wall: Instant) -> Option<Duration> {
         let guest = Duration::from_nanos(virtual_ns.saturating_sub(self.virtual_ns));
         match guest.checked_sub(wall.saturating_duration_since(self.wall)) {

@@ -1,21 +1,21 @@
-//! `--cpu`: which CPU the guest finds, where its kernel does other things on another.
+//! `--cpu`: the CPU model that the guest sees. Some kernels behave differently on different models.
 
 use super::Failure;
 use crate::arches;
 use trapline_isa::arch::Arch;
 
-/// On the command line.
+/// The argument `--cpu`.
 #[derive(clap::Args, Default)]
 pub struct CpuArg {
-    /// Which CPU the guest finds: `amd` or `intel` for x86, `cortex-a57` or `cortex-a72` for arm64, the first of which
-    /// are the usual ones; `cortex-a8` or `cortex-a15` for 32-bit ARM, by what the kernel is made for. On Intel's,
-    /// Linux keeps its page tables apart from those of programs
+    /// The CPU that the guest sees: `amd` (default) or `intel` for x86, `cortex-a57` (default) or `cortex-a72` for
+    /// arm64. For 32-bit ARM `cortex-a8` or `cortex-a15`; the default depends on the kernel. On Intel CPUs, Linux uses
+    /// separate page tables for the kernel (page-table isolation)
     #[arg(long, value_name = "NAME")]
     cpu: Option<String>,
 }
 
 impl CpuArg {
-    /// The name, if there is such a CPU for these kernels.
+    /// The CPU's name. Fails if there is no such CPU for this ISA.
     pub fn of(&self, arch: Arch) -> Result<Option<String>, Failure> {
         if let Some(name) = &self.cpu {
             let chosen = arches::of(arch).machine().and_then(|machine| machine.model.named_choice(name));
@@ -24,7 +24,7 @@ impl CpuArg {
         Ok(self.cpu.clone())
     }
 
-    /// Whether one was asked for.
+    /// Whether the user gave a name.
     pub fn is_given(&self) -> bool {
         self.cpu.is_some()
     }

@@ -1,4 +1,4 @@
-//! `trapline disasm`: a function, each instruction with the engine's verdict.
+//! `trapline disasm`: shows a function, with the engine's verdict on each instruction.
 
 use super::assembly::{Syntax, Writer};
 use super::image::ImageArgs;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::ops::Range;
 use trapline_isa::insn::Insn;
 
-/// Shows a function, each instruction with its verdict
+/// Shows a function, with the verdict on each instruction
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  trapline disasm tiny/x86_64 vfs_read\n  trapline disasm vmlinux 0xffffffff81234567 --syntax intel\n  trapline disasm tiny/i386 schedule --policy linux-6.1 --json"
@@ -19,13 +19,13 @@ use trapline_isa::insn::Insn;
 pub struct Args {
     #[command(flatten)]
     image: ImageArgs,
-    /// SYMBOL, or 0xADDRESS of an instruction in it
+    /// SYMBOL, or 0xADDRESS of an instruction in the function
     #[arg(value_name = "WHERE")]
     place: String,
-    /// How instructions are written
+    /// The assembly syntax
     #[arg(long, value_enum, default_value_t)]
     syntax: Syntax,
-    /// Whose decisions to make
+    /// The rules that decide about probes
     #[arg(long, value_enum, default_value_t)]
     policy: PolicyName,
     /// Prints a line of JSON for each instruction
@@ -33,7 +33,7 @@ pub struct Args {
     json: bool,
 }
 
-/// One instruction.
+/// An instruction with its verdict.
 #[derive(Serialize)]
 struct Line {
     address: String,
@@ -65,12 +65,12 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         format!("{} {}\n", output::hex_address(range.start, kernel.arch.isa().word), paint.name(&format!("<{name}>:")));
     text += &table(&insns, &lines, &range, paint);
     if decoded_to < range.end {
-        text += &format!("{} bytes from {decoded_to:#x} are no instructions\n", range.end - decoded_to);
+        text += &format!("{} bytes from {decoded_to:#x} on cannot be decoded\n", range.end - decoded_to);
     }
     output::emit(&text)
 }
 
-/// The function that is meant, by its name or by an address in it.
+/// The function with this name or around this address.
 fn function(kernel: &Kernel, place: &str) -> Result<(String, Range<u64>), Failure> {
     let symbols = &kernel.symbols;
     let symbol = match Where::parse(place)? {

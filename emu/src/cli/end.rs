@@ -1,25 +1,25 @@
-//! Why a run is over, in words, and whether that is a failure.
+//! The reason why a run ended, as a sentence and as an exit status.
 
 use super::Failure;
 use super::last_words::{self, LastWords};
 use crate::machine::Stop;
 
-/// Why a run is over.
+/// The reason why a run ended.
 pub enum End {
-    /// The machine says it.
+    /// The machine stopped for this reason.
     Stopped(Stop),
-    /// The guest has switched itself off as far as this machine lets it.
+    /// The guest halted: it printed that it is off, on a board that it cannot switch off.
     Halted,
-    /// It panicked, which resets the machine as its end does.
+    /// The guest's kernel panicked, and then reset or stopped the machine.
     Panicked,
-    /// It has never said a word.
+    /// The guest printed nothing for too long.
     Silent,
-    /// The person at the terminal has left.
+    /// The user left with Ctrl-A x.
     Left,
 }
 
 impl End {
-    /// What a stop was, after these words of the guest.
+    /// The reason, from the machine's stop and the guest's last words.
     pub fn of(stop: Stop, words: &LastWords) -> End {
         match stop {
             Stop::PowerOff(_) | Stop::Dead(_) if words.panicked => End::Panicked,
@@ -28,29 +28,29 @@ impl End {
         }
     }
 
-    /// What the process says of it when it exits: `refused` is how much could not be done that was asked for on the way.
+    /// The result of the process. `refused` counts commands and probes that failed during the run.
     pub fn result(&self, refused: usize, board: &str) -> Result<(), Failure> {
         match self {
             End::Silent => Err(Failure::failed(last_words::silence(board))),
             End::Panicked | End::Stopped(Stop::PowerOff(1..) | Stop::Dead(_)) => Err(Failure::failed(self.reason())),
-            _ if refused > 0 => Err(Failure::failed("something that was asked for while the guest ran could not be done")),
+            _ if refused > 0 => Err(Failure::failed("a command or a probe failed while the guest ran")),
             End::Left | End::Halted | End::Stopped(_) => Ok(()),
         }
     }
 
-    /// Whether people want to know where the guest stood.
+    /// Whether to print registers and a backtrace.
     pub fn wants_report(&self) -> bool {
         matches!(self, End::Panicked | End::Stopped(Stop::Dead(_) | Stop::Limit))
     }
 
-    /// For the summary.
+    /// The reason as a sentence for the summary.
     pub fn reason(&self) -> String {
         match self {
             End::Stopped(stop) => reason(stop),
             End::Halted => "the guest halted".into(),
             End::Panicked => "the guest's kernel panicked".into(),
-            End::Silent => "the guest has printed nothing".into(),
-            End::Left => "left by Ctrl-A x".into(),
+            End::Silent => "the guest printed nothing".into(),
+            End::Left => "the user left with Ctrl-A x".into(),
         }
     }
 }
@@ -61,7 +61,7 @@ fn reason(stop: &Stop) -> String {
         Stop::PowerOff(status) => format!("the guest powered off with status {status}"),
         Stop::Limit => "the limit was reached".into(),
         Stop::ConsoleText => "the console printed the awaited text".into(),
-        Stop::Attention => "the machine wanted attention".into(),
+        Stop::Attention => "the machine stopped for its caller".into(),
         Stop::Dead(why) => format!("the guest died: {why}"),
     }
 }

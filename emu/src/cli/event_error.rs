@@ -1,5 +1,5 @@
-//! Lines of kprobe_events as they were written: read all at once, and, where one cannot be, drawn with a caret under
-//! the very word.
+//! Parses lines of kprobe_events, and shows errors with a caret under the wrong word. All wrong lines are reported at
+//! once.
 
 use super::Failure;
 use super::paint::Paint;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use trapline_probes::events::error::EventError;
 use trapline_probes::events::parse::{self, EventCommand};
 
-/// Lines of kprobe_events.
+/// A text with one or more lines of kprobe_events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Where they were written: `-e`, or a file's name.
+    /// Its origin: `-e` or the name of a file.
     pub source: String,
-    /// One or more.
+    /// The text.
     pub text: String,
 }
 
-/// The drawing, for an error in the line that begins at byte `line_start` of the script.
+/// Draws an error in the line that begins at byte `line_start` of the script.
 pub fn draw(script: &Script, line_start: usize, error: &EventError, paint: Paint) -> String {
     let start = boundary(&script.text, line_start.saturating_add(error.column));
     let end = boundary(&script.text, line_start.saturating_add(error.column).saturating_add(error.length));
@@ -31,7 +31,7 @@ pub fn draw(script: &Script, line_start: usize, error: &EventError, paint: Paint
     renderer.decor_style(DecorStyle::Ascii).render(report) + "\n"
 }
 
-/// The drawing of what is wrong with a part of a script in bpftrace's language.
+/// Draws an error in a part of a script in bpftrace's language.
 pub fn draw_part(script: &Script, level: Level<'static>, title: &str, part: Range<usize>, paint: Paint) -> String {
     let (start, end) = (boundary(&script.text, part.start), boundary(&script.text, part.end));
     let annotation = AnnotationKind::Primary.span(start..end.max(start));
@@ -41,24 +41,24 @@ pub fn draw_part(script: &Script, level: Level<'static>, title: &str, part: Rang
     renderer.decor_style(DecorStyle::Ascii).render(report) + "\n"
 }
 
-/// A line that can be understood, and what it takes to point at it should the kernel refuse it.
+/// A parsed line, with its place in the script in case the engine refuses it.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What it asks for.
+    /// The parsed line.
     pub line: EventCommand,
-    /// Where it stands.
+    /// The script that the line comes from.
     script: Arc<Script>,
     offset: usize,
 }
 
 impl Event {
-    /// The failure of this line.
+    /// Makes a failure that shows this line with the error.
     pub fn failed(&self, error: &EventError) -> Failure {
         Failure::probe_drawn(draw(&self.script, self.offset, error, Paint::for_errors()))
     }
 }
 
-/// The lines of a script; all that are wrong are drawn at once.
+/// Parses all lines of a script. Fails with a drawing of every wrong line.
 pub(super) fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
     let script = Arc::new(script);
     let (mut events, mut drawn) = (Vec::new(), String::new());
@@ -72,7 +72,7 @@ pub(super) fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
     if drawn.is_empty() { Ok(events) } else { Err(Failure::drawn(drawn)) }
 }
 
-/// The start of the letter that a byte belongs to; the end for what lies behind.
+/// The start of the character that contains the byte; the end of the text for bytes behind it.
 fn boundary(text: &str, byte: usize) -> usize {
     (0..=byte.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
@@ -111,7 +111,7 @@ mod tests {
         let script = Script { source: "-e".into(), text: "p".into() };
         let error = parse::line("p").unwrap_err();
         assert!(draw(&script, 0, &error, Paint::none()).contains('^'));
-        // Even a position that is not in the line is drawn somewhere.
+        // A position outside the line is drawn somewhere, too.
         let astray = EventError { column: usize::MAX, length: usize::MAX, ..error };
         assert!(draw(&script, 7, &astray, Paint::none()).contains('^'));
     }

@@ -1,4 +1,4 @@
-//! What a command says when it cannot do what was asked: a sentence, advice, an exit status.
+//! A command's failure: a sentence, advice and an exit status.
 
 use super::paint::Paint;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ pub struct Failure {
     status: Status,
     message: String,
     advice: Vec<String>,
-    /// Ready to print, in place of the rest.
+    /// A complete drawing, printed instead of message and advice.
     drawn: Option<String>,
 }
 
@@ -17,7 +17,7 @@ pub struct Failure {
 enum Status {
     Failed = 1,
     Usage = 2,
-    /// The reader of our output went away: no one is left to be told.
+    /// The reader of our output closed the pipe: nothing is reported, and the exit status is 0.
     Unheard = 0,
 }
 
@@ -27,22 +27,22 @@ impl Failure {
         Failure { status: Status::Failed, message: message.into(), advice: Vec::new(), drawn: None }
     }
 
-    /// What was asked for cannot be meant: exit status 2.
+    /// The command line is wrong: exit status 2.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { status: Status::Usage, ..Failure::failed(message) }
     }
 
-    /// A usage error that is drawn already.
+    /// A usage error with a complete drawing: exit status 2.
     pub fn drawn(text: String) -> Failure {
         Failure { drawn: Some(text), ..Failure::usage("") }
     }
 
-    /// A probe that failed, drawn already.
+    /// A failed probe with a complete drawing: exit status 1.
     pub fn probe_drawn(text: String) -> Failure {
         Failure { drawn: Some(text), ..Failure::failed("") }
     }
 
-    /// Output could not be written.
+    /// The output could not be written. A closed pipe is not reported.
     pub fn output(error: &std::io::Error) -> Failure {
         match error.kind() {
             std::io::ErrorKind::BrokenPipe => Failure { status: Status::Unheard, ..Failure::failed("") },
@@ -50,14 +50,14 @@ impl Failure {
         }
     }
 
-    /// The same, with a line of advice.
+    /// Adds a line of advice.
     pub fn advise(mut self, advice: impl Into<String>) -> Failure {
         let advice = advice.into();
         self.advice.extend((!advice.is_empty()).then_some(advice));
         self
     }
 
-    /// The same, with names that were perhaps meant.
+    /// Adds similar names as a suggestion.
     pub fn perhaps(self, names: &[String]) -> Failure {
         match names {
             [] => self,
@@ -65,12 +65,12 @@ impl Failure {
         }
     }
 
-    /// What the process exits with.
+    /// The exit status of the process.
     pub fn status(&self) -> u8 {
         self.status as u8
     }
 
-    /// The text for a person.
+    /// The text to print.
     pub fn render(&self, paint: Paint) -> String {
         match (&self.drawn, self.status) {
             (_, Status::Unheard) => String::new(),
@@ -86,7 +86,7 @@ impl Failure {
     }
 }
 
-/// `a`, `b` or `c`
+/// Quotes names in a list, such as "`a`, `b` or `c`".
 fn quoted(names: &[String]) -> String {
     let mut quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.pop() {
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(Failure::failed("x").perhaps(&[]).render(Paint::none()), "error: x\n");
     }
 
-    /// DV-1: `trapline check IMAGE | head` is no failure.
+    /// DV-1: `trapline check IMAGE | head` does not fail.
     #[test]
     fn a_reader_that_goes_away_is_no_failure() {
         let failure = Failure::output(&std::io::ErrorKind::BrokenPipe.into());

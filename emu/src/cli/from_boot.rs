@@ -1,4 +1,5 @@
-//! A stock kernel at its shell, for `run --from-boot` and `check --booted`: what is said while it is fetched or made.
+//! Gets a stock kernel at its shell, for `run --from-boot` and `check --booted`, and reports progress on standard
+//! error.
 
 use super::output::{self, Paint};
 use super::{Failure, image};
@@ -9,8 +10,8 @@ use crate::snapshot::Snapshot;
 use indicatif::ProgressBar;
 use std::io::{self, Write};
 
-/// The guest at its shell, from the cache, or booted now with its console shown if that is wanted. Says where it came
-/// from if asked to.
+/// Returns the guest at its shell, from the cache or by a boot, whose console is shown if `shows_console`. Says where a
+/// new snapshot was saved.
 pub fn fetch(name: &str, kernel: &Kernel, config: &Config, shows_console: bool) -> Result<Snapshot, Failure> {
     let bytes = image::bytes(name)?;
     let mut teller = Teller { name, shown: if shows_console { Shown::Console } else { Shown::Nothing }, said: false };
@@ -20,8 +21,8 @@ pub fn fetch(name: &str, kernel: &Kernel, config: &Config, shows_console: bool) 
     Ok(booted.snapshot)
 }
 
-/// The kernel as it is at its shell, from the cache, or booted now, with the last line of its console shown meanwhile.
-/// Says where it came from.
+/// Returns the kernel with its text at its shell, from the cache or by a boot, during which the last console line is
+/// shown. Says where the snapshot comes from.
 pub fn live(name: &str, kernel: &Kernel, config: &Config) -> Result<Kernel, Failure> {
     let bytes = image::bytes(name)?;
     let mut teller = Teller { name, shown: Shown::LastLine(output::spinner()), said: false };
@@ -34,14 +35,14 @@ pub fn live(name: &str, kernel: &Kernel, config: &Config) -> Result<Kernel, Fail
     Ok(kernel)
 }
 
-/// What is shown of the console while the guest boots.
+/// The part of the console that is shown while the guest boots.
 enum Shown {
     Nothing,
     Console,
     LastLine(ProgressBar),
 }
 
-/// Tells a person what comes of it.
+/// Reports a boot's progress and result on standard error.
 struct Teller<'a> {
     name: &'a str,
     shown: Shown,
@@ -56,7 +57,7 @@ impl Teller<'_> {
     fn tell(&mut self, news: &News<'_>) {
         let name = self.name;
         match news {
-            News::NotUsed(error) => note(format!("the snapshot of `{name}` that was kept is not used, it is made anew: {error}")),
+            News::NotUsed(error) => note(format!("the cached snapshot of `{name}` is not used, the guest boots again: {error}")),
             News::Console(bytes) => {
                 if !self.said {
                     self.said = true;
@@ -64,7 +65,7 @@ impl Teller<'_> {
                 }
                 match &self.shown {
                     Shown::Nothing => {}
-                    // A console that nobody can see is no reason to stop.
+                    // A closed standard error does not stop the boot.
                     Shown::Console => drop(io::stderr().write_all(bytes)),
                     Shown::LastLine(line) => {
                         if let Some(text) = String::from_utf8_lossy(bytes).lines().rfind(|text| !text.trim().is_empty()) {
@@ -82,8 +83,8 @@ impl Teller<'_> {
 
     fn origin(&self, origin: &Origin, says_kept: bool) {
         match origin {
-            Origin::Made(Err(why)) => note(format!("its snapshot is not kept, it boots each time: {why}")),
-            Origin::Made(Ok(path)) => note(format!("its snapshot is kept in {}; next time it starts there", path.display())),
+            Origin::Made(Err(why)) => note(format!("its snapshot cannot be saved, so it boots each time: {why}")),
+            Origin::Made(Ok(path)) => note(format!("its snapshot is saved in {}; the next run starts there", path.display())),
             Origin::Kept(Some(path)) if says_kept => note(format!("the guest at its shell comes from {}", path.display())),
             Origin::Kept(_) => {}
         }

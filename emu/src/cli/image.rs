@@ -1,4 +1,4 @@
-//! IMAGE on the command line: a file, a kernel that is built in, or a stock kernel that was pulled.
+//! The argument IMAGE: a file, a built-in kernel, or a stock kernel that was pulled.
 
 use super::Failure;
 use super::output::Paint;
@@ -13,35 +13,35 @@ use std::path::{Path, PathBuf};
 use trapline_images::{Local, Stock, Wanted};
 use trapline_isa::arch::Arch;
 
-/// The arguments by which a kernel is named.
+/// The arguments that select a kernel and its symbols.
 #[derive(clap::Args)]
 pub struct ImageArgs {
-    /// A kernel's file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock one such as
+    /// A kernel file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock kernel such as
     /// debian/amd64
     pub image: String,
     #[command(flatten)]
     pub symbols: SymbolsArg,
 }
 
-/// Where symbols come from when the image has none.
+/// The argument `--symbols`.
 #[derive(clap::Args)]
 pub struct SymbolsArg {
-    /// Takes the symbols from this System.map or copy of /proc/kallsyms, not from the image
+    /// Takes the symbols from this System.map or copy of /proc/kallsyms instead of the image
     #[arg(long = "symbols", value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-/// A file larger than this is no kernel.
+/// The largest file, in bytes, that is read as a kernel.
 const MOST_BYTES: u64 = 4 << 30;
 
 impl ImageArgs {
-    /// The kernel.
+    /// Loads the kernel.
     pub fn load(&self) -> Result<Kernel, Failure> {
         load(&self.image, &self.symbols)
     }
 }
 
-/// The kernel of that name, or in that file.
+/// Loads a kernel by name or file. Prints a note if some of its tables were not found.
 pub fn load(image: &str, symbols: &SymbolsArg) -> Result<Kernel, Failure> {
     let kernel = parse(image, &bytes(image)?)?;
     let Some(file) = &symbols.file else {
@@ -55,7 +55,7 @@ pub fn load(image: &str, symbols: &SymbolsArg) -> Result<Kernel, Failure> {
     Ok(kernel.with_symbols(table))
 }
 
-/// How a stock kernel comes onto this computer.
+/// A sentence that says how to get a stock kernel onto this computer.
 pub fn how_it_comes(stock: &Stock, name: &str) -> String {
     if stock.is_packed() {
         format!("`trapline images pull {name}` brings it")
@@ -64,7 +64,7 @@ pub fn how_it_comes(stock: &Stock, name: &str) -> String {
     }
 }
 
-/// The bytes of the kernel of that name, or of that file.
+/// The bytes of a kernel, by name or file.
 pub fn bytes(image: &str) -> Result<Cow<'static, [u8]>, Failure> {
     if let Some(builtin) = trapline_images::find(image) {
         return Ok(Cow::Borrowed(builtin.bytes));
@@ -75,7 +75,7 @@ pub fn bytes(image: &str) -> Result<Cow<'static, [u8]>, Failure> {
     }
 }
 
-/// Where a stock kernel lies on this computer.
+/// The files of a stock kernel on this computer.
 pub fn local(wanted: &Wanted) -> Result<Local, Failure> {
     let folders = trapline_images::folders();
     trapline_images::locate(wanted, &folders).ok_or_else(|| {
@@ -87,7 +87,7 @@ pub fn local(wanted: &Wanted) -> Result<Local, Failure> {
     })
 }
 
-/// The kernel in these bytes, which `image` names.
+/// Parses the bytes of a kernel. `image` is its name in errors.
 pub fn parse(image: &str, bytes: &[u8]) -> Result<Kernel, Failure> {
     let shelf = trapline_images::cache_folder().map(|images| Unpacked::within(&images.with_file_name("unpacked")));
     let kernel = match &shelf {
@@ -97,12 +97,12 @@ pub fn parse(image: &str, bytes: &[u8]) -> Result<Kernel, Failure> {
     kernel.map_err(|error| Failure::usage(format!("`{image}` cannot be loaded: {error}")).advise(error.advice()))
 }
 
-/// Answers about a kernel whose tables could not all be found are answers with a hole.
+/// Prints a note about tables that were not found, because answers about the kernel may then be incomplete.
 fn say_what_is_missing(image: &str, kernel: &Kernel) {
     if let [_, ..] = kernel.tables.missing[..] {
         let paint = Paint::for_errors();
         let missing = kernel.tables.missing.join(", ");
-        eprintln!("{} `{image}` does not tell where these tables of its are: {missing}", paint.advice("note:"));
+        eprintln!("{} trapline did not find these tables in `{image}`: {missing}", paint.advice("note:"));
     }
 }
 
@@ -131,7 +131,7 @@ fn unreadable(image: &str, error: &io::Error) -> Failure {
     if near.is_empty() { failure.advise("`trapline images` lists the kernels that have a name") } else { failure }
 }
 
-/// Why there is no such stock kernel, where it is of an ISA that Debian has none for.
+/// A failure with advice if the name asks for an ISA that Debian has no kernel for; otherwise `None`.
 pub fn of_no_debian(name: &str) -> Option<Failure> {
     let asked = name.strip_prefix("debian/")?.split('@').next()?;
     let arch = *Arch::ALL.iter().find(|arch| arches::of(**arch).debian == asked)?;
@@ -151,7 +151,7 @@ pub fn of_no_debian(name: &str) -> Option<Failure> {
     Some(failure.advise("`trapline check FILE` and `trapline disasm FILE` answer about a vmlinux from elsewhere"))
 }
 
-/// The names of all kernels that have one.
+/// The names of all built-in and stock kernels.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let builtins = trapline_images::builtins().iter().map(|builtin| builtin.name);
     builtins.chain(trapline_images::stocks().iter().map(|stock| stock.name))

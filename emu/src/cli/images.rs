@@ -1,4 +1,4 @@
-//! `trapline images`: the kernels that have a name, and what is to be had of the stock ones.
+//! `trapline images`: lists the kernels that have a name, and pulls or removes stock kernels.
 
 use super::Failure;
 use super::image;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::path::Path;
 use trapline_images::{Builtin, Local, Progress, Puller, Stock, Wanted};
 
-/// Lists the kernels that have a name; pulls stock kernels into a cache
+/// Lists the kernels that have a name, and pulls stock kernels into a cache
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -21,40 +21,40 @@ const EXAMPLES: &str = "\
 Examples:
   trapline images
   trapline images info tiny/x86_64
-  trapline images pull debian/amd64           the newest kernel of Debian 12, by this computer's apt
-  trapline images pull debian/amd64@sid       that of another suite: bullseye, trixie, sid, trixie-backports ...
+  trapline images pull debian/amd64           the newest kernel of Debian 12, through this computer's apt
+  trapline images pull debian/amd64@sid       the kernel of another suite: bullseye, trixie, sid, trixie-backports ...
   trapline images rm debian/amd64@6.1.0-50
 
-Stock kernels are looked for in the folders of TRAPLINE_IMAGES (<release>/vmlinuz-<release>[.xz], busybox/busybox-<architecture>),
-then in the cache. Nothing of the computer's own apt is changed.";
+Stock kernels are searched in the folders of TRAPLINE_IMAGES (<release>/vmlinuz-<release>[.xz], busybox/busybox-<architecture>),
+then in the cache. This computer's own apt configuration and packages are not changed.";
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Lists them
+    /// Lists all kernels that have a name
     List {
         /// Prints a line of JSON for each
         #[arg(long)]
         json: bool,
     },
-    /// Says what is in one; of a built-in kernel, its demo script too
+    /// Shows details of a kernel, and the demo script of a built-in one
     Info {
-        /// Which, such as tiny/x86_64
+        /// The kernel, such as tiny/x86_64
         name: String,
         /// Prints a line of JSON
         #[arg(long)]
         json: bool,
     },
-    /// Brings a stock kernel and its busybox into the cache
+    /// Downloads a stock kernel and its busybox into the cache
     Pull {
-        /// Which, such as debian/amd64, debian/i386@6.1.0-50 or debian/arm64@trixie
+        /// The kernel, such as debian/amd64, debian/i386@6.1.0-50 or debian/arm64@trixie
         name: String,
-        /// Keeps its modules too, for `trapline run --module NAME`
+        /// Downloads its modules too, for `trapline run --module NAME`
         #[arg(long)]
         modules: bool,
     },
-    /// Takes a stock kernel out of the cache
+    /// Removes a stock kernel from the cache
     Rm {
-        /// Which; all its versions unless one is named
+        /// The kernel; without a version, all its versions
         name: String,
     },
 }
@@ -75,7 +75,7 @@ struct Line<'a> {
     description: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<usize>,
-    /// Of stock kernels: those that are on this computer, the newest last.
+    /// For a stock kernel, the versions on this computer, the newest last.
     #[serde(skip_serializing_if = "Option::is_none")]
     versions: Option<Vec<String>>,
 }
@@ -90,7 +90,7 @@ fn lines() -> Vec<Line<'static>> {
     trapline_images::builtins().iter().map(builtin).chain(trapline_images::stocks().iter().map(stock)).collect()
 }
 
-/// The versions of a stock kernel on this computer, each once, as they would be found.
+/// The versions of a stock kernel on this computer, without duplicates, in search order.
 fn there(stock: &Stock) -> Vec<Local> {
     let mut found: Vec<Local> = Vec::new();
     for local in trapline_images::folders().iter().flat_map(|folder| trapline_images::versions(stock, folder)) {
@@ -101,7 +101,7 @@ fn there(stock: &Stock) -> Vec<Local> {
     found
 }
 
-/// What is said of a stock kernel that is not there.
+/// The word in the table for a stock kernel that is not on this computer.
 fn absent(name: &str) -> &'static str {
     let is_packed = Wanted::parse(name).is_some_and(|wanted| wanted.stock.is_packed());
     if is_packed { "not pulled" } else { "not built" }
@@ -145,7 +145,7 @@ struct Info<'a> {
     missing_tables: Vec<&'static str>,
 }
 
-/// What the catalogue says of a kernel.
+/// The catalogue entry of a kernel.
 struct Known {
     name: String,
     description: &'static str,
@@ -165,7 +165,7 @@ fn known(name: &str) -> Result<Known, Failure> {
     Ok(Known { name, description, command_line, demo: None, local: Some(local) })
 }
 
-/// The stock kernel of that name.
+/// Parses the name of a stock kernel.
 fn stock(name: &str) -> Result<Wanted, Failure> {
     Wanted::parse(name).ok_or_else(|| {
         let near = similar::nearest(name, image::names());
@@ -253,7 +253,7 @@ fn pull(name: &str, modules: bool) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let pulled = pulled.map_err(|error| Failure::failed(error.to_string()).advise(error.advice()))?;
-    let was = if pulled.was_there { "was there already" } else { "is there now" };
+    let was = if pulled.was_there { "was already in the cache" } else { "is now in the cache" };
     output::emit(&format!("{}@{} {was}: {}\n", wanted.stock.name, pulled.local.version, pulled.local.kernel.display()))
 }
 
@@ -265,5 +265,5 @@ fn rm(name: &str) -> Result<(), Failure> {
     if gone.is_empty() {
         return Err(Failure::failed(format!("`{}` is not in the cache {}", wanted.name(), cache.display())));
     }
-    output::emit(&format!("{} {} is gone\n", wanted.stock.name, gone.join(", ")))
+    output::emit(&format!("{} {} was removed\n", wanted.stock.name, gone.join(", ")))
 }

@@ -1,28 +1,28 @@
-//! What the guest's console tells of its end, and what it tells by saying nothing at all.
+//! Watches the guest's console for a panic, for a halt, and for silence.
 
-/// What Linux says last: before it resets the machine, and before it stops for good on one that it cannot switch off.
+/// The last lines that Linux prints before a panic, and before it halts a board that it cannot switch off.
 const PANIC: &str = "Kernel panic - not syncing";
 const HALTED: &[&str] = &["reboot: System halted", "reboot: Power down"];
-/// No text of these is longer.
+/// The length of the longest of these texts, or more.
 const LONGEST_WORDS: usize = 32;
 
-/// Longer than any kernel that starts here takes to its first words, quiet ones to those of its shell: more than twice
-/// the longest boot of docs/kernels.md.
+/// Nanoseconds of guest time without output after which a guest counts as silent: more than twice the longest boot in
+/// docs/kernels.md. A quiet kernel prints nothing before its shell does.
 pub const LONGEST_SILENCE: u64 = 10_000_000_000;
 
-/// What has been heard.
+/// The state of the watch.
 #[derive(Default)]
 pub struct LastWords {
-    /// The end of what it has said.
+    /// The last bytes of the console, at most [`LONGEST_WORDS`].
     heard: Vec<u8>,
-    /// The kernel has given up.
+    /// The kernel printed that it panicked.
     pub panicked: bool,
-    /// It has switched itself off as far as it can.
+    /// The kernel printed that it halted.
     pub halted: bool,
 }
 
 impl LastWords {
-    /// This was said now.
+    /// Adds console output.
     pub fn listen(&mut self, console: &[u8]) {
         self.heard.extend_from_slice(console);
         let said = |words: &str| self.heard.windows(words.len()).any(|heard| heard == words.as_bytes());
@@ -31,17 +31,17 @@ impl LastWords {
         self.heard.drain(..self.heard.len().saturating_sub(LONGEST_WORDS));
     }
 
-    /// Whether nothing at all has been said.
+    /// Whether the guest has printed nothing.
     pub fn are_none(&self) -> bool {
         self.heard.is_empty()
     }
 }
 
-/// What people are told of a kernel that has said nothing for so long, on this board.
+/// The sentence for a kernel that stayed silent for [`LONGEST_SILENCE`] on this board.
 pub fn silence(board: &str) -> String {
     format!(
-        "the guest has printed nothing for {} s of its time, as a kernel does that was made for another board or other CPUs than the `{board}` board \
-         has: `trapline images` lists kernels that run. `--until TIME` lets it run that long all the same",
+        "the guest has printed nothing for {} s of its time. It is probably made for another board or other CPUs than \
+         the `{board}` board has: `trapline images` lists kernels that run. `--until TIME` runs it for that long anyway",
         LONGEST_SILENCE / 1_000_000_000
     )
 }
@@ -50,7 +50,7 @@ pub fn silence(board: &str) -> String {
 mod tests {
     use super::*;
 
-    /// KP-4: what a guest says of its end is understood in pieces, too.
+    /// KP-4: texts that arrive in several pieces are recognised.
     #[test]
     fn words_are_heard_however_they_come() {
         let mut words = LastWords::default();

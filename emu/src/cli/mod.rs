@@ -1,4 +1,4 @@
-//! The command line: one file a sub-command; this one says which there are.
+//! The command line: one file for each sub-command, and the list of them here.
 
 mod assembly;
 mod attach_points;
@@ -45,10 +45,9 @@ use std::process::ExitCode;
 use trapline_isa::detour::Form;
 use trapline_isa::plan::Policy;
 
-/// Kernel probes in a simulated CPU.
+/// Probes kernels with breakpoints in a simulated CPU.
 ///
-/// Boots a real kernel and probes it with breakpoints in its own text; or says, without booting, where it may be
-/// probed.
+/// Boots a real kernel and probes it with breakpoints in its own text, or says without booting where it may be probed.
 #[derive(Parser)]
 #[command(name = "trapline", version, propagate_version = true, max_term_width = 120, after_help = EXAMPLES)]
 pub struct Cli {
@@ -76,11 +75,11 @@ enum Command {
     Completions(completions::Args),
 }
 
-/// Does what the command line says.
+/// Parses and carries out the command line.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        // Help is no error: clap knows which is which, and that usage errors are 2.
+        // Help counts as an error for clap, which knows the right exit code: 2 for usage errors.
         Err(told) => {
             let _ = told.print();
             return ExitCode::from(told.exit_code() as u8);
@@ -112,24 +111,24 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// Whose decisions to make.
+/// The rules that decide about probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PolicyName {
-    /// What is right: accepts what can be proved, refuses what Linux accepts but breaks
+    /// The best rules: accepts what can be proved safe, refuses what Linux accepts but breaks
     #[default]
     Best,
-    /// What Linux 6.1 decides, its known defects included
+    /// The rules of Linux 6.1, with its known defects
     #[value(name = "linux-6.1")]
     Linux61,
 }
 
-/// What people call the forms of detours.
+/// The names of the forms of detours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DetourName {
-    /// The host looks at the live registers
+    /// The handlers get the live registers
     #[default]
     Lean,
-    /// As Linux's: it saves the registers on the guest's stack as a trap would, calls the handlers, and takes them back
+    /// Like Linux: saves the registers on the guest's stack, calls the handlers, and restores the registers
     Faithful,
 }
 

@@ -1,4 +1,4 @@
-//! `--module`: kernel modules, by file or name, that a stock kernel loads before it does anything else.
+//! `--module`: kernel modules, given by file or name, that a stock kernel loads before it does anything else.
 
 use super::Failure;
 use crate::boot::module::About;
@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use trapline_images::Local;
 use trapline_isa::arch::Arch;
 
-/// No module is larger when it is unpacked.
+/// The largest unpacked module, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The files that are asked for, each by its name in the guest, in the order in which they are loaded.
+/// The requested modules in loading order, each with its file name in the guest. Fails if a module is for another ISA
+/// or if a module that it depends on is not loaded before it.
 pub fn read(asked: &[PathBuf], arch: Arch, local: Option<&Local>) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let mut names: Vec<String> = Vec::new();
     let mut files = Vec::new();
@@ -35,7 +36,7 @@ pub fn read(asked: &[PathBuf], arch: Arch, local: Option<&Local>) -> Result<Vec<
     Ok(files)
 }
 
-/// A directory stands for the modules in it, by their names.
+/// The files for the arguments. A directory stands for the modules in it, sorted by name.
 fn paths(asked: &[PathBuf], local: Option<&Local>) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for path in asked {
@@ -55,7 +56,7 @@ fn paths(asked: &[PathBuf], local: Option<&Local>) -> Result<Vec<PathBuf>, Failu
     Ok(paths)
 }
 
-/// A word that is no file is the name of one of the kernel's own modules.
+/// The file of one of the kernel's own modules. `None` if the argument is the path of a file.
 fn named(path: &Path, local: Option<&Local>) -> Result<Option<PathBuf>, Failure> {
     let (Some(name), Some(local)) = (path.to_str().filter(|name| !name.contains(['/', '.'])), local) else { return Ok(None) };
     if path.exists() {

@@ -1,4 +1,4 @@
-//! How answers reach people: tables with aligned columns, lines of JSON, a bar for long work.
+//! Output for users: tables with aligned columns, lines of JSON, progress bars.
 
 use super::Failure;
 pub use super::paint::Paint;
@@ -12,7 +12,7 @@ pub fn emit(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
 }
 
-/// One line of JSON.
+/// The value as one line of JSON.
 pub fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     match serde_json::to_string(value) {
         Ok(line) => Ok(line + "\n"),
@@ -20,54 +20,54 @@ pub fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     }
 }
 
-/// Which edge of its column a cell keeps to.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words begin at the left edge of their column.
+    /// Text is left-aligned.
     Left,
-    /// Numbers end at the right edge of theirs.
+    /// Numbers are right-aligned.
     Right,
 }
 
-/// How a cell is painted.
+/// A function that colours the text of a cell.
 pub type Style = fn(Paint, &str) -> String;
 
-/// A cell: its text, and how that is painted.
+/// A cell of a table: its text and its style.
 pub struct Cell {
     text: String,
     style: Style,
 }
 
 impl Cell {
-    /// A cell in no color.
+    /// A cell without colour.
     pub fn plain(text: impl Into<String>) -> Cell {
         Cell { text: text.into(), style: |_, text| text.to_string() }
     }
 
-    /// Painted.
+    /// A cell with a style.
     pub fn styled(text: impl Into<String>, style: Style) -> Cell {
         Cell { text: text.into(), style }
     }
 }
 
-/// A table for people. The last column is as wide as it likes.
+/// A table for people. The last column is not padded.
 pub struct Table {
     columns: &'static [(&'static str, Align)],
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    /// With these headings; a table whose headings are all empty has no heading line.
+    /// A table with these headings. If all are empty, it has no heading line.
     pub fn new(columns: &'static [(&'static str, Align)]) -> Table {
         Table { columns, rows: Vec::new() }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
 
-    /// Its text.
+    /// The table as text.
     pub fn render(&self, paint: Paint) -> String {
         let heading = || self.columns.iter().map(|(name, _)| Cell::styled(*name, Paint::faint)).collect::<Vec<_>>();
         let headings: Vec<Vec<Cell>> =
@@ -98,7 +98,7 @@ impl Table {
     }
 }
 
-/// A bar on standard error, if someone looks at it.
+/// A progress bar on standard error. It is hidden if standard error is not a terminal.
 pub fn progress(total: u64, what: &'static str) -> ProgressBar {
     if !io::stderr().is_terminal() || total == 0 {
         return ProgressBar::hidden();
@@ -111,8 +111,7 @@ pub fn progress(total: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
-/// A line that changes on standard error, if someone looks at it: what long work is at, where nothing tells how much is
-/// left.
+/// A status line on standard error for work of unknown length. It is hidden if standard error is not a terminal.
 pub fn spinner() -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -124,7 +123,7 @@ pub fn spinner() -> ProgressBar {
     line
 }
 
-/// `12,345`
+/// Formats a number with separators, such as `12,345`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -137,17 +136,17 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// `ffffffff81000000`, as wide as the word.
+/// Formats an address with the digits of a whole word, such as `ffffffff81000000`.
 pub fn hex_address(address: u64, word: usize) -> String {
     format!("{address:0width$x}", width = word * 2)
 }
 
-/// `0f 1f 44`
+/// Formats bytes with blanks between them, such as `0f 1f 44`.
 pub fn spaced_bytes(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
-/// `0f1f44`
+/// Formats bytes without blanks, such as `0f1f44`.
 pub fn packed_bytes(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,67 +1,67 @@
-//! Colours, only where someone looks.
+//! Colours for terminals.
 
 use std::io::{self, IsTerminal};
 
-/// Colours, or none.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paint {
     colours: bool,
 }
 
 impl Paint {
-    /// For standard output, if a person reads it.
+    /// Colours for standard output, if it is a terminal.
     pub fn for_output() -> Paint {
         Paint { colours: io::stdout().is_terminal() && wanted() }
     }
 
-    /// For standard error, if a person reads it.
+    /// Colours for standard error, if it is a terminal.
     pub fn for_errors() -> Paint {
         Paint { colours: io::stderr().is_terminal() && wanted() }
     }
 
-    /// Plain text.
+    /// No colours.
     #[cfg(test)]
     pub fn none() -> Paint {
         Paint { colours: false }
     }
 
-    /// Colours, whoever looks.
+    /// Colours in any case.
     #[cfg(test)]
     pub fn colourful() -> Paint {
         Paint { colours: true }
     }
 
-    /// Whether there are colours.
+    /// Whether colours are used.
     pub fn has_colours(self) -> bool {
         self.colours
     }
 
-    /// What went wrong.
+    /// The style of an error's heading.
     pub fn error(self, text: &str) -> String {
         self.with("1;31", text)
     }
 
-    /// What to do about it.
+    /// The style of notes and advice.
     pub fn advice(self, text: &str) -> String {
         self.with("1;36", text)
     }
 
-    /// In the color of a yes.
+    /// The style of an accepted place or a good result.
     pub fn good(self, text: &str) -> String {
         self.with("32", text)
     }
 
-    /// In the color of a no.
+    /// The style of a refused place or a bad result.
     pub fn bad(self, text: &str) -> String {
         self.with("31", text)
     }
 
-    /// Names of things.
+    /// The style of names.
     pub fn name(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    /// What is only there for reference.
+    /// The style of secondary details.
     pub fn faint(self, text: &str) -> String {
         self.with("2", text)
     }
@@ -71,7 +71,7 @@ impl Paint {
     }
 }
 
-/// The convention of <https://no-color.org>.
+/// Whether the user allows colours, by the convention of <https://no-color.org>.
 fn wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,32 +1,32 @@
-//! WHERE on the command line: a symbol, a place in it, all of it, an address, a pattern.
+//! The argument WHERE: a symbol, an offset in it, all its instructions, an address, or a pattern.
 
 use super::Failure;
 use crate::symbols::{Symbols, pattern};
 use trapline_probes::guest::Symbol;
 
-/// A place, or several.
+/// One or more places in a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// `vfs_read`, `vfs_read+4`
+    /// Such as `vfs_read` or `vfs_read+4`.
     Symbol {
         /// The name of the symbol.
         name: String,
-        /// Bytes behind its start.
+        /// The offset from its start, in bytes.
         offset: u32,
     },
-    /// `vfs_read+*`: every instruction.
+    /// Every instruction of a function: `vfs_read+*`.
     Every(String),
-    /// `0xffffffff81000000`
+    /// Such as `0xffffffff81000000`.
     Address(u64),
-    /// `vfs_*`: the entry of each.
+    /// The entries of all functions that match, such as `vfs_*`.
     Pattern(String),
 }
 
-/// What WHERE may be, for messages.
+/// The forms of WHERE, for error messages.
 pub const FORMS: &str = "WHERE is SYMBOL, SYMBOL+0x10, SYMBOL+* (every instruction), 0xADDRESS or a pattern such as 'vfs_*'";
 
 impl Where {
-    /// What the words mean.
+    /// Parses WHERE.
     pub fn parse(text: &str) -> Result<Where, Failure> {
         if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             return match u64::from_str_radix(digits, 16) {
@@ -59,12 +59,12 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
-/// The symbol of that name, or the names that were perhaps meant.
+/// Finds the symbol of that name. The failure suggests similar names.
 pub fn find(symbols: &Symbols, name: &str) -> Result<Symbol, Failure> {
     symbols.find(name).ok_or_else(|| unknown(symbols, name))
 }
 
-/// The failure for a name that no symbol has.
+/// The failure for an unknown name.
 pub fn unknown(symbols: &Symbols, name: &str) -> Failure {
     if symbols.is_empty() {
         return Failure::failed("the image has no symbols").advise("give addresses, or the symbols with --symbols System.map");

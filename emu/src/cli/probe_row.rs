@@ -1,14 +1,14 @@
-//! A probe's row in the summary of a run.
+//! The row of a probe in the summary of a run.
 
 use super::summary::{Count, ProbeRow};
 use std::collections::BTreeMap;
 use trapline_probes::ProbeSummary;
 use trapline_probes::events::set::{Attached, Member};
 
-/// When the probe of an event first stood in the text: by group and name.
+/// The guest time at which the probe of an event was first armed, by group and name.
 pub type Armed = BTreeMap<(String, String), u64>;
 
-/// A probe of an event, with what the engine says about its place, and that place.
+/// The address of an event's probe, and its row in the summary.
 pub fn row(member: &Member, armed: &Armed, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
     let name = member.name().to_string();
     let place = member.definition.location.to_string();

@@ -1,7 +1,7 @@
-//! Where records go: ftrace's text, which begins with counts and so is kept to the end, or JSON lines as they come.
-//!
-//! Kept lines take no more memory than [`MOST_KEPT`]: from there on they wait in a file without a name, in pieces that
-//! are put in order when they are read.
+//! Writes records, as ftrace's text or as JSON lines. JSON lines are written at once. ftrace's text begins with counts,
+//! so it is collected until the end.
+//! Up to [`MOST_KEPT`] bytes are collected in memory. Beyond that, sorted runs of lines go to an unnamed temporary
+//! file, and are merged at the end.
 
 use super::Failure;
 use clap::ValueEnum;
@@ -18,33 +18,33 @@ use trapline_probes::events::{json, trace};
 use trapline_probes::guest::Guest;
 use trapline_probes::records::Record;
 
-/// How records are written.
+/// The format of the records
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// As ftrace's `trace` file
+    /// The format of ftrace's `trace` file
     #[default]
     Trace,
-    /// A line of JSON for each
+    /// A line of JSON for each record
     Json,
 }
 
-/// Bytes of lines that are kept in memory.
+/// The largest number of bytes of text collected in memory.
 const MOST_KEPT: usize = 32 << 20;
-/// Bytes of a piece that are in memory while it is read.
+/// Bytes of a run that are read at a time.
 const READ_AHEAD: usize = 256 << 10;
-/// In front of each line of a piece: its time and its length.
+/// Size of the header in front of each line in the file: 8 bytes of time, 4 bytes of length.
 const HEAD: usize = 12;
 
-/// Takes records and prints them.
+/// Takes records out of the ring buffer and writes them.
 pub struct Records {
     format: Format,
     to: BufWriter<Box<dyn Write>>,
     name: String,
-    /// Room for one.
+    /// A buffer for one record.
     record: Record,
     places: Places,
-    /// The lines that are kept: those of several CPUs are put in order at the end, as ftrace merges its buffers. One
-    /// JSON line.
+    /// The collected text, or one JSON line. Lines of several CPUs are sorted by time at the end, as ftrace merges its
+    /// buffers.
     text: String,
     lines: Vec<Line>,
     most_kept: usize,
@@ -52,7 +52,7 @@ pub struct Records {
     shown: u64,
 }
 
-/// A line in the text that is kept.
+/// The position of a line in the collected text.
 #[derive(Clone, Copy)]
 struct Line {
     time: u64,
@@ -61,7 +61,7 @@ struct Line {
 }
 
 impl Records {
-    /// To a file, or to standard output.
+    /// Writes to a file, or to standard output.
     pub fn new(format: Format, file: Option<&Path>) -> Result<Records, Failure> {
         let (to, name): (Box<dyn Write>, String) = match file {
             Some(path) => {
@@ -85,7 +85,7 @@ impl Records {
         })
     }
 
-    /// All that wait in the engine.
+    /// Takes all records out of the engine's ring buffer.
     pub fn take(&mut self, events: &EventSet, engine: &mut Engine, guest: &dyn Guest) -> Result<(), Failure> {
         let mut record = std::mem::take(&mut self.record);
         while engine.records().pop_into(&mut record) {
@@ -119,7 +119,8 @@ impl Records {
         }
     }
 
-    /// The end: `made` were made, those that were not shown were lost.
+    /// Writes the collected text. `made` counts all records, including lost ones. Returns the number of records
+    /// written.
     pub fn finish(mut self, made: u64, cpus: usize) -> Result<u64, Failure> {
         if self.format == Format::Trace && (made > 0 || !self.name.is_empty()) {
             let header = trace::header(self.shown, made, cpus);
@@ -142,7 +143,7 @@ impl Records {
         }
     }
 
-    /// Lines that are kept become a piece.
+    /// Writes the collected lines to the temporary file as a sorted run.
     fn put_away(&mut self) -> Result<(), Failure> {
         let pieces = match &mut self.pieces {
             Some(pieces) => pieces,
@@ -155,16 +156,16 @@ impl Records {
     }
 }
 
-/// The lines by their times; those of one time as they came.
+/// The lines sorted by time. Lines of the same time keep their order.
 fn in_order<'a>(lines: &'a mut [Line], text: &'a str) -> impl Iterator<Item = &'a [u8]> {
     lines.sort_by_key(|line| line.time);
     lines.iter().map(|line| text.as_bytes().get(line.start..line.start + line.bytes as usize).unwrap_or_default())
 }
 
-/// A file in which lines wait, in pieces each of which is in order.
+/// A temporary file with sorted runs of lines.
 struct Pieces {
     file: File,
-    /// Where each ends.
+    /// The offset of each run's end.
     ends: Vec<u64>,
 }
 
@@ -172,7 +173,7 @@ impl Pieces {
     fn new() -> io::Result<Pieces> {
         let path = env::temp_dir().join(format!("trapline-records-{}", std::process::id()));
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-        // Nobody else needs its name, and so it goes away with this process however that ends.
+        // Without a name, the file is deleted by the operating system when this process ends.
         fs::remove_file(&path)?;
         Ok(Pieces { file, ends: Vec::new() })
     }
@@ -193,7 +194,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// All lines by their times; those of one time as they came, which is by their pieces.
+    /// Merges all runs by time. Lines of the same time come in the order of their runs, which is the order of arrival.
     fn in_order(&self, mut put: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
         let mut pieces: Vec<Piece> = starts
@@ -214,19 +215,19 @@ impl Pieces {
     }
 }
 
-/// One of them while it is read.
+/// A run that is being read.
 struct Piece<'a> {
     file: &'a File,
-    /// What has not been read yet.
+    /// The file offset of the next byte to read.
     at: u64,
     end: u64,
     ahead: Vec<u8>,
-    /// How much of what was read ahead is done with.
+    /// The number of bytes in `ahead` that are done.
     used: usize,
 }
 
 impl Piece<'_> {
-    /// That of the next line; `None`: there is none.
+    /// The time of the next line. `None` at the end of the run.
     fn time(&mut self) -> io::Result<Option<u64>> {
         Ok(self.next(HEAD)?.first_chunk().map(|time| u64::from_le_bytes(*time)))
     }
@@ -239,7 +240,7 @@ impl Piece<'_> {
         Ok(&self.ahead[self.used - length as usize..self.used])
     }
 
-    /// So many bytes, or none where the piece ends.
+    /// The next bytes, without consuming them; empty at the end of the run.
     fn next(&mut self, bytes: usize) -> io::Result<&[u8]> {
         if self.ahead.len() - self.used < bytes && self.at < self.end {
             self.ahead.drain(..self.used);
@@ -275,7 +276,7 @@ mod tests {
     use super::*;
     use trapline_probes::records::{EventId, Flags, Header};
 
-    /// DV-4: what does not fit in memory is written as if it had, line for line, with several CPUs' lines put in order.
+    /// DV-4: lines that went through the file come out as those kept in memory.
     #[test]
     fn lines_that_wait_in_a_file_come_out_as_those_in_memory() {
         let folder = env::temp_dir().join(format!("trapline-records-test-{}", std::process::id()));
@@ -294,7 +295,7 @@ mod tests {
             records.most_kept = most_kept;
             for number in 0..10_000_u64 {
                 let (cpu, turn) = ((number / 100 % 2) as u16, number / 200);
-                // Both CPUs' turns are of the same time, so that each other piece begins before the last one's end.
+                // Both CPUs' lines have the same times, so every second run begins before the previous run's end.
                 let time = (turn * 100 + number % 100) * 1000 / 3;
                 let (comm, flags) = (*b"cat\0\0\0\0\0\0\0\0\0\0\0\0\0", Flags::NONE);
                 let header = Header { event: EventId(0), cpu, flags, pid: number as u32, comm, time, ip: number, return_ip: 0 };

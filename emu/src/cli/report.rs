@@ -1,9 +1,9 @@
-//! The report about a guest that has died or was stopped: where it stood, on standard error.
+//! The report on a guest that died or was stopped: its registers and backtrace, for standard error.
 
 use crate::probed::report::Report;
 use std::fmt::Write;
 
-/// Registers in columns, then who called whom.
+/// Formats the registers in columns, the pc of each CPU, and the backtrace.
 pub fn render(report: &Report) -> String {
     const COLUMNS: usize = 4;
     let mut text = format!("registers of CPU {}:\n", report.cpu);

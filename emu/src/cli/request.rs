@@ -1,4 +1,4 @@
-//! A run that is asked for, as whoever asks says it and the session reads it.
+//! The parsed and checked request for a run: the command line makes it, and the session carries it out.
 
 use super::commands::{Timed, View};
 use super::console::Input;
@@ -13,58 +13,58 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A run that is asked for; everything that can be wrong without booting has been found.
+/// A request for a run. All errors that can be found without booting have been reported.
 #[derive(Debug)]
 pub struct Request {
-    /// What people call it.
+    /// The image's name, for messages.
     pub name: String,
-    /// What boots.
+    /// The kernel to boot.
     pub kernel: Kernel,
-    /// Its command line.
+    /// The kernel's command line.
     pub command_line: String,
-    /// Its initial file system.
+    /// The initial file system.
     pub initrd: Option<Arc<[u8]>>,
-    /// The file that unpacks itself in the guest, if it is to.
+    /// The self-extracting image, if the kernel shall unpack itself in the guest.
     pub whole: Option<Arc<Whole>>,
-    /// It has booted already, and this is typed at its shell.
+    /// If set, the run starts from a booted guest, at whose shell this is typed.
     pub from_boot: Option<Typed>,
-    /// Which CPU the guest finds.
+    /// The name of the CPU model.
     pub cpu: Option<String>,
-    /// CPUs of the machine.
+    /// The number of CPUs.
     pub cpus: usize,
-    /// What is typed on its console.
+    /// The console input.
     pub input: Input,
-    /// What to probe, in order.
+    /// The events to define, in order.
     pub events: Vec<Event>,
-    /// The earliest guest time at which to stop, in nanoseconds.
+    /// The guest time in nanoseconds at which to stop.
     pub time_limit: Option<u64>,
-    /// A text of the console to stop at.
+    /// A console text at which to stop.
     pub console_text: Option<String>,
-    /// Where records go.
+    /// The file for records.
     pub out: Option<PathBuf>,
-    /// Records are of the calls that led to a hit, too.
+    /// Whether records have backtraces.
     pub stacktrace: bool,
-    /// How records are written.
+    /// The format of the records.
     pub format: Format,
-    /// How the summary is written.
+    /// The format of the summary.
     pub summary: SummaryFormat,
-    /// Whose decisions to make.
+    /// The rules that decide about probes.
     pub policy: PolicyName,
-    /// What is done with the probes on the way, in the order of time.
+    /// The commands of `--at`, sorted by time.
     pub commands: VecDeque<Timed>,
-    /// What is printed at the end.
+    /// The files to show at the end.
     pub views: Vec<View>,
     /// Functions that must not be probed.
     pub blacklist: Vec<String>,
-    /// No jumps.
+    /// Whether optimisation is forbidden.
     pub no_optimize: bool,
-    /// What detours do.
+    /// The form of the detours.
     pub detour: DetourName,
-    /// No console.
+    /// Whether to hide the console.
     pub quiet: bool,
 }
 
-/// How the summary is written.
+/// The format of the summary
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SummaryFormat {
     /// A table
@@ -72,6 +72,6 @@ pub enum SummaryFormat {
     Table,
     /// A line of JSON
     Json,
-    /// Not at all
+    /// No summary
     None,
 }

@@ -1,4 +1,4 @@
-//! `trapline run`: what is asked for, read and checked before anything boots.
+//! `trapline run`: the arguments, and the check of everything that can be checked before booting.
 
 use super::commands::{Command, Timed, View};
 use super::console::Input;
@@ -17,79 +17,79 @@ use std::path::PathBuf;
 
 /// Boots a kernel, with probes
 ///
-/// Probes are lines of Linux's kprobe_events. Without any, and without IMAGE, the tiny kernel runs with its demo
-/// script. Exit status 1 when the guest or a probe fails.
+/// Probes are lines of Linux's kprobe_events. Without IMAGE and probes, the tiny kernel runs with its demo script. The
+/// exit status is 1 if the guest or a probe fails.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A kernel's file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock one such as
+    /// A kernel file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock kernel such as
     /// debian/amd64
     #[arg(default_value = DEFAULT_IMAGE)]
     image: String,
     #[command(flatten)]
     symbols: SymbolsArg,
-    /// A line of kprobe_events, as 'p:open sys_open path=+0($arg1):ustring'
+    /// A line of kprobe_events, such as 'p:open sys_open path=+0($arg1):ustring'
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     events: Vec<String>,
-    /// A file of such lines; `-` is standard input
+    /// A file with lines of kprobe_events; `-` is standard input
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Added to the kernel's command line
+    /// Text to append to the kernel's command line
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     append: String,
     #[command(flatten)]
     stock: StockArgs,
-    /// Types this file on the console of a stock kernel, and Ctrl-D behind it; `-` is standard input
+    /// Types this file on the console of a stock kernel, followed by Ctrl-D; `-` is standard input
     #[arg(long, value_name = "FILE")]
     console_input: Option<PathBuf>,
     #[command(flatten)]
     cpu: CpuArg,
-    /// How many CPUs the machine has
+    /// The number of CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     cpus: u8,
     /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
     #[arg(long, value_name = "LIMIT", value_parser = Until::parse)]
     until: Vec<Until>,
-    /// Where records go, instead of standard output
+    /// The file for records, instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// How records are written
+    /// The format of the records
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Below each record the calls that led there, as with ftrace's option `stacktrace`; those that are only guessed are
-    /// marked with `?`
+    /// Adds a backtrace to each record, like ftrace's option `stacktrace`; entries that are only guesses are marked
+    /// with `?`
     #[arg(long)]
     stacktrace: bool,
-    /// How the summary is written
+    /// The format of the summary
     #[arg(long, value_enum, default_value_t)]
     summary: SummaryFormat,
     /// Short for --format json --summary json
     #[arg(long)]
     json: bool,
-    /// Whose decisions about probes to make
+    /// The rules that decide about probes
     #[arg(long, value_enum, default_value_t)]
     policy: PolicyName,
-    /// Does this at a guest time: enable, disable ([GROUP/]EVENT, or all probes), knob on, knob off, list, profile,
-    /// blacklist, or a line of kprobe_events. What Linux refuses is refused: an event is disabled before `-:EVENT`
-    /// removes it
+    /// Carries out a command at a guest time: enable, disable (all probes, or [GROUP/]EVENT), knob on, knob off, list,
+    /// profile, blacklist, or a line of kprobe_events. As in Linux, an event must be disabled before `-:EVENT` removes
+    /// it
     #[arg(long, num_args = 2, value_names = ["TIME", "COMMAND"], allow_hyphen_values = true)]
     at: Vec<String>,
-    /// Prints the list of probes at the end, as debugfs shows it
+    /// Prints the list of probes at the end, in debugfs' format
     #[arg(long)]
     list: bool,
-    /// Prints the hits and misses of events at the end, as kprobe_profile shows them
+    /// Prints the hits and misses of events at the end, in kprobe_profile's format
     #[arg(long)]
     profile: bool,
-    /// Prints what may not be probed at the end, as debugfs shows it
+    /// Prints the blacklist at the end, in debugfs' format
     #[arg(long)]
     list_blacklist: bool,
     /// Refuses probes in this function, as NOKPROBE_SYMBOL does
     #[arg(long, value_name = "SYMBOL")]
     blacklist: Vec<String>,
-    /// Leaves probes as breakpoints: no jumps (the sysctl debug.kprobes-optimization at 0)
+    /// Does not replace breakpoints by jumps (like 0 in the sysctl debug.kprobes-optimization)
     #[arg(long)]
     no_optimize: bool,
-    /// What the detours of optimised probes do with the registers
+    /// How the detours of optimised probes treat the registers
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     detour: DetourName,
     /// Does not show the guest's console
@@ -106,19 +106,19 @@ Examples:
   trapline run debian/amd64                             Debian's kernel, with this terminal as its console
   trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2 file=+0($arg2):ustring'
   trapline run debian/amd64 --from-boot --script work.sh -e 'r:done vfs_read n=$retval'
-  trapline run debian/amd64 --whole                     the same, unpacked by its own decompressor
+  trapline run debian/amd64 --whole                     the kernel is unpacked by its own decompressor
   trapline run debian/amd64 --module dummy.ko -e 'p:up dummy:dummy_dev_init'
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
   trapline run -e 'p:read vfs_read' --at 100us 'disable read' --at 300us profile --at 300us 'enable read'
-  trapline run -e 'j:fork do_fork flags=$arg1'          a jprobe: our own letter, as Linux has none for it
+  trapline run -e 'j:fork do_fork flags=$arg1'          a jprobe; the letter j is trapline's own
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
 
 /// A reason to stop before the guest does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// At this guest time, in nanoseconds.
+    /// This guest time, in nanoseconds.
     Time(u64),
-    /// When the console has printed this.
+    /// This text on the console.
     Console(String),
 }
 
@@ -138,7 +138,7 @@ impl Until {
     }
 }
 
-/// A guest time with its unit, in nanoseconds; the inner `None` is one beyond all times.
+/// Parses a guest time with its unit into nanoseconds. The inner `None` means that it overflows.
 fn guest_time(text: &str) -> Option<Option<u64>> {
     const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -148,7 +148,7 @@ fn guest_time(text: &str) -> Option<Option<u64>> {
 }
 
 impl Args {
-    /// The run that these ask for.
+    /// Checks the arguments and makes the request.
     pub fn request(&self) -> Result<Request, Failure> {
         let builtin = trapline_images::find(&self.image);
         let kernel = image::load(&self.image, &self.symbols)?;
@@ -219,7 +219,7 @@ impl Args {
         for pair in self.at.chunks_exact(2) {
             let [time, text] = pair else { continue };
             let Some(Some(at)) = guest_time(time) else {
-                let why = format!("--at: `{time}` is no guest time");
+                let why = format!("--at: `{time}` is not a guest time");
                 return Err(Failure::usage(why).advise("write a number and its unit: 300ns, 20us, 50ms, 2s"));
             };
             let script = || Script { source: format!("--at {time}"), text: text.clone() };
@@ -230,7 +230,7 @@ impl Args {
         Ok(commands.into())
     }
 
-    /// A person types where a shell waits for one: on a stock kernel that has no script to run.
+    /// The console input. The terminal is used for a stock kernel without a script.
     fn input(&self, has_console: bool) -> Result<Input, Failure> {
         if let Some(file) = &self.console_input {
             return match has_console {

@@ -1,5 +1,5 @@
-//! A run from its request to its summary: boot, attach the events, let the guest run, print what it says and what the
-//! probes saw.
+//! Carries out a run from its request to its summary: boots, defines the events, runs the guest, prints its console,
+//! the records and the summary.
 
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
@@ -23,17 +23,17 @@ use trapline_probes::events::parse::EventCommand;
 use trapline_probes::events::set::{Attached, EventSet, Member};
 use trapline_probes::guest::Guest;
 
-/// After so much guest time, in nanoseconds, records are taken out of the ring and the console is shown: even a probe
-/// on every instruction does not fill the ring in that time.
+/// Nanoseconds of guest time after which records and console output are taken. Even a probe on every instruction does
+/// not fill the ring buffer in that time.
 const SLICE: u64 = 10_000;
 
-/// The same where no records can come: only the console is waited for.
+/// The slice of guest time, in nanoseconds, for a run without events.
 const QUIET_SLICE: u64 = 2_000_000;
 
-/// So many lines of the engine's log stand in the summary; all are printed as they come.
+/// The number of lines of the engine's log that the summary keeps. All lines are printed when they come.
 const MOST_LOGGED: usize = 1000;
 
-/// Does what is asked for.
+/// Carries out a request.
 pub fn run(request: Request) -> Result<(), Failure> {
     let config = Config {
         cpus: request.cpus,
@@ -51,8 +51,8 @@ pub fn run(request: Request) -> Result<(), Failure> {
     if request.input == Input::Terminal {
         eprintln!("{GREETING}");
     }
-    // Before the machine is made, so that no key goes elsewhere; whatever fails from here on gives the terminal back
-    // before it is told.
+    // Taken before the machine is made, so that no key is lost. `Terminal`'s drop gives the terminal back before an
+    // error is printed.
     let console = Console::open(&request.input)?;
     if request.whole.is_some() && booted.is_none() {
         eprintln!(
@@ -72,7 +72,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         && !session.machine().tells_moment()
     {
         eprintln!(
-            "{} this kernel does not say where it counts preemption and interrupts: of the columns in front of the time only the first is told",
+            "{} trapline did not find this kernel's preemption count: of the trace's flags, only `irqs-off` is valid",
             output::Paint::for_errors().advice("note:")
         );
     }
@@ -114,11 +114,11 @@ struct Run {
     request: Request,
     typist: Option<Typist>,
     last_words: LastWords,
-    /// Probes that were removed on the way, with what they have counted.
+    /// Probes that were removed during the run, with their counts.
     removed: Vec<Member>,
-    /// What the engine said, for the summary.
+    /// The first lines of the engine's log, for the summary.
     log: Vec<String>,
-    /// Probes in modules that could not be made, and commands that could not be carried out.
+    /// The number of module probes and commands that failed.
     refused: usize,
     armed: Armed,
 }
@@ -155,7 +155,7 @@ impl Run {
         }
     }
 
-    /// The init of a module is about to run: now the probes stand that waited for it.
+    /// Called when a module's init function is about to run: registers the probes that waited for the module.
     fn attach_to_modules(&mut self) {
         let events = &mut self.events;
         let refused = self.session.with_engine(|engine, guest| events.module_came(engine, guest));
@@ -168,7 +168,8 @@ impl Run {
         }
     }
 
-    /// In slices, so that nothing waits in the ring for long. Where a run stops does not change what the guest does.
+    /// Runs in slices, so that no record waits long in the ring buffer. The places where a run stops do not change the
+    /// guest's behaviour.
     fn until_the_end(&mut self, mut console: Console) -> Result<End, Failure> {
         let limit = self.request.time_limit.unwrap_or(u64::MAX);
         self.session.machine_mut().stop_at_console_text(self.request.console_text.as_deref());
@@ -201,13 +202,13 @@ impl Run {
         }
     }
 
-    /// Whether this will never come to anything: nobody has said how long to wait, and a kernel that starts says so.
+    /// Whether to give up on a stock kernel that printed nothing, unless the user set a time limit.
     fn is_silent(&self) -> bool {
         let may_be = self.request.kernel.is_stock() && self.request.time_limit.is_none() && self.request.from_boot.is_none();
         may_be && self.last_words.are_none() && self.session.machine().now() >= last_words::LONGEST_SILENCE
     }
 
-    /// What `--at` says about this moment, in front of whatever the guest does next.
+    /// Carries out the commands of `--at` whose time has come, before the guest continues.
     fn carry_out_due(&mut self) -> Result<(), Failure> {
         let now = self.session.machine().now();
         while self.request.commands.front().is_some_and(|command| command.at <= now)
@@ -232,7 +233,7 @@ impl Run {
         Ok(())
     }
 
-    /// For people; where standard output is for programs, elsewhere.
+    /// Prints text for people: to standard error if standard output carries JSON.
     fn print(&self, text: &str) -> Result<(), Failure> {
         let written = match self.prints_json() {
             true => io::stderr().write_all(text.as_bytes()),
@@ -247,7 +248,7 @@ impl Run {
         if self.request.quiet || console.is_empty() {
             return Ok(());
         }
-        // JSON on standard output is for programs, and the guest's words would spoil it.
+        // The guest's output must not mix with JSON on standard output.
         let written = match self.prints_json() {
             true => io::stderr().write_all(&console),
             false => io::stdout().write_all(&console).and_then(|()| io::stdout().flush()),
@@ -277,7 +278,7 @@ impl Run {
         let virtual_ns = self.session.machine().now();
         for missed in std::mem::take(&mut self.request.commands) {
             let note = output::Paint::for_errors().advice("note:");
-            eprintln!("{note} the run was over before `{}` was to be done", missed.text);
+            eprintln!("{note} the run ended before the time of `{}`", missed.text);
         }
         let (events, armed, removed, views) = (&self.events, &self.armed, &self.removed, &self.request.views);
         let (probes, shown, dropped, written) = self.session.with_engine(|engine, guest| {
@@ -299,7 +300,7 @@ impl Run {
         let counts = self.session.engine().counts();
         let records = self.records.finish(written + dropped, self.request.cpus)?;
         let losses = vec![
-            Count::new("records lost, for the ring was full", dropped),
+            Count::new("records lost because the ring buffer was full", dropped),
             Count::new("returns that belonged to no followed call", counts.mismatched_returns),
             Count::new("followed calls left without a return", counts.left_behind),
             Count::new("lines of the engine's log lost", counts.lost_lines),

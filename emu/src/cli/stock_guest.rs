@@ -1,5 +1,5 @@
-//! What a stock kernel needs beside itself: a command line, and an initial file system made of busybox unless one is
-//! given.
+//! The inputs of a stock kernel besides its image: a command line and an initial file system, which is built from
+//! busybox unless the user gives one.
 
 use super::{Failure, image, modules};
 use crate::arches;
@@ -11,58 +11,57 @@ use std::sync::Arc;
 use trapline_images::Wanted;
 use trapline_isa::arch::Arch;
 
-/// What the guest finds, on the command line.
+/// The arguments for stock kernels.
 #[derive(clap::Args, Default)]
 pub struct StockArgs {
-    /// The initial file system (cpio, compressed as the kernel likes) of a stock kernel, instead of one made of busybox
+    /// The initial file system of a stock kernel (cpio, optionally compressed), instead of the one built from busybox
     #[arg(long, value_name = "FILE", conflicts_with = "script")]
     initrd: Option<PathBuf>,
-    /// A shell script for a stock kernel to run, which is then switched off; its exit status is the guest's
+    /// A shell script for a stock kernel to run before it powers off; its exit status becomes the guest's
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// Starts a stock kernel at its shell: it boots there once, a snapshot is kept in the user's cache, and the next
-    /// run begins with that
+    /// Starts a stock kernel at its shell: the first boot is saved as a snapshot in the user's cache, from which later
+    /// runs start
     #[arg(long)]
     from_boot: bool,
-    /// Boots a stock kernel's file whole: its own decompressor runs in the guest, which takes three times as long as a
-    /// boot without
+    /// Boots a stock kernel's file as it is: its own decompressor runs in the guest, which takes three times as long
     #[arg(long)]
     whole: bool,
-    /// A kernel module for a stock kernel to load first: a file (.ko, also compressed), a directory of such, or the
-    /// name of one that was pulled with the kernel; may be repeated, in the order in which they need one another. With
-    /// --from-boot it is loaded when the guest is at its shell
+    /// A kernel module for a stock kernel to load first: a file (.ko, also compressed), a directory of modules, or the
+    /// name of a module that was pulled with the kernel. May be repeated; a module comes after those that it depends
+    /// on. With --from-boot it is loaded at the shell
     #[arg(long = "module", value_name = "FILE", conflicts_with = "initrd")]
     modules: Vec<PathBuf>,
 }
 
-/// The same, read.
+/// The inputs of a stock kernel, read from their files.
 pub struct StockGuest {
-    /// The command line that such a kernel boots with.
+    /// The kernel's command line.
     pub command_line: &'static str,
-    /// Its initial file system.
+    /// The initial file system.
     pub initrd: Arc<[u8]>,
-    /// The file that unpacks itself, if it is to.
+    /// The self-extracting image, if the kernel shall unpack itself.
     pub whole: Option<Arc<Whole>>,
-    /// The run begins at the shell, where this is typed.
+    /// If set, the run starts at the shell, where this is typed.
     pub from_boot: Option<Typed>,
 }
 
-/// What is typed at the shell of a guest that has booted already.
+/// Input for the shell of a booted guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Typed {
-    /// A line that comes first; empty: there is none.
+    /// The first line to type; empty if there is none.
     pub load: &'static str,
-    /// A script, which takes the shell's place.
+    /// A script that replaces the shell.
     pub script: Option<Vec<u8>>,
 }
 
 impl StockArgs {
-    /// Whether the guest has a script to run, after which it is switched off.
+    /// Whether the guest runs a script and then powers off.
     pub fn has_script(&self) -> bool {
         self.script.is_some()
     }
 
-    /// `None` for a kernel that is no stock one, which takes none of this.
+    /// Reads the inputs. `Ok(None)` for a kernel that is not a stock kernel; it accepts none of these arguments.
     pub fn guest(&self, name: &str, kernel: &Kernel) -> Result<Option<StockGuest>, Failure> {
         if !kernel.is_stock() {
             return match (&self.initrd, &self.script, &self.modules[..], self.from_boot, self.whole) {
@@ -91,7 +90,8 @@ impl StockArgs {
             None => {
                 let local = wanted.as_ref().map(image::local).transpose()?;
                 let modules = modules::read(&self.modules, kernel.arch, local.as_ref())?;
-                // A snapshot knows nothing of modules: they are in it as files, and are loaded when the guest goes on.
+                // The snapshot is made before modules are loaded: they are only files in it, and are loaded when the
+                // guest continues.
                 let folder = if self.from_boot { initramfs::MODULES_FOR_LATER } else { initramfs::MODULES };
                 let files: Vec<_> = modules.into_iter().map(|(name, bytes)| (format!("{folder}{name}"), bytes)).collect();
                 initramfs::with_busybox(&busybox(wanted.as_ref(), architecture)?, packed, &files)
@@ -105,18 +105,18 @@ impl StockArgs {
     }
 }
 
-/// What unpacks itself in the file of that name.
+/// The self-extracting image in a kernel's file.
 fn whole(name: &str, arch: Arch) -> Result<Whole, Failure> {
     let found = arches::of(arch).whole(&image::bytes(name)?);
     let found =
         found.map_err(|error| Failure::usage(format!("`{name}` cannot be booted whole: {error}")).advise(error.advice()))?;
     found.ok_or_else(|| {
         Failure::usage(format!("`{name}` cannot be booted whole: there is no decompressor in its file"))
-            .advise("leave `--whole` away: the kernel is unpacked here, and is the same")
+            .advise("leave out `--whole`: the same kernel is then unpacked on the host")
     })
 }
 
-/// Beside the kernel when it was named, otherwise in the first folder that has one; never another architecture's.
+/// The busybox next to the kernel, otherwise the first one for this architecture in the folders.
 fn busybox(wanted: Option<&Wanted>, architecture: &str) -> Result<Vec<u8>, Failure> {
     let beside = wanted.map(image::local).transpose()?.and_then(|local| local.busybox);
     let places: Vec<PathBuf> =

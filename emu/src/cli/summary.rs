@@ -1,89 +1,89 @@
-//! The end of a run: each probe with its hits, its misses by cause, how it ran, what it cost. No miss is silent.
+//! The summary of a run: each probe with its mode, hits, misses by cause, and cost. It reports every miss.
 
 use super::output::{Align, Cell, Paint, Table, thousands};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// All that is told about a run.
+/// The summary of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Why it ended.
+    /// The reason why the run ended.
     pub ended: String,
-    /// Nanoseconds of the guest's own time.
+    /// Guest time in nanoseconds.
     pub virtual_ns: u64,
-    /// Nanoseconds of ours.
+    /// Host time in nanoseconds.
     pub host_ns: u64,
-    /// Each probe.
+    /// The probes.
     pub probes: Vec<ProbeRow>,
-    /// Records that were made.
+    /// The number of records written.
     pub records: u64,
-    /// What was lost elsewhere than at a probe, such as `records for which the buffer had no room`.
+    /// Losses that belong to no probe, such as records that were dropped because the ring buffer was full.
     pub losses: Vec<Count>,
-    /// What the engine had to say, the first lines of it.
+    /// The first lines of the engine's log.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
-    /// What the guest did to its own text where probes stood; they were out of its way meanwhile.
+    /// The guest's reads and patches of its own text at probes, which were taken out meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub text_work: Vec<TextWork>,
 }
 
-/// A function with which the guest reads or changes its text.
+/// A guest function that reads or patches the kernel's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TextWork {
     /// Its name.
     pub function: String,
-    /// How often it met probes.
+    /// How many of its calls met probes.
     pub times: u64,
-    /// The guest's own time in it.
+    /// Guest time in it, in nanoseconds.
     pub virtual_ns: u64,
 }
 
-/// One probe.
+/// A probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProbeRow {
-    /// The event's name, or the letter of the kind.
+    /// The event's name.
     pub name: String,
-    /// `vfs_read+0x4`
+    /// The place, such as `vfs_read+0x4`.
     pub place: String,
-    /// How it ran: `plain`, `boosted`, `emulated`, and what its list line shows, such as `[GONE]`.
+    /// The mode, such as `plain`, `boosted` or `emulated`, with the marks of debugfs's list, such as `[GONE]`.
     pub mode: String,
-    /// When it was armed: guest time; none if it never was.
+    /// The guest time in nanoseconds when it was first armed. `None` if it never was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub armed_ns: Option<u64>,
     /// How often its handlers ran.
     pub hits: u64,
-    /// How often they should have run and did not, by cause; causes that never happened may be left out.
+    /// How often its handlers should have run and did not, by cause.
     pub misses: Vec<Count>,
-    /// Host time that one hit took.
+    /// Host nanoseconds per hit, if measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns_per_hit: Option<f64>,
 }
 
-/// A cause, and how often.
+/// A count with its cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// The cause, in words.
+    /// The cause.
     pub cause: String,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
 }
 
 impl Count {
-    /// So many of this.
+    /// Makes a count.
     pub fn new(cause: impl Into<String>, count: u64) -> Count {
         Count { cause: cause.into(), count }
     }
 }
 
 impl ProbeRow {
-    /// All misses.
+    /// The sum of all misses.
     pub fn missed(&self) -> u64 {
         self.misses.iter().map(|miss| miss.count).sum()
     }
 }
 
 impl Summary {
-    /// The table.
+    /// The summary as text for people.
     pub fn render(&self, paint: Paint) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "{}; {} of guest time in {}", self.ended, time(self.virtual_ns), time(self.host_ns));
@@ -105,7 +105,7 @@ impl Summary {
         text
     }
 
-    /// The guest's longest works on its text by name, the others together.
+    /// A sentence about text work: the three functions with the longest time by name, the others as a sum.
     fn told_of_text_work(&self) -> String {
         const NAMED: usize = 3;
         let mut works: Vec<&TextWork> = self.text_work.iter().collect();
@@ -116,7 +116,7 @@ impl Summary {
         if others > 0 {
             parts.push(format!("others {}", thousands(others)));
         }
-        format!("the guest worked on its text where probes stood, which were out of it meanwhile: {}\n", parts.join(", "))
+        format!("the guest read or patched its text at probes (taken out meanwhile): {}\n", parts.join(", "))
     }
 
     fn table(&self) -> Table {
@@ -150,7 +150,7 @@ impl Summary {
     }
 }
 
-/// `1.234 s`
+/// Formats nanoseconds with a fitting unit, such as `1.234 s`.
 fn time(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -181,7 +181,7 @@ mod tests {
         TextWork { function: function.into(), times, virtual_ns }
     }
 
-    /// KP-10, RP-3: whatever was missed stands in the table, with its cause.
+    /// KP-10, RP-3: the table shows every miss with its cause.
     #[test]
     fn no_miss_is_silent() {
         let summary = Summary {
@@ -205,7 +205,7 @@ read   vfs_read+0x0  boosted  1.500 ms  12,345       0       -
 ret    vfs_read+0x0  boosted  1.500 ms      10   1,002       -  missed: 2 inside another probe, 1,000 no free instance
 
 7 records; 3 records for which the buffer had no room
-the guest worked on its text where probes stood, which were out of it meanwhile: b 1,234 (3.000 ms), c 1 (20 ns), a 1 (10 ns), others 1
+the guest read or patched its text at probes (taken out meanwhile): b 1,234 (3.000 ms), c 1 (20 ns), a 1 (10 ns), others 1
 ";
         assert_eq!(summary.render(Paint::none()), expected);
     }

@@ -1,4 +1,4 @@
-//! `trapline symbols`: the names in a kernel.
+//! `trapline symbols`: lists the symbols of a kernel.
 
 use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
@@ -15,7 +15,7 @@ use serde::Serialize;
 pub struct Args {
     #[command(flatten)]
     image: ImageArgs,
-    /// Only names that match: `*`, `?` and `[a-z]` as in a shell
+    /// Only names that match this shell pattern (`*`, `?`, `[a-z]`)
     pattern: Option<String>,
     /// Only functions
     #[arg(long)]
@@ -30,7 +30,7 @@ struct Line<'a> {
     name: &'a str,
     address: String,
     kind: char,
-    /// Absolute symbols and programs' own have none.
+    /// Bytes up to the next symbol. `None` for absolute symbols.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ fn nothing(kernel: &Kernel, args: &Args) -> Failure {
     match &args.pattern {
         Some(name) if !pattern::is_pattern(name) || kernel.symbols.is_empty() => place::unknown(&kernel.symbols, name),
         Some(pattern) => {
-            Failure::failed(format!("no symbol matches `{pattern}`")).advise("put `*` where the name goes on, as in `vfs_*`")
+            Failure::failed(format!("no symbol matches `{pattern}`")).advise("`*` stands for the rest of a name, as in `vfs_*`")
         }
         None => Failure::failed("the image has no symbols").advise("give them with --symbols System.map"),
     }

@@ -1,7 +1,7 @@
-//! The user's terminal as the guest's console: raw while the guest runs, and itself again however that ends.
-//!
-//! Two threads: one reads keys, one waits for signals. The guest's run sees keys between two slices only, so that it
-//! stays one thread's.
+//! The user's terminal as the guest's console. It is in raw mode while the guest runs, and its settings are restored
+//! however the run ends.
+//! One thread reads keys, another waits for signals. The run takes keys only between two slices, so the guest stays in
+//! one thread.
 
 use super::Failure;
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
@@ -13,44 +13,44 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What the user is told at the start.
+/// The greeting when the terminal is taken.
 pub const GREETING: &str = "(this terminal is the guest's console; Ctrl-A x leaves, Ctrl-A Ctrl-A types a Ctrl-A)";
 
-/// Reads that may wait for the guest: as much as anybody pastes.
+/// The number of reads that may wait for the guest; enough for any pasted text.
 const MOST_READS: usize = 1024;
 
-/// The settings to give back, while the terminal is the guest's.
+/// The original settings, while the terminal is in raw mode.
 static TAKEN: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Gives the terminal back after a crash of the CPU core, which drops nothing.
+/// Restores the terminal's settings. Called after a crash of the CPU core too, which runs no destructors.
 pub fn give_back() {
     if let Some(before) = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take() {
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &before);
     }
 }
 
-/// A terminal that belongs to the guest. Dropping it gives it back.
+/// The terminal in raw mode. Dropping it restores the settings.
 pub struct Terminal {
     keys: Receiver<Vec<u8>>,
     prefix: Prefix,
 }
 
-/// What the user has typed since the last look.
+/// The user's input since the last call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// This, perhaps nothing.
+    /// Keys for the guest, possibly none.
     Keys(Vec<u8>),
-    /// Ctrl-A x, or the terminal has gone away.
+    /// The user typed Ctrl-A x, or the terminal was closed.
     Leave,
 }
 
 impl Terminal {
-    /// Whether standard input is one.
+    /// Whether standard input is a terminal.
     pub fn is_there() -> bool {
         io::stdin().is_terminal()
     }
 
-    /// Takes the terminal at standard input.
+    /// Puts the terminal at standard input into raw mode and starts the two threads.
     pub fn take() -> Result<Terminal, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
             Failure::failed(format!("the terminal cannot be the guest's console: {error}"))
@@ -59,7 +59,8 @@ impl Terminal {
         let before = tcgetattr(io::stdin()).map_err(|error| failed(&error))?;
         let mut raw = before.clone();
         raw.make_raw();
-        // Our own lines end as lines do; to the guest's, which bring their carriage returns, another does nothing.
+        // Keeps the conversion of newlines for our own lines. The guest's lines have carriage returns already, and a
+        // second one is harmless.
         raw.output_modes |= before.output_modes & (OutputModes::OPOST | OutputModes::ONLCR);
         let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT]).map_err(|error| failed(&error))?;
         *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(before.clone());
@@ -78,7 +79,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// What has been typed.
+    /// The keys typed so far, without waiting.
     pub fn typed(&mut self) -> Typed {
         match self.keys.try_recv() {
             Ok(bytes) => self.prefix.filter(&bytes),
@@ -87,7 +88,7 @@ impl Terminal {
         }
     }
 
-    /// The same; waits for it so long.
+    /// The keys typed so far. Waits at most `time` for the first one.
     pub fn typed_within(&mut self, time: Duration) -> Typed {
         match self.keys.recv_timeout(time) {
             Ok(bytes) => self.prefix.filter(&bytes),
@@ -99,12 +100,12 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A terminal that went away needs no mending.
+        // An error means that the terminal was closed, so there is nothing to restore.
         give_back();
     }
 }
 
-/// A signal that ends us ends us as it does, but with the terminal given back; one that wakes us takes it again.
+/// Restores the settings before a fatal signal ends the process, and sets raw mode again after SIGCONT.
 fn mind_signals(mut signals: Signals, before: &Termios, raw: &Termios) {
     for signal in signals.forever() {
         let wanted = if signal == SIGCONT { raw } else { before };
@@ -115,17 +116,17 @@ fn mind_signals(mut signals: Signals, before: &Termios, raw: &Termios) {
     }
 }
 
-/// The key behind which keys are for us, as in QEMU.
+/// Ctrl-A: the key after it is a command to trapline, as in QEMU.
 const PREFIX: u8 = 1;
 
-/// Whether that key has been typed.
+/// Whether that key was typed last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Prefix {
     typed: bool,
 }
 
 impl Prefix {
-    /// What of these keys is for the guest.
+    /// Separates keys for the guest from commands to trapline.
     fn filter(&mut self, keys: &[u8]) -> Typed {
         let mut through = Vec::new();
         for key in keys {

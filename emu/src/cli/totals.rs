@@ -1,4 +1,4 @@
-//! `check` without a place: how much of the whole text may be probed, and why the rest may not.
+//! `check` without a place: how much of the whole text may be probed, and the reasons for refusals.
 
 use super::PolicyName;
 use super::output::{self, Align, Cell, Paint, Table, thousands};
@@ -11,15 +11,15 @@ use std::fmt::Write;
 use std::ops::Range;
 use trapline_isa::plan::Refusal;
 
-/// The counts.
+/// The counts for a whole text.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
     instructions: u64,
     functions: u64,
     text_bytes: u64,
-    /// Fill between functions.
+    /// Bytes of padding between functions.
     padding_bytes: u64,
-    /// Bytes behind something undecodable, to the function's end.
+    /// Bytes from an undecodable instruction to the end of its function.
     undecoded_bytes: u64,
     accepted: u64,
     plans: BTreeMap<&'static str, u64>,
@@ -28,17 +28,17 @@ pub struct Totals {
     reasons: Vec<Reason>,
 }
 
-/// A reason for refusals.
+/// A reason for refusals, with its count.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Reason {
     errno: &'static str,
     why: String,
     count: u64,
-    /// Where the first one is.
+    /// The place of the first refusal for this reason.
     example: String,
 }
 
-/// Asks about every instruction of the text.
+/// Checks every instruction of the text.
 pub fn of(kernel: &Kernel, checker: &mut Checker<'_>, kind: ProbeKind) -> Totals {
     let ranges = [Some(kernel.tables.text.clone()), kernel.tables.init_text.clone()];
     let functions: Vec<_> = ranges.iter().flatten().flat_map(|range| pieces(kernel, range)).collect();
@@ -79,7 +79,7 @@ pub fn of(kernel: &Kernel, checker: &mut Checker<'_>, kind: ProbeKind) -> Totals
     totals
 }
 
-/// The functions in a range; all of it at once when the image has no symbols.
+/// The functions in a range. Without symbols, the whole range.
 fn pieces(kernel: &Kernel, range: &Range<u64>) -> Vec<Range<u64>> {
     let functions = kernel.symbols.extents(range.clone());
     if functions.is_empty() {
@@ -88,8 +88,9 @@ fn pieces(kernel: &Kernel, range: &Range<u64>) -> Vec<Range<u64>> {
     functions.into_iter().map(|symbol| symbol.start..(symbol.start + symbol.size).min(range.end)).collect()
 }
 
-/// Where a function ends but for the breakpoints or zeroes behind it, or one short instruction over and over: between
-/// sections of a kernel these can be millions. An instruction that itself ends in such bytes is still decoded whole.
+/// The end of a function without the padding behind it: breakpoints, zeros, or at least 4096 bytes of one repeated
+/// instruction (the gaps between sections can have millions). An instruction that itself ends in such bytes is decoded
+/// as a whole.
 fn without_padding(kernel: &Kernel, range: &Range<u64>) -> u64 {
     let isa = kernel.arch.isa();
     let fill = [isa.breakpoint.first().copied().unwrap_or(0), 0];
@@ -103,10 +104,11 @@ fn without_padding(kernel: &Kernel, range: &Range<u64>) -> u64 {
     if end - end_of_others < LEAST_PADDING { end } else { end_of_others }
 }
 
-/// Code does not say the same for so long.
+/// The least number of bytes of a repeated instruction that count as padding. Real code does not repeat one instruction
+/// that often.
 const LEAST_PADDING: u64 = 4096;
 
-/// Where the last byte of a range that is no fill ends.
+/// The end of the last byte in a range that is not padding.
 fn without(kernel: &Kernel, range: &Range<u64>, is_fill: impl Fn(u64, u8) -> bool) -> u64 {
     let mut chunk = [0; 256];
     let mut end = range.end;
@@ -124,7 +126,7 @@ fn without(kernel: &Kernel, range: &Range<u64>, is_fill: impl Fn(u64, u8) -> boo
     end
 }
 
-/// The sentence without what is only true of one place: names, numbers, and the advice behind it.
+/// A refusal's sentence with names and numbers of the place replaced by `...`, and without the advice behind it.
 fn reason(refusal: &Refusal, function: &str) -> String {
     let clause = refusal.why.split([';', ':']).next().unwrap_or_default();
     match &refusal.why {
@@ -142,7 +144,7 @@ fn is_particular(word: &str, function: &str) -> bool {
 }
 
 impl Totals {
-    /// The table.
+    /// The counts as a table.
     pub fn for_people(&self, image: &str, policy: PolicyName, kind: ProbeKind, paint: Paint) -> String {
         let policy = match policy {
             PolicyName::Best => "best",
@@ -196,11 +198,8 @@ impl Totals {
         }
         text += &table.render(paint);
         if self.undecoded_bytes > 0 {
-            let _ = writeln!(
-                text,
-                "\n{} bytes stand behind something that is no instruction, and were not asked about",
-                thousands(self.undecoded_bytes)
-            );
+            let _ =
+                writeln!(text, "\n{} bytes behind undecodable instructions were not checked", thousands(self.undecoded_bytes));
         }
         text
     }
@@ -226,10 +225,10 @@ mod tests {
         assert_eq!(reason(&fixed, "die"), "loading ss holds off interrupts");
     }
 
-    /// Bytes, each so many times.
+    /// Byte strings, each with a number of repetitions.
     type Runs<'a> = &'a [(&'a [u8], usize)];
 
-    /// KP-15: what is not one instruction after another does not count as such.
+    /// KP-15: long runs of one repeated instruction count as padding.
     #[test]
     fn padding_ends_where_something_else_stands() {
         #[rustfmt::skip]

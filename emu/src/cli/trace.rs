@@ -1,4 +1,4 @@
-//! `trapline trace`: scripts in bpftrace's language on a guest.
+//! `trapline trace`: runs scripts in bpftrace's language on a guest.
 
 use super::event_error::{self, Script as Text};
 use super::image::{self, SymbolsArg};
@@ -28,81 +28,82 @@ use trapline_probes::script::{Options, ScriptError};
 
 /// Runs scripts in bpftrace's language on a guest
 ///
-/// The scripts that people have for bpftrace, on a kernel of any architecture: no root and no BPF in the guest, no
-/// verifier, no limits, and the same output every time. Times are the guest's. What the guest prints goes to standard
+/// The scripts are those of bpftrace, on a kernel of any architecture. The guest needs no root and no BPF, there is no
+/// verifier, and the output is the same every time. Times are guest times. The guest's console output goes to standard
 /// error.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A kernel's file, a built-in kernel such as tiny/x86_64, or a stock one such as debian/amd64
+    /// A kernel file, a built-in kernel such as tiny/x86_64, or a stock kernel such as debian/amd64
     image: String,
-    /// A script's file (`-` is standard input), and behind it what the script knows as $1, $2 and so on; with -e all of
-    /// these are parameters
+    /// A script's file (`-` is standard input), followed by the script's parameters $1, $2 and so on; with -e all of
+    /// them are parameters
     #[arg(value_name = "SCRIPT")]
     arguments: Vec<String>,
     #[command(flatten)]
     symbols: SymbolsArg,
-    /// A script, as 'kprobe:vfs_read { @[comm] = count(); }'; may be repeated: all run together
+    /// A script, such as 'kprobe:vfs_read { @[comm] = count(); }'; may be repeated, all run together
     #[arg(short = 'e', long = "program", value_name = "PROGRAM")]
     programs: Vec<String>,
     /// Another script's file, which runs together with the others; may be repeated
     #[arg(long = "with", value_name = "FILE")]
     with: Vec<PathBuf>,
-    /// A line of kprobe_events, as 'p:open vfs_open', beside the scripts; its records are printed behind all that they
-    /// print
+    /// A line of kprobe_events, such as 'p:open vfs_open', to run with the scripts; its records are printed after the
+    /// scripts' output
     #[arg(long = "event", value_name = "EVENT")]
     events: Vec<String>,
-    /// Below each record of --event the calls that led there, as with ftrace's option `stacktrace`
+    /// Adds a backtrace to each record of --event, like ftrace's option `stacktrace`
     #[arg(long)]
     stacktrace: bool,
-    /// Where records of --event go, instead of standard output
+    /// The file for records of --event, instead of standard output
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
-    /// How output is written
+    /// The format of the output
     #[arg(short = 'f', long, value_enum, default_value_t)]
     format: Format,
-    /// Where output goes, instead of standard output
+    /// The file for output, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Lists the attach points that match, with their arguments where the kernel has types; runs nothing
+    /// Lists the attach points that match, with their arguments if the kernel has type information; runs nothing
     #[arg(short, long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "*")]
     list: Option<String>,
-    /// Compiles the scripts and says how many probes they have; runs nothing
+    /// Compiles the scripts and prints their number of probes; runs nothing
     #[arg(long)]
     dry_run: bool,
-    /// Ends with the hits of each probe, and with each function of a pattern that may not be probed, and why
+    /// Prints at the end the hits of each probe, and the functions matched by patterns that may not be probed, with the
+    /// reasons
     #[arg(short, long)]
     verbose: bool,
-    /// Only what this process does counts: its number in the guest
+    /// Counts only this process, by its PID in the guest
     #[arg(short, long, value_name = "PID")]
     pid: Option<u32>,
-    /// Says where a script has asked for memory that is not there (what is read so is 0)
+    /// Warns when a script reads memory that is not mapped (such reads give 0)
     #[arg(short = 'k', long)]
     check_reads: bool,
-    /// Passed over, for the guest's own types stand in for headers: command lines of bpftrace have it
+    /// Accepted for compatibility with bpftrace and ignored: the types come from the kernel
     #[arg(short = 'I', long = "include", value_name = "PATH", hide_short_help = true)]
     include: Vec<PathBuf>,
-    /// Allows override(), which changes what the guest does
+    /// Allows override(), which changes the guest's behaviour
     #[arg(long = "unsafe")]
     allows_unsafe: bool,
-    /// Whose output to print where versions of bpftrace differ
+    /// The version of bpftrace whose output format to use
     #[arg(long, value_enum, default_value_t, value_name = "VERSION")]
     bpftrace_output: Version,
-    /// Takes the kernel's types from this file (as /sys/kernel/btf/vmlinux), not from the image
+    /// Takes the kernel's types from this file (such as /sys/kernel/btf/vmlinux) instead of the image
     #[arg(long, value_name = "FILE")]
     btf: Option<PathBuf>,
-    /// Where rand begins
+    /// The seed of `rand`
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What getopt(NAME) gives
+    /// A value for getopt(NAME)
     #[arg(long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
     #[command(flatten)]
     stock: StockArgs,
-    /// Added to the kernel's command line
+    /// Text to append to the kernel's command line
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     append: String,
-    /// How many CPUs the machine has
+    /// The number of CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     cpus: u8,
     /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
@@ -124,30 +125,30 @@ Examples:
 
 Exit status: 0 fine, 1 the guest or a probe failed, 2 the command line or a script was wrong";
 
-/// How output is written.
+/// The format of the output
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// As bpftrace prints it
+    /// bpftrace's text
     #[default]
     Text,
-    /// As its lines of JSON
+    /// bpftrace's lines of JSON
     Json,
 }
 
-/// Whose output to print.
+/// The version of bpftrace whose output format to use
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Version {
-    /// The present one
+    /// The current version
     #[default]
     Current,
-    /// That of Debian 12
+    /// The version of Debian 12
     #[value(name = "0.17")]
     Old,
 }
 
-/// Between two looks at the output, in nanoseconds of guest time.
+/// Nanoseconds of guest time between two looks at the output.
 const SLICE: u64 = 100_000;
-/// The same where records wait in a ring that has room for so much guest time of any probe.
+/// The slice, in nanoseconds, for a run with `--event`: no probe can fill the ring buffer in that time.
 const RECORD_SLICE: u64 = 10_000;
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
@@ -161,7 +162,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         None => Facts::of(&kernel),
         Some(bytes) => {
             let btf = Btf::parse(bytes).ok_or_else(|| {
-                Failure::usage("the file given with --btf holds no types: it is written as /sys/kernel/btf/vmlinux is")
+                Failure::usage("the file given with --btf has no BTF types: give a file in the format of /sys/kernel/btf/vmlinux")
             })?;
             Facts::with_types(&kernel, btf)
         }
@@ -202,13 +203,13 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     Run::begin(args, &kernel, &texts, scripts)?.until_the_end()
 }
 
-/// Settings that the environment makes, as BPFTRACE_MAX_STRLEN=200: those that a script's `config` may make, too.
+/// Settings from the environment, such as BPFTRACE_MAX_STRLEN=200. A script's `config` can make the same settings.
 fn settings_of(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     const OLD_NAMES: [(&str, &str); 2] = [("strlen", "max_strlen"), ("map_keys_max", "max_map_keys")];
     let ours = environment.filter_map(|(name, value)| Some((name.strip_prefix("BPFTRACE_")?.to_lowercase(), value)));
     let known = |name: String| OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).into());
     let mut settings: Vec<(String, String)> = ours.map(|(name, value)| (known(name), value)).collect();
-    // The files that bpftrace finds through these are not asked here.
+    // bpftrace's paths for type information do not apply: types come from the image or `--btf`.
     settings.retain(|(name, _)| !matches!(name.as_str(), "btf" | "vmlinux" | "kernel_source" | "kernel_build" | "have_btf"));
     settings.sort();
     settings
@@ -223,7 +224,7 @@ fn drawn(text: &Text, errors: &[ScriptError], level: Level<'static>) -> String {
 }
 
 impl Args {
-    /// The scripts, and what is behind them.
+    /// The scripts and their parameters.
     fn texts(&self) -> Result<(Vec<Text>, Vec<String>), Failure> {
         let programs = self.programs.iter().map(|program| Ok(Text { source: "-e".into(), text: program.clone() }));
         let (first, parameters) = match self.arguments.split_first() {
@@ -240,7 +241,7 @@ impl Args {
 }
 
 impl Args {
-    /// The lines of kprobe_events that run beside the scripts, attached.
+    /// Defines and enables the events of `--event`.
     fn events(&self, session: &mut Session) -> Result<EventSet, Failure> {
         let mut events = EventSet::default();
         if self.stacktrace {
@@ -260,7 +261,7 @@ impl Args {
     }
 }
 
-/// A guest under scripts.
+/// A guest that runs with scripts.
 struct Run<'a> {
     args: &'a Args,
     session: Session,
@@ -268,7 +269,7 @@ struct Run<'a> {
     typist: Option<Typist>,
     out: Box<dyn Write>,
     interrupted: Arc<AtomicBool>,
-    /// Lines of kprobe_events that run beside the scripts, and where their records go.
+    /// The events of `--event`.
     events: EventSet,
     records: Option<Records>,
 }
@@ -345,7 +346,7 @@ impl<'a> Run<'a> {
         let text =
             self.args.until.iter().find_map(|until| if let Until::Console(text) = until { Some(text.as_str()) } else { None });
         self.session.machine_mut().stop_at_console_text(text);
-        // What ran at the beginning may have ended everything.
+        // BEGIN blocks have run already, and may have ended the tracing.
         let mut stop = Stop::Limit;
         let mut status = None;
         while !self.is_over(&mut status) && stop == Stop::Limit && self.session.machine().now() < limit {
@@ -377,7 +378,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether a script has ended tracing, or the person at the keyboard has.
+    /// Whether a script called exit(), or the user pressed Ctrl-C.
     fn is_over(&mut self, status: &mut Option<u64>) -> bool {
         for script in &self.scripts {
             *status = status.or(self.session.script_exit(script));
@@ -390,7 +391,7 @@ impl<'a> Run<'a> {
         let (written, dropped) = self.session.with_engine(|engine, _| (engine.records().written(), engine.records().dropped()));
         records.finish(written + dropped, self.args.cpus.into())?;
         if dropped > 0 {
-            eprintln!("{} {dropped} records were lost, for the ring was full", Paint::for_errors().advice("note:"));
+            eprintln!("{} {dropped} records were lost because the ring buffer was full", Paint::for_errors().advice("note:"));
         }
         Ok(())
     }
@@ -414,7 +415,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// No miss is silent.
+    /// Reports every loss on standard error.
     fn say_losses(&mut self) {
         let note = Paint::for_errors().advice("note:");
         if self.args.verbose {
@@ -435,7 +436,7 @@ impl<'a> Run<'a> {
         }
         for number in 0..self.scripts.len() {
             for (map, lost) in self.session.script_losses(&self.scripts[number]) {
-                eprintln!("{note} {lost} values found no room in {map}: give it more keys, or none at all as a limit");
+                eprintln!("{note} {lost} values found no room in {map}: raise its number of keys, or remove that limit");
             }
         }
     }

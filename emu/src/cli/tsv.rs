@@ -1,4 +1,4 @@
-//! `check --tsv`: questions in bulk, for comparing with what real kernels decide.
+//! `check --tsv`: many questions at once, to compare with the decisions of real kernels.
 
 use super::Failure;
 use super::output::{packed_bytes, progress};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufWriter, Write};
 
 const HEADER: &str = "address\tkind\tresult\tstatus\tplan\tbytes\twhy\n";
 
-/// Answers each line, in order. Nothing is answered unless every line can be understood.
+/// Answers each line, in order. If any line is wrong, it answers none.
 pub fn answer(checker: &mut Checker<'_>, from: impl BufRead, to: impl Write) -> Result<(), Failure> {
     let questions = questions(from)?;
     let bar = progress(questions.len() as u64, "places");

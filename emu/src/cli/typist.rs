@@ -1,24 +1,23 @@
-//! Hands a script to a guest that waits at its shell: by typing it, no faster than the guest reads.
-//!
-//! The script is typed in base64, so that no byte of it means anything to the terminal; the shell is then replaced by
-//! one that runs it, and its status is that of the guest.
+//! Types a script at the shell of a booted guest, no faster than the guest reads.
+//! The script is typed in base64, so that no byte has a meaning for the terminal. The shell is then replaced by one
+//! that runs the script and whose exit status is the guest's.
 
 use crate::machine::{Listener, Machine};
 use std::collections::VecDeque;
 
 const COMMAND: &str = "stty -echo; base64 -d >/script; stty echo; exec sh /script\n";
-/// The end of what is typed, for a program that reads the terminal.
+/// Ctrl-D: the end of file for a program that reads the terminal.
 const END: u8 = 4;
-/// Bytes of a line.
+/// Characters in a line of base64.
 const LINE: usize = 76;
-/// Typed at once: less than a terminal holds of unread lines.
+/// Bytes typed at once: less than a terminal's input buffer.
 const AT_ONCE: usize = 13 * (LINE + 1);
-/// Guest time, in nanoseconds, in which the shell carries out the command line and the terminal becomes silent.
+/// Nanoseconds of guest time in which the shell starts the command and switches the terminal's echo off.
 const FIRST_PAUSE: u64 = 200_000_000;
-/// Guest time in which what was typed at once is read.
+/// Nanoseconds of guest time in which the guest reads what was typed at once.
 const PAUSE: u64 = 10_000_000;
 
-/// The typist.
+/// The state of the typing.
 pub struct Typist {
     pieces: VecDeque<Vec<u8>>,
     first: bool,
@@ -26,7 +25,7 @@ pub struct Typist {
 }
 
 impl Typist {
-    /// For a line of the shell's, and a script that takes the shell's place behind it; both need not be.
+    /// Prepares a first line for the shell, and a script that replaces the shell. The line may be empty.
     pub fn new(line: &str, script: Option<&[u8]>) -> Typist {
         let mut pieces = VecDeque::new();
         let Some(script) = script else {
@@ -39,7 +38,7 @@ impl Typist {
         Typist { pieces, first: true, not_before: 0 }
     }
 
-    /// Types the next piece if it is time.
+    /// Types the next piece if the guest has read the one before.
     pub fn look<L: Listener>(&mut self, machine: &mut Machine<L>) {
         let now = machine.now();
         if self.pieces.is_empty() || now < self.not_before || machine.unread_input() > 0 {
@@ -53,7 +52,7 @@ impl Typist {
     }
 }
 
-/// RFC 4648, in lines.
+/// Encodes in base64 (RFC 4648), in lines of 76 characters.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

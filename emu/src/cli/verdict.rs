@@ -1,4 +1,4 @@
-//! The engine's own answer about a place: a probe is registered in a still copy of the kernel, and taken out again.
+//! The engine's own verdict on a place: a probe is registered in a copy of the kernel's text, and removed again.
 
 use super::Failure;
 use crate::boot::Kernel;
@@ -13,7 +13,7 @@ use trapline_probes::Engine;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 
-/// Kinds of probe that can be asked about, by the letters of `--tsv`.
+/// The kind of probe to check, with the letters of `--tsv`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ProbeKind {
     /// A kprobe with a pre-handler
@@ -29,7 +29,7 @@ pub enum ProbeKind {
 }
 
 impl ProbeKind {
-    /// Its letter.
+    /// The kind's letter.
     pub fn letter(self) -> &'static str {
         match self {
             ProbeKind::Probe => "p",
@@ -44,42 +44,42 @@ impl ProbeKind {
     }
 }
 
-/// What the engine said.
+/// The engine's answer about a place.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Where, if the place could be told.
+    /// The address, if the place was found.
     pub address: Option<u64>,
-    /// What was asked.
+    /// The kind of probe.
     pub kind: ProbeKind,
-    /// Its answer.
+    /// The engine's answer.
     pub answer: Result<Accepted, Refusal>,
 }
 
-/// How a probe would run.
+/// A description of how a probe would run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// What happens to the instruction.
+    /// How the probed instruction runs.
     pub plan: PlanName,
     /// How the probe stands in the text.
     pub status: Status,
-    /// Why it is not optimised.
+    /// The reason why it is not optimised.
     pub obstacle: Option<Refusal>,
 }
 
-/// What happens to a probed instruction.
+/// How a probed instruction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlanName {
-    /// Its copy runs, and jumps back.
+    /// Its copy runs and jumps back.
     Boost,
-    /// It is computed.
+    /// The engine computes it.
     Emulate,
-    /// Its copy runs, and traps.
+    /// Its copy runs, and a second breakpoint follows.
     Step,
 }
 
 impl PlanName {
-    /// The word.
+    /// The plan's name.
     pub fn word(self) -> &'static str {
         match self {
             PlanName::Boost => "boost",
@@ -93,16 +93,16 @@ impl PlanName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As a breakpoint.
+    /// A breakpoint.
     Plain,
-    /// As a jump.
+    /// A jump.
     Optimized,
-    /// Linux would use its ftrace site.
+    /// An ftrace site, in Linux.
     Ftrace,
 }
 
 impl Status {
-    /// The word.
+    /// The status's name.
     pub fn word(self) -> &'static str {
         match self {
             Status::Plain => "plain",
@@ -112,23 +112,23 @@ impl Status {
     }
 }
 
-/// Asks the engine.
+/// Asks the engine about places in one kernel.
 pub struct Checker<'k> {
     kernel: &'k Kernel,
     guest: StillGuest<'k>,
     engine: Engine,
 }
 
-/// How many bytes of text are shown with a decision, as in tables of real kernels' decisions.
+/// The number of bytes of text shown with a decision, as in the tables of real kernels' decisions.
 pub const SHOWN_BYTES: usize = 32;
 
 impl<'k> Checker<'k> {
-    /// For this kernel, under this policy.
+    /// A checker for a kernel under a policy.
     pub fn new(kernel: &'k Kernel, policy: Policy) -> Checker<'k> {
         Checker::of(kernel, StillGuest::new(kernel), policy)
     }
 
-    /// For a kernel as it has become by booting.
+    /// A checker for a kernel with its text after booting.
     pub fn booted(kernel: &'k Kernel, policy: Policy) -> Checker<'k> {
         Checker::of(kernel, StillGuest::booted(kernel), policy)
     }
@@ -137,7 +137,7 @@ impl<'k> Checker<'k> {
         Checker { kernel, guest, engine: Engine::new(kernel.arch.isa(), 1).with_policy(policy) }
     }
 
-    /// About an address.
+    /// The verdict on an address.
     pub fn at(&mut self, kind: ProbeKind, address: u64) -> Verdict {
         let answer = match kind {
             ProbeKind::Probe => self.kprobe(Kprobe::at_address(address).pre(|_| Flow::Continue)),
@@ -147,7 +147,7 @@ impl<'k> Checker<'k> {
         Verdict { address: Some(address), kind, answer }
     }
 
-    /// About a place that is named.
+    /// The verdict on an offset in a symbol.
     pub fn named(&mut self, kind: ProbeKind, name: &str, offset: u32) -> Verdict {
         let address = self.kernel.symbols.find(name).map(|symbol| symbol.start.wrapping_add(offset.into()));
         let answer = match kind {
@@ -172,7 +172,7 @@ impl<'k> Checker<'k> {
         Ok(accepted)
     }
 
-    /// How the only probe that there is would run.
+    /// How the only registered probe would run.
     fn accepted(&self) -> Accepted {
         let summary = self.engine.summary(&self.guest);
         let point = summary.first();
@@ -190,7 +190,7 @@ impl<'k> Checker<'k> {
         Accepted { plan, status, obstacle }
     }
 
-    /// The bytes that a decision was made on, as many as there are.
+    /// The bytes that a decision is based on; fewer if the memory ends.
     pub fn bytes(&self, address: u64) -> Vec<u8> {
         let mut bytes = vec![0; SHOWN_BYTES];
         while !bytes.is_empty() && self.kernel.read(address, &mut bytes).is_err() {
@@ -204,7 +204,7 @@ impl<'k> Checker<'k> {
         function::decode_at(self.kernel.arch.isa(), address, &mut |at, into: &mut [u8]| self.kernel.read(at, into)).ok()
     }
 
-    /// The instructions of a function, from its start; what stands behind the first bytes that are none is not told.
+    /// The instructions of a function, up to the first undecodable one.
     pub fn instructions(&self, range: Range<u64>) -> impl Iterator<Item = Insn> + use<'k> {
         let kernel = self.kernel;
         function::walk(kernel.arch.isa(), range.start, range.end, |at, into: &mut [u8]| kernel.read(at, into))
@@ -212,8 +212,8 @@ impl<'k> Checker<'k> {
     }
 }
 
-/// Boundaries of instructions are counted from the starts of functions: nothing can be said about an image that tells
-/// neither.
+/// Fails if the image has no text or no symbols. Without symbols, instruction boundaries are unknown, because they are
+/// counted from the starts of functions.
 pub fn can_be_asked(kernel: &Kernel, image: &str) -> Result<(), Failure> {
     if kernel.tables.text.is_empty() {
         return Err(Failure::failed(format!(

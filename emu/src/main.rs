@@ -1,4 +1,4 @@
-//! The binary: everything is in [`trapline::cli`].
+//! The program `trapline`. All code is in [`trapline::cli`].
 
 fn main() -> std::process::ExitCode {
     trapline::cli::main()

@@ -46,7 +46,7 @@ fn a_kernel_that_does_not_start_says_where_it_stopped() {
     const ASKS: [u32; 3] = [0xe3a0_0201, 0xe5d0_1000, 0xeaff_fffd]; // mov r0, #0x10000000; ldrb r1, [r0]; b back
     let cases = [
         ("__error", &[HERE][..], &["2 s of guest time", "in `__error`", "made for other CPUs", "cortex-a8", "--cpu"][..]),
-        ("printch", &ASKS[..], &["asked devices 100000 times", "in `printch+0x", "serial port"][..]),
+        ("printch", &ASKS[..], &["accessed devices 100000 times", "in `printch+0x", "serial port"][..]),
         ("loop", &[HERE][..], &["2 s of guest time", "at `loop`", "printed nothing"][..]),
     ];
     for (name, code, expected) in cases {

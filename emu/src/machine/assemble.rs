@@ -1,4 +1,4 @@
-//! Putting a machine together: a core, RAM, the kernel in it, a board, and each CPU where the kernel is entered.
+//! Assembles a machine: the core, RAM, the loaded kernel, the board, and each CPU in its entry state.
 
 use super::fetched::Fetched;
 use super::gate::Gate;
@@ -22,8 +22,8 @@ use crate::unicorn::surgery::CoreState;
 const LARGE_PAGE: u64 = 2 << 20;
 
 impl<L: Listener> Machine<L> {
-    /// The kernel's board with this kernel loaded, every CPU where the kernel first runs its own text; the listener is
-    /// told where the probe window lies.
+    /// Assembles the kernel's board, loads the kernel, and runs every CPU up to the first function at its link address.
+    /// `listener` gets the place of the probe window.
     pub fn new(kernel: &Kernel, config: &Config, listener: impl FnOnce(WindowPlace) -> L) -> Result<Machine<L>, MachineError> {
         let mut machine = Machine::assemble(kernel, config, listener, true)?;
         if let Some(address) = kernel.first_function() {
@@ -35,7 +35,7 @@ impl<L: Listener> Machine<L> {
         Ok(machine)
     }
 
-    /// The board and its CPUs, with the kernel in memory if it is to be loaded.
+    /// Assembles the board and its CPUs. Loads the kernel only if `loaded`.
     pub(super) fn assemble(
         kernel: &Kernel,
         config: &Config,
@@ -115,7 +115,7 @@ impl<L: Listener> Machine<L> {
     }
 }
 
-/// Bytes of RAM, if the board can have what is asked for.
+/// Returns the RAM size in bytes. Fails if the board does not support the wanted size or number of CPUs.
 fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
     let (name, most) = (spec.name, spec.cpus);
     if !(1..=most).contains(&config.cpus) {
@@ -133,7 +133,7 @@ fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
     Ok(ram)
 }
 
-/// Loads the kernel and what the board gives it, which is told.
+/// Loads the kernel and the board's boot data. `told` is the number of bytes of RAM that the guest may use.
 fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64) -> Result<Boot, MachineError> {
     let most = spec.ram_start + told;
     let kernel_end = match (&config.whole, &kernel.starter) {
@@ -148,7 +148,7 @@ fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64)
     Ok(boot)
 }
 
-/// Loads the kernel so far behind where it belongs; where its last segment ends.
+/// Loads the kernel's segments `behind` bytes after their own addresses. Returns the end of the last segment.
 fn load(kernel: &Kernel, behind: u64, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
     let mut last = 0;
     for segment in &kernel.segments {
@@ -162,14 +162,14 @@ fn load(kernel: &Kernel, behind: u64, ram: &Ram, board: &str, most: u64) -> Resu
     Ok(last)
 }
 
-/// Loads what starts a kernel, and that where it is looked for; where it ends.
+/// Loads a boot stub, and the kernel at the address where the stub expects it. Returns the kernel's end.
 fn load_started(starter: &Starter, kernel: &Kernel, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
     let first = kernel.segments.iter().map(|segment| segment.physical).min().unwrap_or(0);
     let end = load(kernel, starter.kernel_at.saturating_sub(first), ram, board, most)?;
     if ram.write(starter.at, &starter.bytes) { Ok(end) } else { Err(no_room(starter.at, board, most)) }
 }
 
-/// Loads a file that unpacks itself; where the kernel or the room for unpacking ends, whichever is behind the other.
+/// Loads a self-extracting image. Returns the end of the kernel or of the memory for unpacking, whichever is higher.
 fn load_whole(whole: &Whole, kernel: &Kernel, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
     let ends = kernel.segments.iter().map(|segment| segment.physical.saturating_add(segment.size));
     let end = ends.fold(whole.at.saturating_add(whole.room), u64::max);

@@ -1,7 +1,6 @@
-//! Taking the machine's state out between two runs, and putting it back: into this machine or one made like it.
-//!
-//! The machine that goes on loads the very values that were saved, with no translation left: so it goes on exactly as a
-//! restored one.
+//! Saves the machine's state between two runs, and restores it into this machine or an equal one.
+//! After a save, the machine reloads the saved values and drops all translations. Therefore it continues exactly like a
+//! restored machine.
 
 use super::{Config, Inner, Listener, Machine};
 use crate::boot::Kernel;
@@ -13,12 +12,12 @@ use crate::snapshot::{Build, Cpu, Snapshot, SnapshotError, State};
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 
-/// Zeroed in one go.
+/// Bytes that are examined at a time when memory is cleared.
 const CHUNK: usize = 1 << 20;
 
 impl<L: Listener> Machine<L> {
-    /// A machine made like the one that the snapshot was taken of, as it was then. The kernel is not loaded: it is in
-    /// the memory.
+    /// Creates a machine in the state of the snapshot, from the same kernel and configuration. The kernel is not
+    /// loaded, because it is in the snapshot's memory.
     pub fn from_snapshot(
         kernel: &Kernel,
         config: &Config,
@@ -30,8 +29,7 @@ impl<L: Listener> Machine<L> {
         Ok(machine)
     }
 
-    /// The state of the machine, which stands between two runs. What the engine has in the guest's text is in it: its
-    /// listener sees to that.
+    /// Saves the machine between two runs. The caller must have removed the probes from the guest's text.
     pub fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
         self.can_be_told()?;
         let (cpus, shared) = self.save_cpus()?;
@@ -58,8 +56,7 @@ impl<L: Listener> Machine<L> {
         Ok(Snapshot { state, memory })
     }
 
-    /// Makes the machine what it was when the snapshot was taken. The log of what happened starts anew. Refused:
-    /// nothing has changed.
+    /// Restores the state of the snapshot and clears the log of happenings. If it fails, nothing has changed.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         self.take_over(snapshot, false)
     }
@@ -81,7 +78,7 @@ impl<L: Listener> Machine<L> {
         self.inner.board.load(&state.devices).map_err(unsound)?;
 
         let inner = &mut self.inner;
-        // All but the entry tables of a new machine is zero.
+        // A new machine's RAM is zero except for the entry tables.
         for place in if fresh { &places[1..] } else { &places[..] } {
             clear(inner, place.clone());
         }
@@ -103,28 +100,28 @@ impl<L: Listener> Machine<L> {
         self.load_cpus(state)
     }
 
-    /// Between runs most things are at rest; these must be.
+    /// Fails if the machine is in a state that a snapshot does not hold.
     fn can_be_told(&mut self) -> Result<(), SnapshotError> {
         let inner = &mut self.inner;
         inner.hide_window();
         let not_now = |why: &str| Err(SnapshotError::NotNow(why.into()));
         if inner.board.power_off().is_some() {
-            return not_now("the guest has switched itself off");
+            return not_now("the guest has powered off");
         }
         if inner.wish.is_some() || inner.arrival.is_some() {
-            return not_now("the machine is in the middle of something: let it run to its next stop");
+            return not_now("an event is being handled: run the machine to its next stop first");
         }
         if inner.frozen || inner.cpus.iter().enumerate().any(|(number, cpu)| number != inner.view.current && cpu.frozen) {
-            return not_now("a handler runs in the guest: let it return first");
+            return not_now("a handler is running in the guest: let it return first");
         }
         let window = inner.window;
         if self.pcs().iter().any(|pc| pc.wrapping_sub(window.start) < window.len) {
-            return not_now("a CPU stands in the probe window: let the machine run to its next stop");
+            return not_now("a CPU is in the probe window: run the machine to its next stop first");
         }
         Ok(())
     }
 
-    /// Puts one CPU after the other on the core and asks it.
+    /// Loads one CPU after the other into the core and saves its registers by name.
     fn save_cpus(&mut self) -> Result<(Vec<Cpu>, Values), SnapshotError> {
         let (core, inner) = (&self.core, &mut self.inner);
         let named = &inner.view.model.named;
@@ -151,7 +148,7 @@ impl<L: Listener> Machine<L> {
         }
     }
 
-    /// Puts the CPUs of a state that was checked into the machine, and forgets all that was translated.
+    /// Loads the CPUs of a checked state, and flushes the TLB and all translation blocks.
     fn load_cpus(&mut self, state: &State) -> Result<(), SnapshotError> {
         let (core, inner) = (&self.core, &mut self.inner);
         let named = &inner.view.model.named;
@@ -174,7 +171,7 @@ impl<L: Listener> Machine<L> {
 }
 
 impl<L> Inner<L> {
-    /// What a snapshot of this machine fits.
+    /// The properties that a machine must share with this one to take its snapshots.
     fn shape(&self) -> Build {
         Build {
             cpu: self.cpu.name.into(),
@@ -191,15 +188,15 @@ impl<L> Inner<L> {
         self.view.model.arch.name()
     }
 
-    /// The physical memory that is the guest's: RAM, and the tables that its CPUs started with. Between them lie the
-    /// window and its tables.
+    /// The physical memory that belongs to the guest: reported RAM, and the page tables that its CPUs start with. The
+    /// window and its tables lie between them.
     fn guest_places(&self) -> [Range<u64>; 2] {
         let start = self.view.ram.base();
         [start..start + self.told, self.entry_tables..self.view.ram.end()]
     }
 }
 
-/// Makes memory zero. Pages that are zero are left alone: they may cost nothing.
+/// Zeroes memory. Pages that are zero already are not written, because the host may not have allocated them.
 fn clear<L>(inner: &Inner<L>, place: Range<u64>) {
     let mut chunk = vec![0; CHUNK];
     for at in place.clone().step_by(CHUNK) {
@@ -211,7 +208,7 @@ fn clear<L>(inner: &Inner<L>, place: Range<u64>) {
     }
 }
 
-/// A fresh image of the core as it is now.
+/// A saved copy of the core's present state.
 pub(super) fn image(handle: crate::unicorn::engine::Handle) -> Result<CoreState, MachineError> {
     let mut image = CoreState::new(handle).map_err(MachineError::Core)?;
     image.save(handle);

@@ -1,20 +1,20 @@
-//! What is done where a block of guest code starts, beside counting its time: a probe's detour, copy or return pad,
-//! what is due, the end of a run.
+//! The work at the start of a block besides counting its time: entering a detour, a copy or the return pad, handling
+//! due events, ending a run.
 //!
-//! Blocks arrive in `block` (`hooks.rs`), which is called more often than anything else. What is to be done with one
-//! depends on facts that seldom change, so a block does not ask for them: whoever changes one calls `set_gate` or
-//! `settle_gate`, which leaves the answer in two fields, the addresses that the gate catches and the function that gets
-//! what it has caught:
+//! Blocks arrive in `block` (`hooks.rs`), the most frequent call of all. The work for a block depends on facts that
+//! change seldom, so they are not tested for each block. Code that changes one of them calls `set_gate` or
+//! `settle_gate`. These update two fields: the gate's address range, and `at_gate`, the function that handles blocks in
+//! that range:
 //!
-//! | what is so | the gate catches | `at_gate` |
+//! | condition | range of the gate | `at_gate` |
 //! |---|---|---|
-//! | guest code of a handler runs, the window's entry is shown, or all blocks are to be told | everything | `odd_block` |
-//! | the engine is in the middle of something on this CPU, or takes times | the window | `at_another` |
-//! | else | the window | `at_detour` |
+//! | a handler in guest code runs, the window's entry is mapped, or every block is reported | everything | `odd_block` |
+//! | a hit is in progress on this CPU, or hits are timed | the window | `at_another` |
+//! | otherwise | the window | `at_detour` |
 //!
-//! `odd_block` is right for every block. The other two are guesses in front of it that are fast where they come true,
-//! and have changed nothing where they do not: `at_detour` guesses the start of a detour, then `at_another` the return
-//! pad or a copy. What the gate does not catch is the guest's own code: `guest_block`.
+//! `odd_block` is correct for every block. The other two are fast paths that fall back to it without having changed
+//! anything: `at_detour` expects the start of a detour, `at_another` the return pad or a copy. Blocks outside the
+//! gate's range are the guest's own code: `guest_block`.
 
 use super::gate::Gate;
 use super::{FROZEN_MOST, Inner, Listener, Wish};
@@ -23,8 +23,8 @@ use crate::clock::{Meaning, Ticks};
 use crate::unicorn::engine::BlockContext;
 
 impl<L: Listener> Inner<L> {
-    /// A block in the probe window, so far behind its start, where detours are nothing special: most likely the start
-    /// of one.
+    /// A block in the probe window, `offset` bytes behind its start, while detours may take the fast path. Most likely
+    /// it starts a detour.
     fn at_detour(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, offset: u64) {
         if let Some(detour) = self.listener.detour(offset)
             && self.view.clock.enter_detour(pc, size, detour)
@@ -39,7 +39,7 @@ impl<L: Listener> Inner<L> {
         self.at_another(pc, size, cpu, offset);
     }
 
-    /// The CPU is at the start of a detour that is not quite as usual: most likely that of a return probe.
+    /// The fast path for the start of a detour did not apply. Most likely the detour belongs to a return probe.
     #[inline(never)]
     fn enter_function(&mut self, origin: u64, point: u32) {
         let (listener, view) = self.show(origin);
@@ -48,7 +48,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// A block in the probe window that is no detour, or where these take no short way.
+    /// A block in the probe window that is not the start of a detour, or that the fast path does not take.
     #[inline(never)]
     fn at_another(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, offset: u64) {
         if self.listener.returns_at(pc) {
@@ -63,7 +63,7 @@ impl<L: Listener> Inner<L> {
         self.odd_block(pc, size, cpu, offset);
     }
 
-    /// A block of the guest's own that has not counted itself: something may be due, or its address is special.
+    /// A block of the guest's own that has not counted itself: an event may be due, or its address is special.
     #[inline(never)]
     pub(super) fn guest_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
         let falls_through = self.view.clock.enter(pc, size.into(), Meaning::Guest);
@@ -72,26 +72,26 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// Whether something may have to be done at this block start.
+    /// Whether an event may be due at this block start.
     fn is_to_look(&self, pc: u64) -> bool {
         self.view.is_asking || self.view.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc)
     }
 
-    /// Something may be due: the next block that starts is looked at.
+    /// Has the next block start examined.
     #[inline]
     pub(super) fn look_soon(&mut self) {
         self.set_next_look(0);
     }
 
-    /// From that time on block starts are looked at.
+    /// Sets the time from which on block starts are examined.
     pub(super) fn set_next_look(&mut self, time: Ticks) {
         let time = if self.view.is_asking { 0 } else { time };
         self.next_look = time;
-        // While the gate is wide all blocks are told, whatever the time is.
+        // While the gate covers everything, all blocks are reported at any time.
         self.view.clock.look_at(if self.gate.is_wide() { 0 } else { time });
     }
 
-    /// What the gate is to catch and what is done with that, after a change of what that depends on.
+    /// Recomputes the gate's range and its handler. Call it after any input of either has changed.
     pub(super) fn set_gate(&mut self) {
         let wide = self.every_block || self.frozen || self.shown.is_some() || self.listener.follows();
         self.gate = if wide { Gate::wide() } else { Gate::round(&self.window) };
@@ -110,7 +110,7 @@ impl<L: Listener> Inner<L> {
         };
     }
 
-    /// After what may have made the listener busy, or idle again.
+    /// Recomputes the handler. Call it after the listener may have become busy or idle.
     #[inline]
     pub(super) fn settle_gate(&mut self) {
         if self.listener.is_busy(self.view.current) != self.was_busy {
@@ -118,15 +118,15 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// A block in the probe window, the first one behind it, one of a handler in guest code, or one that the listener
-    /// follows.
+    /// The general handler: a block in the probe window, the first block outside it, a block of a handler in guest
+    /// code, or a block that the listener follows.
     pub(super) fn odd_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
         if let Some(Wish::Shutdown(_)) = self.wish {
             cpu.stop();
             return;
         }
-        // The core has looked this block up. A displaced instruction that reads or writes page tables must not meet our
-        // entry either.
+        // The core has translated the fetch address already. A displaced instruction that reads or writes page tables
+        // must not see our entry either.
         self.hide_window();
         let meaning = if self.window.holds(pc) {
             self.listener.meaning(pc)
@@ -154,7 +154,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// A block start at which something may be due; the only place where a run is ended. True: it is.
+    /// Handles due events at a block start; only here a run can end. Returns true if it ends.
     fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64) -> bool {
         if !cpu.handle().goes_straight_on(pc) {
             return false;
@@ -173,7 +173,7 @@ impl<L: Listener> Inner<L> {
             if listener.arrived(view) {
                 self.wish = Some(Wish::Attention);
             }
-            // It may follow blocks from now on, or no more.
+            // The listener may have started or stopped following blocks.
             self.set_gate();
         }
         if self.wish.is_none()
@@ -202,8 +202,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// The next time at which a block start must be looked at: at once while an interrupt waits for the guest to let it
-    /// in.
+    /// The next time at which block starts must be examined. It is 0 while the guest masks a pending interrupt.
     pub(super) fn when_to_look(&self) -> u64 {
         if self.wish.is_some() || self.board.pending(self.view.current).is_some() {
             return 0;
@@ -215,12 +214,12 @@ impl<L: Listener> Inner<L> {
     fn frozen_block(&mut self) {
         self.frozen_blocks += 1;
         if self.frozen_blocks > FROZEN_MOST {
-            self.wish = Some(Wish::Shutdown(format!("a handler in guest code ran for {FROZEN_MOST} blocks without returning")));
+            self.wish = Some(Wish::Shutdown(format!("a handler in guest code did not return within {FROZEN_MOST} blocks")));
         }
     }
 
-    /// The CPU is at the return pad: return handlers run, on live registers. Where the pad leads is in the guest's
-    /// memory or registers.
+    /// The CPU is at the return pad: runs the return handlers on live registers. The listener sets the true return
+    /// address in the guest's memory or registers.
     #[inline(never)]
     fn returned(&mut self, pc: u64, _size: u32, cpu: BlockContext<'_>) {
         let (listener, view) = self.show(pc);
@@ -232,12 +231,11 @@ impl<L: Listener> Inner<L> {
 
     #[cold]
     fn returned_nowhere(&mut self, cpu: BlockContext<'_>) {
-        self.wish = Some(Wish::Shutdown("a function under a return probe has returned on a stack that cannot be written".into()));
+        self.wish = Some(Wish::Shutdown("a function under a return probe returned on a stack that cannot be written".into()));
         cpu.stop();
     }
 
-    /// The CPU is at the start of a detour: the handlers of its probe run, on live registers. The pc is not theirs to
-    /// set.
+    /// The CPU is at the start of a detour: runs the probe's handlers on live registers. They may not set the pc.
     #[inline(never)]
     fn jump_in(&mut self, origin: u64, point: u32) {
         let (listener, view) = self.show(origin);
@@ -252,7 +250,7 @@ impl<L: Listener> Inner<L> {
         listener.saving(view);
     }
 
-    /// The CPU is at the trampoline: the handlers run, on the registers that the detour has saved.
+    /// The CPU is at the trampoline: runs the handlers on the registers that the detour saved.
     #[inline(never)]
     fn called(&mut self, pc: u64) {
         let (listener, view) = self.show(pc);

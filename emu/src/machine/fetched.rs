@@ -1,18 +1,18 @@
-//! Which pages of the probe window the core has fetched from under the page tables in force: it still has their
-//! translations, most likely, and they need not be shown to it again. A guess that is wrong costs a fetch fault, which
-//! nobody notices.
+//! The window pages that the core has fetched from under the current page tables. The core most likely still has them
+//! in its TLB, so the window's entry need not be added again. A wrong guess costs one fetch fault, which the guest does
+//! not see.
 
 use crate::cpu::WindowPlace;
 
 const PAGE: u64 = 4096;
 
-/// See the file's text.
+/// The record of fetched pages.
 pub(crate) struct Fetched {
     start: u64,
     tables: u64,
-    /// Counts up with each change of tables.
+    /// A number that increases with each change of the page tables.
     period: u32,
-    /// The period in which each page was last fetched from.
+    /// For each page, the period in which it was last fetched from.
     pages: Box<[u32]>,
 }
 
@@ -22,8 +22,7 @@ impl Fetched {
         Fetched { start: window.start, tables: 0, period: 1, pages }
     }
 
-    /// Whether an address was fetched from under these tables, since they were last exchanged; from now on it counts
-    /// so.
+    /// Returns whether the page was fetched from since these page tables came into force, and records the fetch.
     #[inline]
     pub fn again(&mut self, tables: u64, address: u64) -> bool {
         if tables != self.tables {

@@ -1,5 +1,5 @@
-//! Calls of the firmware: arguments out of the guest's registers, the board's answer back into them. And instructions
-//! that the core leaves to us, with which the board helps.
+//! Firmware calls, and instructions that the core leaves to us. For a firmware call, the arguments come from the
+//! guest's registers and the board's results go back into them.
 
 use super::hooks::CLOCK_READ_NANOSECONDS;
 use super::{Inner, Listener, What, Wish};
@@ -11,7 +11,7 @@ use crate::unicorn::ram::Physical;
 use trapline_isa::regs::Reg;
 
 impl<L: Listener> Inner<L> {
-    /// The board answers as firmware does.
+    /// Lets the board handle a firmware call.
     pub(super) fn firmware_call(&mut self, cpu: &TrapContext, trap: Trap) {
         self.view.clock.close_at(trap.resume);
         self.look_soon();
@@ -28,8 +28,8 @@ impl<L: Listener> Inner<L> {
         self.after_access(at);
     }
 
-    /// Does an instruction that the core has not done. What follows it goes on with its line of code, wherever it
-    /// stands.
+    /// Executes an instruction that the core did not. The following instruction continues the line of code, even if
+    /// this one runs in the window.
     pub(super) fn left_to_us(&mut self, cpu: &TrapContext, trap: Trap) {
         self.view.clock.close_at(trap.pc);
         let at = At { cpu: self.view.current, now: self.view.clock.time() };
@@ -62,7 +62,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// The CPU sleeps from here on.
+    /// Puts the CPU to sleep.
     fn wait(&mut self, cpu: &TrapContext) {
         self.record(What::Halt, cpu.handle().pc(), self.view.clock.time());
         self.cpus[self.view.current].halted = true;

@@ -1,9 +1,9 @@
-//! The one comparison that tells the blocks in which something is to be done beside counting from all the others. When
-//! it catches what, and who gets it, stands in `blocks.rs`.
+//! One range comparison that separates blocks that need work from plain guest blocks. `blocks.rs` decides on the range
+//! and the handler.
 
 use crate::cpu::WindowPlace;
 
-/// Addresses whose blocks do not take the shortest way: the probe window, or everything.
+/// An address range whose blocks leave the fast path: the probe window, or everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gate {
     start: u64,
@@ -11,22 +11,22 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Round the window.
+    /// A gate around the window.
     pub fn round(window: &WindowPlace) -> Gate {
         Gate { start: window.start, len: window.len }
     }
 
-    /// Round everything.
+    /// A gate around the whole address space.
     pub fn wide() -> Gate {
         Gate { start: 0, len: u64::MAX }
     }
 
-    /// Whether it catches all of them.
+    /// Whether it covers the whole address space.
     pub fn is_wide(&self) -> bool {
         *self == Gate::wide()
     }
 
-    /// How far behind its start a block begins, if it goes through the gate.
+    /// The offset of an address from the gate's start, if the gate covers the address.
     #[inline]
     pub fn catches(&self, pc: u64) -> Option<u64> {
         let offset = pc.wrapping_sub(self.start);

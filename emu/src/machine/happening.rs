@@ -1,30 +1,30 @@
-//! What happened to CPUs and when, for comparing runs.
+//! A log of events on the CPUs, for comparing runs.
 
 use crate::clock::Ticks;
 
-/// Something that happened to a CPU, for comparing runs.
+/// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happening {
-    /// Which CPU.
+    /// The CPU's number.
     pub cpu: usize,
-    /// What has happened.
+    /// The kind of event.
     pub what: What,
-    /// Where, as the guest sees it.
+    /// The pc as the guest sees it.
     pub pc: u64,
-    /// When it has happened.
+    /// The virtual time.
     pub time: Ticks,
 }
 
-/// Kinds of happenings.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// An interrupt was delivered: its number.
+    /// An interrupt with this number was delivered.
     Interrupt(u32),
-    /// An exception was delivered: its vector, and its error code if it has one.
+    /// An exception with this vector and error code was delivered.
     Exception(u32, Option<u32>),
     /// A system call instruction ran.
     SystemCall,
-    /// The CPU went to sleep.
+    /// The CPU started to sleep.
     Halt,
     /// The guest read the clock.
     ClockRead,

@@ -1,4 +1,4 @@
-//! What the CPU core calls: blocks that start, traps, port accesses. The road of a hit begins in `interrupt`.
+//! The callbacks of the CPU core: block starts, traps, device accesses. A breakpoint hit starts in `interrupt`.
 
 use super::watchdog::Sign;
 use super::{Happening, Inner, Listener, What, Wish};
@@ -9,16 +9,17 @@ use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, S
 use trapline_isa::regs::Registers;
 use trapline_probes::guest::{Answer, Resume};
 
-/// What reading the time stamp counter costs, so that polling loops end.
+/// Virtual time that reading a clock costs, so that polling loops end.
 pub(super) const CLOCK_READ_NANOSECONDS: u64 = 20;
 
-/// Far more than a decompressor asks for to say what it does.
+/// The limit of device accesses before the kernel's first function. A decompressor that prints progress needs far
+/// fewer.
 const MOST_EARLY_ACCESSES: u32 = 100_000;
 
 impl<L: Listener> Events for Inner<L> {
     #[inline]
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
-        // Each call is the last thing done: so this needs no registers of its caller's, nor a stack.
+        // Both calls are tail calls, so this function needs neither callee-saved registers nor stack.
         if let Some(offset) = self.gate.catches(pc) {
             return (self.at_gate)(self, pc, size, cpu, offset);
         }
@@ -140,7 +141,7 @@ impl<L: Listener> Inner<L> {
         self.watch_trap(cpu, sign, pc);
     }
 
-    /// The listener, and the CPU as it is shown to it.
+    /// Sets the pc of the listener's view, and returns the listener with that view.
     #[inline]
     pub(super) fn show(&mut self, pc: u64) -> (&mut L, &mut View) {
         self.view.pc = pc;
@@ -152,8 +153,8 @@ impl<L: Listener> Inner<L> {
         let (listener, view) = self.show(trap.pc);
         let answer = listener.breakpoint(view);
         let pc = view.pc();
-        // Taken for a breakpoint that has just been removed; this machine leaves none behind, so it was another
-        // instruction of the same vector (`CD 03` on x86).
+        // The engine takes this for a breakpoint that was just removed. This machine leaves no stale breakpoints, so it
+        // is another instruction with the same vector (`CD 03` on x86).
         let other = matches!(answer, Answer::Resume(Resume { counted: 0, frozen: false, .. }))
             && pc == trap.pc
             && !view.holds_breakpoint(pc);
@@ -176,7 +177,7 @@ impl<L: Listener> Inner<L> {
                 }
                 self.look_at_listener();
             }
-            // Where any undefined instruction traps as the breakpoint does: a copy that is one.
+            // A displaced copy that is an undefined instruction, on ISAs where that traps like a breakpoint.
             Answer::NotOurs if self.window.holds(trap.pc) => self.exception(cpu, trap),
             _ => {
                 let resume = if pc == trap.pc { trap.resume } else { pc };
@@ -186,7 +187,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// A handler in guest code begins, or has ended.
+    /// Notes that a handler in guest code starts or has ended.
     #[inline]
     fn freeze(&mut self, frozen: bool) {
         if self.frozen != frozen {
@@ -214,7 +215,7 @@ impl<L: Listener> Inner<L> {
             self.view.clock.close_at(resume)
         };
         let in_window = self.window.holds(trap.pc);
-        // A handler in guest code is asked about wherever it faults.
+        // The listener handles every fault of a handler in guest code.
         if in_window || self.frozen {
             let answer = match trap.kind {
                 TrapKind::Step => self.stepped(trap.pc),
@@ -228,7 +229,7 @@ impl<L: Listener> Inner<L> {
                 (exception.delayed, exception.detail) = (true, then);
             }
             self.settle_gate();
-            // It may want to be called at another time from now on.
+            // The time at which the listener wants attention may have changed.
             self.look_soon();
             if let Answer::Resume(how) = answer {
                 self.view.clock.resume(how.counted.into(), how.falls_through.then_some(resume));
@@ -239,8 +240,8 @@ impl<L: Listener> Inner<L> {
                 return;
             }
             if in_window && exception.fetch && !self.window.holds(resume) {
-                // What has run there was the last that this privilege may run in the window: the guest finds out by
-                // itself how it goes on.
+                // The fetch failed because the instruction before it lowered the privilege in the window. The guest
+                // continues at the original address and takes its own fault there.
                 self.view.clock.resume(0, None);
                 (self.view.model.exceptions.forget)(cpu, &mut self.scratch, &self.view.ram, &exception, self.fault_address);
                 cpu.set_pc(resume);
@@ -250,8 +251,8 @@ impl<L: Listener> Inner<L> {
         self.give(cpu, exception, resume);
     }
 
-    /// A step has ended in the window. The jump that leads to a detour stands for what it displaces, and has been
-    /// counted.
+    /// A single-step has ended in the window. If it ended at a detour's start, the detour's displaced code was counted
+    /// by the jump.
     fn stepped(&mut self, pc: u64) -> Answer {
         let meaning = self.listener.meaning(pc);
         if let Meaning::Detour(_) | Meaning::Saving { .. } = meaning {
@@ -261,7 +262,8 @@ impl<L: Listener> Inner<L> {
         listener.stepped(view)
     }
 
-    /// Shows what could not be fetched of the window; then that exception never happened.
+    /// Maps the window for a fetch that faulted there. Returns `None` if the fault has another cause; otherwise the
+    /// exception is dropped.
     fn show_missed(&mut self, cpu: &TrapContext, exception: &Exception, fault_address: u64) -> Option<Shown> {
         let (model, handle) = (self.view.model, cpu.handle());
         let address = (model.window.missed)(&handle, exception, &self.window)?;
@@ -270,7 +272,7 @@ impl<L: Listener> Inner<L> {
         Some(shown)
     }
 
-    /// Delivers, or notes that the guest is past help.
+    /// Delivers an exception to the guest. If the guest cannot take it, the run ends.
     pub(super) fn give(&mut self, cpu: &TrapContext, exception: Exception, resume: u64) {
         if Some(exception.vector) == self.view.model.exceptions.system_call {
             self.counts.system_calls += 1;
@@ -291,7 +293,7 @@ impl<L: Listener> Inner<L> {
         cpu.stop();
     }
 
-    /// Before the CPU goes to the window: it must be mapped there under the page tables in force.
+    /// Maps the window before the CPU goes there.
     fn show_window(&mut self, cpu: &TrapContext, pc: u64) {
         if self.window.holds(pc) {
             if let Some(tables) = self.view.model.window.tables_in_force
@@ -314,13 +316,13 @@ impl<L: Listener> Inner<L> {
         self.shut_down(
             cpu,
             format!(
-                "a probe was hit where the guest's page tables have no room for the probe window ({at:#x?}): they map something of the \
-                 guest's own there, or have no table for that part of the address space"
+                "a probe was hit, but the guest's page tables have no room for the probe window ({at:#x?}): they map guest \
+                 memory there, or have no table for that part of the address space"
             ),
         );
     }
 
-    /// The CPU has left the window: its mapping goes before code of the guest's own can see it.
+    /// Removes the window's mapping after the CPU has left it, before guest code can see it.
     #[inline]
     pub(super) fn hide_window(&mut self) {
         if let Some(shown) = self.shown.take() {
@@ -336,7 +338,8 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// A device access by the instruction at `pc`: timers move on to exactly now, and the next block start looks again.
+    /// Prepares a device access by the instruction at `pc`: advances timers to this instruction's time, and has the
+    /// next block start examined.
     fn access(&mut self, pc: Option<u64>) -> At {
         self.look_soon();
         if self.arrival.is_some() {
@@ -348,23 +351,23 @@ impl<L: Listener> Inner<L> {
         at
     }
 
-    /// The time at an instruction of the block that runs.
+    /// The virtual time at an instruction of the running block.
     fn time_at(&self, pc: u64) -> Ticks {
         let in_front = if self.window.holds(pc) { self.listener.in_front(pc) } else { 0 };
         self.view.clock.at(pc) + in_front
     }
 
-    /// A kernel that is not under way yet and waits for a device that is not there takes little time of its own, and
-    /// much of the host's.
+    /// Counts device accesses before the kernel's first function. A kernel that polls a missing device takes little
+    /// virtual time but much host time.
     #[cold]
     fn count_early_access(&mut self) {
         self.early_accesses += 1;
         if self.early_accesses >= MOST_EARLY_ACCESSES && self.wish.is_none() {
-            self.wish = Some(Wish::Shutdown(format!("it has asked devices {MOST_EARLY_ACCESSES} times, and goes on asking")));
+            self.wish = Some(Wish::Shutdown(format!("the kernel accessed devices {MOST_EARLY_ACCESSES} times before it was up")));
         }
     }
 
-    /// The guest sees its pins as they are now.
+    /// Updates the interrupt pins that the guest can read.
     fn show_pins(&self, cpu: &InstructionContext) {
         if let Some(pins) = &self.view.model.interrupts.pins
             && let Some(signals) = self.board.pins(self.view.current)
@@ -373,16 +376,16 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// Whether the CPU lets in one of the interrupts that ask for it, if it lets in any.
+    /// Whether the CPU accepts one of its pending interrupt pins. True on boards without pins.
     pub(super) fn lets_in(&self, cpu: &Handle) -> bool {
         let (pins, signals) = (&self.view.model.interrupts.pins, self.board.pins(self.view.current));
         pins.as_ref().zip(signals).is_none_or(|(pins, signals)| (pins.let_in)(cpu, signals))
     }
 
-    /// What an access may have led to.
+    /// Checks for the effects of a device access: a woken CPU, sleep, console output, power-off.
     pub(super) fn after_access(&mut self, at: At) {
         if (0..self.cpus.len()).any(|other| other != self.view.current && self.board.pending(other).is_some()) {
-            // Whom this has woken gets a turn.
+            // Ends the turn early, because the access has woken another CPU.
             self.slice_end = self.slice_end.min(at.now + super::slice());
         }
         if self.board.goes_to_sleep(self.view.current) {
@@ -401,7 +404,7 @@ impl<L: Listener> Inner<L> {
         }
         let known = self.console.len();
         self.console.extend_from_slice(&new);
-        // What comes line by line goes on behind the text.
+        // The text may have begun in output that arrived before.
         let is_there = |text: &Vec<u8>| {
             let from = (known + 1).saturating_sub(text.len());
             !text.is_empty() && self.console[from..].windows(text.len()).any(|part| part == text.as_slice())
@@ -412,7 +415,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// A pc as the guest would see it.
+    /// The pc as the guest would see it: a copy's address is replaced by the original one.
     pub(super) fn origin_of(&self, pc: u64) -> u64 {
         if !self.window.holds(pc) {
             return pc;

@@ -1,8 +1,7 @@
-//! The machine: a CPU core, a board, RAM and a clock, and one probe engine that listens.
-//!
-//! `assemble.rs` puts it together, `run.rs` decides what runs next, `hooks.rs` is called by the core, and by it
-//! `blocks.rs` where code starts. The machine knows no type of any engine's and keeps no probes; what it has to know of
-//! how an engine works, because neither time nor interrupts may show it, is all in one trait, [`Listener`].
+//! The machine: a CPU core, a board, RAM, a clock, and one probe engine as its listener.
+//! `assemble.rs` creates it, `run.rs` decides what runs next, the core calls `hooks.rs`, and `blocks.rs` handles block
+//! starts. The machine names no type of any engine and stores no probes. The trait [`Listener`] holds everything that
+//! it must know of an engine to keep time and interrupts unaffected by probes.
 
 mod assemble;
 mod between_runs;
@@ -37,24 +36,23 @@ use watchdog::Watchdog;
 pub struct Machine<L: Listener> {
     core: Core<Inner<L>>,
     inner: Inner<L>,
-    /// The sentence about the core's crash, after which it never runs again.
+    /// The message of the core's crash. A crashed core never runs again.
     crashed: Option<String>,
 }
 
-/// What is done with a block that goes through the gate: its address, its size, the core, how far behind the gate's
-/// start it is.
+/// The handler of a block in the gate's range. Arguments: address, size, core, offset from the gate's start.
 type AtGate<L> = fn(&mut Inner<L>, u64, u32, BlockContext<'_>, u64);
 
-/// All of the machine but the core, which calls into this.
+/// All of the machine except the core, which calls into it.
 pub(crate) struct Inner<L> {
     pub(crate) view: View,
     pub(crate) board: Box<dyn Board>,
     pub(crate) board_name: &'static str,
-    /// Which CPU the guest finds.
+    /// The CPU model that the guest sees.
     pub(crate) cpu: &'static Choice,
-    /// Bytes of RAM that the guest knows of.
+    /// Bytes of RAM that the board reports to the guest.
     pub(crate) told: u64,
-    /// Where the tables begin that CPUs are started with; nothing is behind them.
+    /// The physical address of the page tables that CPUs start with. They are the last thing in memory.
     pub(crate) entry_tables: u64,
     /// The core's state after a reset.
     pub(crate) reset: CoreState,
@@ -62,23 +60,23 @@ pub(crate) struct Inner<L> {
     pub(crate) window: WindowPlace,
     pub(crate) gate: Gate,
     pub(crate) at_gate: AtGate<L>,
-    /// The listener was, when these two were set.
+    /// Whether the listener was busy when `gate` and `at_gate` were set.
     pub(crate) was_busy: bool,
-    /// The entry by which the guest's page tables show the window, while the CPU is there.
+    /// The page-table entry that maps the window, while the CPU is there.
     pub(crate) shown: Option<Shown>,
-    /// Which pages of the window the core has fetched from.
+    /// The window pages that the core has fetched from.
     pub(crate) fetched: Fetched,
-    /// Room for one state, used inside callbacks.
+    /// A buffer for a CPU state, for use inside callbacks.
     pub(crate) scratch: CoreState,
     pub(crate) cpus: Vec<SleepingCpu>,
-    /// Its fault address register as the guest knows it.
+    /// The fault address register of the running CPU, as the guest knows it.
     pub(crate) fault_address: u64,
-    /// A handler in guest code runs; no time passes.
+    /// Whether a handler in guest code runs. No time passes meanwhile.
     pub(crate) frozen: bool,
     pub(crate) frozen_blocks: u64,
-    /// The time at which a block start must be looked at; [`Inner::set_next_look`] sets it.
+    /// The time from which on block starts are examined. [`Inner::set_next_look`] sets it.
     pub(crate) next_look: Ticks,
-    /// Every block is told, as the configuration says.
+    /// Whether every block is reported, by the configuration.
     pub(crate) every_block: bool,
     pub(crate) wish: Option<Wish>,
     pub(crate) limit: Ticks,
@@ -88,13 +86,13 @@ pub(crate) struct Inner<L> {
     pub(crate) happenings: Option<Vec<Happening>>,
     pub(crate) counts: Counts,
     pub(crate) watchdog: Watchdog,
-    /// The function at whose entry the run is to end.
+    /// The function at whose entry the run shall end.
     pub(crate) arrival: Option<u64>,
-    /// How often devices have been asked before that.
+    /// The number of device accesses before that function.
     pub(crate) early_accesses: u32,
 }
 
-/// A CPU's state while another one runs, and what the core's saved state does not hold.
+/// The state of a CPU that does not run, with the parts that the core's saved state does not hold.
 pub(crate) struct SleepingCpu {
     pub(crate) state: CoreState,
     pub(crate) clock: Stopped,
@@ -103,35 +101,35 @@ pub(crate) struct SleepingCpu {
     pub(crate) frozen: bool,
 }
 
-/// Why the run is to end at the next place where it may.
+/// The reason why the core shall stop at the next block start where it may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// An interrupt is due.
     Interrupt,
-    /// Another CPU's turn.
+    /// It is another CPU's turn.
     Switch,
     /// The board lets this CPU sleep until its next interrupt.
     Sleep,
-    /// The time is over.
+    /// The limit of virtual time is reached.
     Limit,
-    /// The board was switched off.
+    /// The guest powered off.
     PowerOff(u8),
-    /// The awaited text was printed.
+    /// The console printed the awaited text.
     ConsoleText,
-    /// The listener asked for it.
+    /// The listener wants attention.
     Attention,
-    /// The guest can take no more exceptions.
+    /// The guest cannot continue.
     Shutdown(String),
 }
 
 impl<L: Listener> Machine<L> {
-    /// Whether the kernel says where it keeps what ftrace's letters for the moment tell, beside whether interrupts are
-    /// off.
+    /// Whether the location of the kernel's preemption count is known. Without it, ftrace's flags can only say whether
+    /// interrupts are off.
     pub fn tells_moment(&self) -> bool {
         self.inner.view.moment.count.is_some()
     }
 
-    /// What its board is called.
+    /// The board's name.
     pub fn board_name(&self) -> &'static str {
         self.inner.board_name
     }
@@ -141,44 +139,43 @@ impl<L: Listener> Machine<L> {
         crate::clock::nanoseconds(self.inner.view.clock.time())
     }
 
-    /// The same in the clock's own unit.
+    /// Virtual time of the running CPU in the clock's own unit.
     pub fn time(&self) -> Ticks {
         self.inner.view.clock.time()
     }
 
-    /// What the guest has printed since the last call.
+    /// Takes the console output.
     pub fn take_console(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.inner.console)
     }
 
-    /// What the guest has printed and nobody has taken yet.
+    /// The console output that was not taken yet.
     pub fn console(&self) -> &[u8] {
         &self.inner.console
     }
 
-    /// Takes the first bytes of that, as many as are asked for.
+    /// Takes the first `bytes` bytes of the console output, or all of it if there is less.
     pub fn take_console_bytes(&mut self, bytes: usize) -> Vec<u8> {
         let console = &mut self.inner.console;
         console.drain(..bytes.min(console.len())).collect()
     }
 
-    /// How much was typed and the guest has not read yet.
+    /// The number of input bytes that the guest has not read.
     pub fn unread_input(&mut self) -> usize {
         self.inner.board.console().unread()
     }
 
-    /// Somebody types on the guest's console. When that is, is up to the caller: between the same two runs it is the
-    /// same run.
+    /// Adds console input. Runs are equal if input is added between the same two runs.
     pub fn console_input(&mut self, bytes: &[u8]) {
         self.inner.board.console().receive(bytes);
     }
 
-    /// Nobody types any more: behind what was typed comes the end of file.
+    /// Ends the console input: an end of file follows the bytes added so far.
     pub fn console_input_ends(&mut self) {
         self.inner.board.console().end();
     }
 
-    /// Makes runs end when this comes on the console.
+    /// Ends runs when the console prints this text. `None` cancels that.
     pub fn stop_at_console_text(&mut self, text: Option<&str>) {
         self.inner.console_watch = text.map(|text| text.as_bytes().to_vec());
     }
@@ -188,7 +185,7 @@ impl<L: Listener> Machine<L> {
         &self.inner.listener
     }
 
-    /// The listener, and everything around it that it needs between runs.
+    /// The listener, with the parts of the machine that it needs between runs.
     pub fn parts(&mut self) -> (&mut L, Parts<'_>) {
         let inner = &mut self.inner;
         let parts = Parts {
@@ -202,12 +199,12 @@ impl<L: Listener> Machine<L> {
         (&mut inner.listener, parts)
     }
 
-    /// What happened, if the configuration asked for a log.
+    /// The log of events, if the configuration asked for it.
     pub fn happenings(&self) -> &[Happening] {
         self.inner.happenings.as_deref().unwrap_or_default()
     }
 
-    /// How often things happened.
+    /// Counters of traps, interrupts and other events.
     pub fn counts(&self) -> Counts {
         self.inner.counts
     }
@@ -219,33 +216,33 @@ impl<L: Listener> Machine<L> {
         values.into_iter().map(|(name, value)| (name, value & mask)).collect()
     }
 
-    /// Which CPU was running.
+    /// The number of the running CPU.
     pub fn current_cpu(&self) -> usize {
         self.inner.view.current
     }
 
-    /// Whether the running CPU stands in code of the kernel's privilege.
+    /// Whether the running CPU is in kernel mode.
     pub fn in_kernel(&self) -> bool {
         (self.inner.view.model.registers.in_kernel)(&self.core.handle())
     }
 
-    /// The pc of every CPU, as the core has it.
+    /// The pc of every CPU. It may be in the window.
     pub fn pcs(&mut self) -> Vec<u64> {
         let (_, parts) = self.parts();
         parts.pcs()
     }
 
-    /// Guest RAM, the engine's own part included.
+    /// Guest RAM, including the part that the guest does not know.
     pub fn ram(&self) -> &Ram {
         &self.inner.view.ram
     }
 
-    /// Bytes of RAM that the guest knows of.
+    /// Bytes of RAM that the board reports to the guest.
     pub fn guest_ram_bytes(&self) -> u64 {
         self.inner.told
     }
 
-    /// Puts the running CPU elsewhere.
+    /// Sets the pc of the running CPU and wakes it.
     pub fn set_pc(&mut self, pc: u64) {
         self.core.stopped().set_pc(pc);
         self.inner.view.clock.resume(0, None);
@@ -254,14 +251,14 @@ impl<L: Listener> Machine<L> {
         self.inner.wish = None;
     }
 
-    /// Writes guest memory by physical address and drops what was translated from it.
+    /// Writes guest memory by physical address, and drops the translation blocks made from it.
     pub fn write_physical(&mut self, physical: u64, bytes: &[u8]) -> bool {
         let written = self.inner.view.ram.write(physical, bytes);
         surgery::drop_translations(self.core.handle(), &self.inner.view.ram, physical, bytes.len());
         written
     }
 
-    /// Looks at a CPU as a handler would, also at one whose turn it is not. It is not told of anything.
+    /// Gives access to a CPU as in a handler. Switches to that CPU and back if needed. The listener is not called.
     pub fn look_at<R>(&mut self, cpu: usize, with: impl FnOnce(&mut View) -> R) -> R {
         let running = self.inner.view.current;
         if cpu == running || cpu >= self.inner.cpus.len() {
@@ -275,7 +272,7 @@ impl<L: Listener> Machine<L> {
         answer
     }
 
-    /// Looks at the running CPU as a handler would.
+    /// Gives access to the running CPU as in a handler.
     pub fn look<R>(&mut self, with: impl FnOnce(&mut View) -> R) -> R {
         let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
         let (_, view) = self.inner.show(pc);
@@ -283,7 +280,7 @@ impl<L: Listener> Machine<L> {
     }
 }
 
-/// What stands around the listener, between runs.
+/// The parts of the machine that the engine needs between runs.
 pub struct Parts<'a> {
     pub(crate) handle: Handle,
     pub(crate) model: &'static Model,
@@ -302,7 +299,7 @@ impl Parts<'_> {
         self.cpus.iter().enumerate().map(pc).collect()
     }
 
-    /// Where exceptions will return to that the guest has not looked at yet.
+    /// The return addresses of exceptions that sit in registers of the CPUs.
     pub(crate) fn returns(&self) -> Vec<u64> {
         let mut pcs = Vec::new();
         for place in (self.model.registers.returns)(&self.handle) {
@@ -318,10 +315,10 @@ impl Parts<'_> {
     }
 }
 
-/// The longest that a guest-code handler may run, in blocks, before the guest counts as hung.
+/// The largest number of blocks of a handler in guest code. Beyond it, the guest counts as hung.
 pub(crate) const FROZEN_MOST: u64 = 20_000_000;
 
-/// A turn of one CPU while another waits.
+/// The length of a CPU's turn while another CPU waits.
 pub(crate) fn slice() -> Ticks {
     ticks(5_000)
 }

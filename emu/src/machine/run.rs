@@ -1,6 +1,6 @@
-//! The loop around the core: deliver what is due, let the CPUs take turns, end when asked.
-//!
-//! Everything is taken at block starts that are no fall-through, so where a run stops depends on the guest alone.
+//! The loop around the core: delivers due interrupts, schedules the CPUs, and ends the run.
+//! All of this happens only at block starts that were reached by a taken branch. So the place where a run stops depends
+//! on the guest alone.
 
 use super::{Listener, Machine, What, Wish, slice};
 use crate::boards::At;
@@ -12,31 +12,32 @@ use crate::unicorn::crash;
 use crate::unicorn::engine::Ended;
 use trapline_isa::regs::Registers;
 
-/// Far more than any kernel takes from its entry to its own text, and soon over on the host where one has stopped for
-/// good.
+/// The limit of virtual time from the kernel's entry to its first function. No kernel needs nearly as much, and the
+/// host reaches it soon if a kernel hangs.
 const ARRIVAL_NANOSECONDS: u64 = 2_000_000_000;
-/// The same with its own decompressor.
+/// The limit for a kernel that unpacks itself.
 const UNPACKED_ARRIVAL_NANOSECONDS: u64 = 30_000_000_000;
-/// Bytes of the console that are shown when it did not get there.
+/// Bytes of console output in the message when the kernel did not get there.
 const LAST_WORDS: usize = 1200;
 
-/// Why a run has ended.
+/// The reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The time is over.
+    /// The limit of virtual time was reached.
     Limit,
-    /// The awaited text was printed.
+    /// The console printed the awaited text.
     ConsoleText,
-    /// The guest switched itself off with this status.
+    /// The guest powered off with this status.
     PowerOff(u8),
-    /// The listener wants to be looked after, and then the run to go on.
+    /// The listener needs attention; the run may continue after that.
     Attention,
-    /// The guest cannot go on: it can take no exception any more, sleeps for ever, or the core gave up.
+    /// The guest cannot continue: it can take no more exceptions, all CPUs sleep forever, or the core failed.
     Dead(String),
 }
 
 impl<L: Listener> Machine<L> {
-    /// Runs until the virtual time, in nanoseconds, or for another reason. A crash of the core is the guest's end.
+    /// Runs until this virtual time in nanoseconds, or until another reason to stop. If the core crashes, the guest is
+    /// dead.
     pub fn run_until(&mut self, nanoseconds: u64) -> Stop {
         if let Some(why) = &self.crashed {
             return Stop::Dead(why.clone());
@@ -62,8 +63,8 @@ impl<L: Listener> Machine<L> {
         }
     }
 
-    /// Runs to the entry of a function. No breakpoint is needed, and the guest's own patchers could not bear one: a
-    /// call starts a block.
+    /// Runs to the entry of a function. No breakpoint is needed, because a call starts a block; and the guest's own
+    /// patching of its text could not cope with one.
     pub(super) fn arrive(&mut self, kernel: &Kernel, address: u64, unpacks_itself: bool) -> Result<(), MachineError> {
         self.inner.arrival = Some(address);
         let stop = self.run_until(if unpacks_itself { UNPACKED_ARRIVAL_NANOSECONDS } else { ARRIVAL_NANOSECONDS });
@@ -75,17 +76,17 @@ impl<L: Listener> Machine<L> {
         let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
         let why = match stop {
             Stop::Dead(why) => why,
-            Stop::Limit => format!("{} s of guest time were over", self.now() / 1_000_000_000),
+            Stop::Limit => format!("it did not arrive within {} s of guest time", self.now() / 1_000_000_000),
             other => format!("{other:?}"),
         };
-        let words = if last.is_empty() { "it has printed nothing".into() } else { format!("its last words: {last}") };
+        let words = if last.is_empty() { "it has printed nothing".into() } else { format!("the console ended with: {last}") };
         let place = dead_ends::describe(kernel, pc, self.inner.cpu.name);
         Err(MachineError::Config(format!(
             "the kernel did not get from its entry to {address:#x}, where Linux first runs at its own addresses: {why}. It was {place}; {words}"
         )))
     }
 
-    /// One CPU runs until something is due.
+    /// Runs one CPU until something is due.
     fn turn(&mut self) -> Result<(), Stop> {
         if let Some(why) = self.inner.watch_turn((self.inner.view.model.registers.pc)(&self.core.handle())) {
             return Err(Stop::Dead(why));
@@ -93,7 +94,7 @@ impl<L: Listener> Machine<L> {
         self.inner.next_look = self.inner.when_to_look();
         self.inner.set_gate();
         if let Some(wish) = self.inner.wish.take() {
-            // Noted in a callback after which the core went to sleep by itself.
+            // A callback set it, after which the core put itself to sleep.
             return self.grant(wish);
         }
         let ended = self.core.run(&mut self.inner);
@@ -136,13 +137,13 @@ impl<L: Listener> Machine<L> {
         }
     }
 
-    /// HLT has run: the CPU sleeps until an interrupt.
+    /// The CPU executed HLT: it sleeps until an interrupt.
     fn halt(&mut self) {
         self.inner.view.clock.close_whole();
         self.sleep();
     }
 
-    /// The CPU sleeps from here on.
+    /// Puts the CPU to sleep.
     fn sleep(&mut self) {
         let inner = &mut self.inner;
         let pc = (inner.view.model.registers.pc)(&self.core.handle());
@@ -165,7 +166,7 @@ impl<L: Listener> Machine<L> {
         }
     }
 
-    /// The pc as the guest may see it: a repeated instruction in its slot goes back to where it belongs.
+    /// The pc as the guest may see it: the listener replaces an address in the window by the original one.
     fn pc_outside_window(&mut self) -> u64 {
         let cpu = self.core.stopped();
         let pc = (self.inner.view.model.registers.pc)(&cpu.handle());
@@ -177,7 +178,7 @@ impl<L: Listener> Machine<L> {
         view.pc()
     }
 
-    /// Between runs no CPU stands in the window: so text may be changed and slots given back.
+    /// Moves the CPU out of the window, so that between runs the text may be changed and slots freed.
     fn leave_window(&mut self) {
         let pc = self.pc_outside_window();
         if pc != (self.inner.view.model.registers.pc)(&self.core.handle()) {
@@ -186,8 +187,8 @@ impl<L: Listener> Machine<L> {
         self.inner.hide_window();
     }
 
-    /// Makes the CPU run that is furthest behind, waking it if it sleeps. A turn that was only stopped goes on: stops
-    /// change nothing.
+    /// Selects the CPU whose time is furthest behind, and wakes it if it sleeps. A turn that was only stopped
+    /// continues, so that stops do not change the guest.
     fn choose_cpu(&mut self) -> Result<(), Stop> {
         while !self.chooses_awake_cpu()? {
             let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
@@ -198,7 +199,7 @@ impl<L: Listener> Machine<L> {
         Ok(())
     }
 
-    /// The same; false: it was for nothing that it woke.
+    /// Selects a CPU. Returns false if the CPU woke without an interrupt to take.
     fn chooses_awake_cpu(&mut self) -> Result<bool, Stop> {
         let inner = &mut self.inner;
         let current = inner.view.current;
@@ -243,7 +244,7 @@ impl<L: Listener> Machine<L> {
         Ok(true)
     }
 
-    /// When a CPU can next execute something; `None`: never, as things stand.
+    /// The time at which a CPU can next execute something. `None` if nothing can wake it.
     fn ready_at(&self, number: usize) -> Option<Ticks> {
         let inner = &self.inner;
         let cpu = &inner.cpus[number];
@@ -262,7 +263,7 @@ impl<L: Listener> Machine<L> {
         Some(time.max(wake))
     }
 
-    /// Whether the running CPU lets in no pin at all, so that none that is not let in can wake it.
+    /// Whether the running CPU masks all interrupt pins, so that none can wake it.
     fn is_deaf(&self, number: usize) -> bool {
         let inner = &self.inner;
         let pins = inner.view.model.interrupts.pins.as_ref().filter(|_| inner.board.pins(number).is_some());

@@ -1,5 +1,4 @@
-//! What the machine asks of a board, on one that is made up: it answers for a register and for a device, and its
-//! firmware gives more than one result.
+//! Tests of the machine with a made-up board, which has a register, a device, and firmware with several results.
 
 use super::{Config, Machine};
 use crate::boards::{At, Board, Bus, FirmwareCall, Interrupt};
@@ -10,7 +9,7 @@ use crate::symbols::Symbols;
 use trapline_isa::arch::Arch;
 
 const DEVICE: u64 = 0xf000_0000;
-/// CNTPCT_EL0, as MRS has it.
+/// The number of CNTPCT_EL0 as in MRS.
 const REGISTER: u32 = 3 << 14 | 3 << 11 | 14 << 7 | 1;
 
 #[derive(Default)]
@@ -46,7 +45,7 @@ impl Board for Toy {
     fn acknowledge(&mut self, _: usize) -> Option<Interrupt> {
         None
     }
-    /// What is written, as hexadecimal digits.
+    /// Collects what is written to the device, as hexadecimal digits.
     fn console(&mut self) -> &mut dyn Console {
         &mut self.written
     }
@@ -55,7 +54,7 @@ impl Board for Toy {
     }
 }
 
-/// These instructions, run on a machine with that board; afterwards.
+/// Runs these instructions on a machine with that board, and returns the machine.
 fn run(arch: Arch, start: u64, words: &[u32]) -> Machine<()> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let size = bytes.len() as u64;

@@ -1,49 +1,48 @@
-//! Ends a run that goes round and round: traps, faults and turns that come again and again while no virtual time
-//! passes, however the loop comes about. Told where traps arrive and where turns begin, so code that runs pays nothing
-//! for it.
+//! Ends a run in an endless loop without progress: traps, faults and turns that repeat while no virtual time passes. It
+//! is called at traps and at the start of turns, so code that runs pays nothing.
 
 use super::{Inner, Listener};
 use crate::clock::{Ticks, nanoseconds};
 use crate::cpu::TrapKind;
 use crate::unicorn::engine::TrapContext;
 
-/// Of the last ones it is noted what they are.
+/// The number of the last events that are recorded for the message.
 const NOTED: u32 = 64;
-/// So many different ones are named.
+/// The largest number of different events that the message names.
 const NAMED: usize = 6;
 
-/// How much has come since time last passed.
+/// Counts events since virtual time last advanced.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
-    /// So many at one time are too many. The usual number is more than a chain of a hundred thousand probes takes, each
-    /// of which leads to the next.
+    /// The number of events at one time that ends the run. The default exceeds a chain of a hundred thousand probes of
+    /// which each leads to the next.
     most: u32,
     time: Ticks,
     count: u32,
     noted: Vec<(Sign, u64)>,
 }
 
-/// What comes, at some pc.
+/// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     /// A trap, with its vector.
     Trap(TrapKind, u32),
-    /// A CPU goes on after the machine has looked after something, or wakes.
+    /// A CPU starts a turn: it wakes, or continues after the machine handled something.
     Turn,
 }
 
 impl Watchdog {
-    /// One that has seen nothing, and bites after so many.
+    /// A watchdog that fires after `most` events at one time.
     pub fn new(most: u32) -> Watchdog {
         Watchdog { most: most.max(NOTED + 1), time: 0, count: 0, noted: Vec::new() }
     }
 
-    /// Forgets all that it has seen.
+    /// Forgets all events.
     pub fn forget(&mut self) {
         *self = Watchdog::new(self.most);
     }
 
-    /// Something has come. True: so much at this time that it is to be [noted](Watchdog::note).
+    /// Counts an event. Returns true if the count is so high that the caller must [record](Watchdog::note) the event.
     #[inline]
     pub fn sees(&mut self, time: Ticks) -> bool {
         if time != self.time {
@@ -54,7 +53,7 @@ impl Watchdog {
         self.count > self.most - NOTED
     }
 
-    /// What it was. True: it is the last straw.
+    /// Records the event. Returns true if the run must end.
     #[cold]
     pub fn note(&mut self, sign: Sign, pc: u64) -> bool {
         if self.count <= self.most - NOTED + 1 {
@@ -66,7 +65,7 @@ impl Watchdog {
         self.count >= self.most
     }
 
-    /// In words, with those for an address.
+    /// The message. `name` describes an address.
     fn words(&self, name: impl Fn(u64) -> String) -> String {
         let sign = |(sign, pc): &(Sign, u64)| match sign {
             Sign::Trap(TrapKind::Breakpoint, _) => format!("the breakpoint at {}", name(*pc)),
@@ -83,7 +82,7 @@ impl Watchdog {
 }
 
 impl<L: Listener> Inner<L> {
-    /// A trap has been dealt with.
+    /// Counts a trap that was handled, and ends the run if there were too many.
     #[inline]
     pub(super) fn watch_trap(&mut self, cpu: &TrapContext, sign: Sign, pc: u64) {
         if self.watchdog.sees(self.view.clock.time())
@@ -93,7 +92,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// A turn begins. What to say when it must not.
+    /// Counts the start of a turn. Returns the message if the run must end.
     pub(super) fn watch_turn(&mut self, pc: u64) -> Option<String> {
         if self.watchdog.sees(self.view.clock.time()) { self.bites(Sign::Turn, pc) } else { None }
     }
@@ -111,7 +110,7 @@ mod tests {
     const MOST: u32 = 1_000_000;
     const BREAKPOINT: Sign = Sign::Trap(TrapKind::Breakpoint, 3);
 
-    /// When it bites, of so many traps, each of which takes so much time.
+    /// The number of the trap at which the watchdog fires, of `traps` traps. `time` gives each trap's virtual time.
     fn bites(dog: &mut Watchdog, traps: u32, time: impl Fn(u32) -> Ticks) -> Option<u32> {
         (0..traps).find(|number| dog.sees(time(*number)) && dog.note(BREAKPOINT, u64::from(number % 2)))
     }

@@ -1,4 +1,5 @@
-//! The running kernel as the engine's guest: text by its load address, the probe window, CPUs between runs.
+//! The running kernel as the engine's guest, between two runs: text by its load address, the probe window, and the
+//! CPUs.
 
 use super::memory;
 use super::modules::Modules;
@@ -11,12 +12,12 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
 use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, WindowUse as StandsFor};
 
-/// What is known of the kernel itself, and what has become of it since the boot.
+/// Facts about the kernel, and changes to it since the boot.
 pub struct Facts {
     kernel: Kernel,
     init_freed: bool,
     modules: Modules,
-    /// The kernel's list, and those of the modules behind it.
+    /// The kernel's blacklist, followed by those of the modules.
     blacklist: Vec<Blacklisted>,
 }
 
@@ -27,12 +28,12 @@ impl Facts {
         Facts { kernel, init_freed: false, modules: Modules::default(), blacklist }
     }
 
-    /// Its modules.
+    /// The guest's modules.
     pub fn modules(&self) -> &Modules {
         &self.modules
     }
 
-    /// Something has become of its modules.
+    /// Changes the modules, and updates the blacklist.
     pub fn change_modules<R>(&mut self, change: impl FnOnce(&mut Modules) -> R) -> R {
         let answer = change(&mut self.modules);
         self.blacklist.truncate(self.kernel.tables.blacklist.len());
@@ -40,27 +41,27 @@ impl Facts {
         answer
     }
 
-    /// The image.
+    /// The kernel's image.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// Its init sections are memory like any other from now on.
+    /// Notes that the init sections were freed.
     pub fn init_is_freed(&mut self) {
         self.init_freed = true;
     }
 
-    /// Whether they are.
+    /// Whether the init sections were freed.
     pub fn init_freed(&self) -> bool {
         self.init_freed
     }
 
-    /// They are, or are not, since the guest has become another one.
+    /// Sets whether the init sections were freed, after a snapshot was restored.
     pub fn set_init_freed(&mut self, freed: bool) {
         self.init_freed = freed;
     }
 
-    /// All addresses that are given up with the init sections.
+    /// The address range that is freed with the init sections.
     pub fn init_range(&self) -> Option<Range<u64>> {
         self.kernel.tables.init.clone().or_else(|| self.kernel.tables.init_text.clone())
     }
@@ -85,8 +86,8 @@ pub struct Live<'a> {
 }
 
 impl Live<'_> {
-    /// Where a kernel address was loaded, and how many bytes behind it were: text does not move, so this holds under
-    /// any page tables.
+    /// The physical address of a kernel address, and the number of bytes loaded from there on. Text does not move, so
+    /// this holds under any page tables.
     fn physical(&self, address: u64) -> Result<(u64, u64), Fault> {
         let segment = self.facts.kernel.segments.iter().find(|segment| segment.range().contains(&address));
         let kernel = segment.map(|segment| {
@@ -96,8 +97,8 @@ impl Live<'_> {
         kernel.or_else(|| self.facts.modules.physical(address)).ok_or(Fault { address, write: false })
     }
 
-    /// The pieces in which bytes at an address lie: physical address and range of each. A fault says where what is
-    /// missing begins, so that readers can take what is there.
+    /// The physical address and range of each contiguous piece of the bytes. A fault contains the first missing
+    /// address, so that readers can take the bytes before it.
     fn pieces(&self, address: u64, len: usize) -> Result<Vec<(u64, Range<usize>)>, Fault> {
         let mut pieces = Vec::with_capacity(1);
         let mut done = 0;
@@ -172,7 +173,7 @@ impl Guest for Live<'_> {
 
     fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let fault = Fault { address, write: false };
-        // Nearly always it is one piece.
+        // The common case: one piece.
         let (physical, room) = self.physical(address)?;
         if room >= into.len() as u64 {
             return if self.parts.ram.read(physical, into) { Ok(()) } else { Err(fault) };
@@ -216,7 +217,8 @@ impl Guest for Live<'_> {
     }
 
     fn any_cpu_inside(&self, range: Range<u64>) -> bool {
-        // Between runs no interrupt frame holds an address of the window: the machine maps them back when it delivers.
+        // Between runs no interrupt frame holds an address of the window, because the machine delivers original
+        // addresses.
         self.parts.pcs().iter().chain(&self.parts.returns()).any(|pc| range.contains(pc))
     }
 
@@ -227,7 +229,7 @@ impl Guest for Live<'_> {
     }
 }
 
-/// Which entry of the core's cache of jump targets a pc uses (docs/unicorn.md).
+/// The index of a pc in the core's jump cache (docs/unicorn.md).
 fn jump_cache_entry(pc: u64) -> u64 {
     const PAGE_BITS: u64 = 0xfc0;
     const ADDRESS_BITS: u64 = 0x3f;

@@ -1,5 +1,5 @@
-//! Snapshots of a probed machine: the guest alone. What the engine has in its text is taken out for the copy and put
-//! back.
+//! Snapshots of a probed machine. They hold the guest alone: the probes are taken out of its text for the copy and put
+//! back afterwards.
 
 use super::guest::Live;
 use super::modules::Modules;
@@ -13,7 +13,7 @@ use trapline_probes::Engine;
 use trapline_probes::guest::Guest;
 
 impl Session {
-    /// A kernel in a machine as it was when the snapshot was taken, with no probes but the internal ones.
+    /// A session in the state of a snapshot, with the internal probes only.
     pub fn from_snapshot(kernel: Kernel, config: &Config, policy: Policy, snapshot: &Snapshot) -> Result<Session, MachineError> {
         let machine = Machine::from_snapshot(&kernel, config, snapshot, |place| {
             let mut probes = Probes::new(&kernel, config, policy, place);
@@ -25,31 +25,30 @@ impl Session {
         Session::around(machine)
     }
 
-    /// The state of the guest. Probes that are registered stay so and are no part of it; refused while a function that
-    /// a return probe follows has not returned, for then the guest's stack is not its own.
+    /// Saves the guest. Registered probes stay registered and are not saved. Fails while a followed call has not
+    /// returned, because the guest's stack then holds the pad's address.
     pub fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
         let calls = self.engine().calls_in_flight();
         if calls > 0 {
             return Err(SnapshotError::NotNow(format!(
-                "{calls} calls that return probes follow have not returned, and their return addresses are the engine's: take it earlier, or without return probes"
+                "{calls} followed calls have not returned, so the guest's stacks hold the return pad's address: save earlier, or without return probes"
             )));
         }
         if let [_, ..] = self.modules()[..] {
             let modules = self.modules().join(", ");
             return Err(SnapshotError::NotNow(format!(
-                "the guest has loaded modules ({modules}), and a snapshot does not hold what is known of them: take it before they are"
+                "the guest has loaded modules ({modules}), which a snapshot does not support: save before they are loaded"
             )));
         }
         if !self.machine.listener().patchers.work_on().is_empty() {
-            return Err(SnapshotError::NotNow("the guest is patching its own text: take it a little later".into()));
+            return Err(SnapshotError::NotNow("the guest is patching its own text: save a little later".into()));
         }
         let mut snapshot = self.without_probes(Machine::snapshot)?;
         snapshot.state.init_freed = self.machine.listener().facts.init_freed();
         Ok(snapshot)
     }
 
-    /// Makes the guest what it was. Probes that are registered stay so, except where the text is another one; then the
-    /// log says it.
+    /// Restores the guest. Registered probes stay, unless the text at their address differs; then the log says so.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         let restored = self.without_probes(|machine| {
             machine.restore(snapshot)?;
@@ -68,7 +67,7 @@ impl Session {
         restored
     }
 
-    /// Does something while nothing of the engine's is in the guest's text.
+    /// Runs a function while the guest's text contains no probes.
     fn without_probes<R>(&mut self, with: impl FnOnce(&mut Machine<Probes>) -> R) -> R {
         let taken = self.at_rest(|engine, guest| engine.take_out(guest));
         let answer = with(&mut self.machine);
@@ -76,7 +75,8 @@ impl Session {
         answer
     }
 
-    /// As [`Session::with_engine`], but what is due is left for later: time may be about to change.
+    /// Like [`Session::with_engine`], but without handling what is due, because the virtual time may be about to
+    /// change.
     fn at_rest<R>(&mut self, with: impl FnOnce(&mut Engine, &mut dyn Guest) -> R) -> R {
         let (probes, parts) = self.machine.parts();
         let mut guest = Live { parts, window: &mut probes.window, facts: &mut probes.facts };

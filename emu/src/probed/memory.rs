@@ -1,16 +1,15 @@
-//! What the guest's memory remembers: whether some word of it is an address in a range, as the saved pc of an
-//! interrupted task is.
+//! A search of guest memory for words that are addresses in given ranges, such as the saved pc of an interrupted task.
 
 use crate::unicorn::ram::Ram;
 use std::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
 
-/// Read at a time.
+/// Bytes read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// For each range, whether an aligned word of RAM below the physical address `end`, `code` apart, has a value in it.
-/// The ranges do not overlap; one pass for all.
+/// For each range, whether an aligned word of RAM below the physical address `end` has a value in that range. Words in
+/// `code` are ignored. The ranges must not overlap; all are searched in one pass.
 pub fn remembers(ram: &Ram, end: u64, isa: &Isa, code: &[Range<u64>], ranges: &[Range<u64>]) -> Vec<bool> {
     let (word, byte_order) = (isa.word, isa.order);
     let mut found = vec![false; ranges.len()];
@@ -53,7 +52,7 @@ pub fn remembers(ram: &Ram, end: u64, isa: &Isa, code: &[Range<u64>], ranges: &[
     found
 }
 
-/// Whether a word may be of interest at all: most of memory is told apart here, as fast as it can be read.
+/// Whether any word is in `least..most`. This test rejects most of memory as fast as it can be read.
 fn any_in<const WORD: usize>(bytes: &[u8], least: u64, most: u64, value: impl Fn(&[u8; WORD]) -> u64) -> bool {
     let (words, _) = bytes.as_chunks::<WORD>();
     let inside = |word: &[u8; WORD]| (value(word).wrapping_sub(least) < most - least) as u8;

@@ -1,4 +1,4 @@
-//! Where machine and engine meet: a [`Session`] is a machine with a probe engine as its listener.
+//! A [`Session`]: a machine with a probe engine as its listener.
 
 pub mod guest;
 mod guest_alone;
@@ -37,7 +37,7 @@ use unwinders::Unwinders;
 use watch::{Exited, Notes};
 use window::Window;
 
-/// The engine as the machine's listener.
+/// The probe engine as the machine's listener.
 pub struct Probes {
     engine: Engine,
     window: Window,
@@ -45,7 +45,7 @@ pub struct Probes {
     notes: Arc<Notes>,
     patchers: Patchers,
     unwinders: Unwinders,
-    /// The CPU that has come to where its function returns to is to go there by way of the return pad.
+    /// Whether the CPU must go to its function's return address by way of the return pad.
     by_pad: bool,
     timing: Option<Timing>,
 }
@@ -125,7 +125,7 @@ impl Listener for Probes {
         let started = self.timing.is_some().then(Instant::now);
         self.engine.called(cpu);
         if let (Some(timing), Some(started)) = (&mut self.timing, started) {
-            // The engine has put the pc to the probed address.
+            // The engine has set the pc to the probed address.
             timing.note(cpu.pc(), started, true);
         }
         self.settle_notes(cpu);
@@ -146,7 +146,8 @@ impl Listener for Probes {
     fn arrived(&mut self, cpu: &mut View) -> bool {
         self.patchers.arrived(cpu, &self.engine);
         self.by_pad |= self.unwinders.arrived(cpu, &self.engine);
-        // Where nothing stands it is soon enough before something does.
+        // Without probes in the text, the machine need not stop: the engine learns of it before the next probe is
+        // written.
         self.by_pad || self.have_news() && !self.engine.is_empty()
     }
 
@@ -203,12 +204,12 @@ impl Probes {
         }
     }
 
-    /// The engine does not yet know what the guest does to its text.
+    /// Whether the engine has outdated information about the guest's work on its text.
     fn have_news(&self) -> bool {
         self.patchers.work_on() != self.engine.withdrawn() || self.patchers.are_early() != self.engine.is_early()
     }
 
-    /// What internal probes have noted, and the engine is to know at once.
+    /// Tells the engine about exited tasks that internal probes have noted.
     #[inline]
     fn settle_notes(&mut self, cpu: &View) {
         match self.notes.take_exited() {
@@ -231,24 +232,24 @@ impl Probes {
     }
 }
 
-/// A kernel in a machine, with probes.
+/// A kernel in a machine, with a probe engine.
 pub struct Session {
     machine: Machine<Probes>,
     stops_at_modules: bool,
 }
 
 impl Session {
-    /// A machine at the kernel's entry, no probes but the internal ones.
+    /// Creates a machine at the kernel's entry, with the internal probes only.
     pub fn new(kernel: Kernel, config: &Config) -> Result<Session, MachineError> {
         Session::with_policy(kernel, config, Policy::Best)
     }
 
-    /// The same with another policy.
+    /// Creates a session with another policy.
     pub fn with_policy(kernel: Kernel, config: &Config, policy: Policy) -> Result<Session, MachineError> {
         Session::around(Machine::new(&kernel, config, |place| Probes::new(&kernel, config, policy, place))?)
     }
 
-    /// With the probes that every session has.
+    /// A session around a machine, with the internal probes.
     fn around(machine: Machine<Probes>) -> Result<Session, MachineError> {
         let mut session = Session { machine, stops_at_modules: false };
         session.watch()?;
@@ -265,7 +266,7 @@ impl Session {
         Ok(())
     }
 
-    /// The engine and the guest that it works on: for everything that has no method of its own here.
+    /// Calls a function with the engine and its guest. Brings the engine up to date before and after.
     pub fn with_engine<R>(&mut self, with: impl FnOnce(&mut Engine, &mut dyn Guest) -> R) -> R {
         let now = self.machine.now();
         let (probes, parts) = self.machine.parts();
@@ -275,14 +276,14 @@ impl Session {
             probes.engine.withdraw(&mut guest, from);
             probes.engine.set_early(&mut guest, early);
         }
-        // What is due is done by the time that it is.
+        // Due work is done with the current time.
         probes.engine.tick(&mut guest, now);
         let answer = with(&mut probes.engine, &mut guest);
         probes.engine.tick(&mut guest, now);
         answer
     }
 
-    /// The form of the detours of probes that are registered from now on at addresses without any.
+    /// Sets the form of detours for probes that are registered later at unprobed addresses.
     pub fn set_detour_form(&mut self, form: Form) -> Result<(), Refusal> {
         self.with_engine(|engine, guest| engine.set_detour_form(guest, form))
     }
@@ -292,7 +293,7 @@ impl Session {
         self.with_engine(|engine, guest| engine.register_kprobe(guest, probe))
     }
 
-    /// Takes one back.
+    /// Unregisters a kprobe.
     pub fn unregister_kprobe(&mut self, probe: &Kprobe) {
         self.with_engine(|engine, guest| engine.unregister_kprobe(guest, probe));
     }
@@ -302,7 +303,7 @@ impl Session {
         self.with_engine(|engine, guest| engine.register_kretprobe(guest, probe))
     }
 
-    /// Takes one back.
+    /// Unregisters a return probe.
     pub fn unregister_kretprobe(&mut self, probe: &Kretprobe) {
         self.with_engine(|engine, guest| engine.unregister_kretprobe(guest, probe));
     }
@@ -312,13 +313,13 @@ impl Session {
         self.with_engine(|engine, guest| engine.register_jprobe(guest, probe))
     }
 
-    /// Takes one back.
+    /// Unregisters a jprobe.
     pub fn unregister_jprobe(&mut self, probe: &Jprobe) {
         self.with_engine(|engine, guest| engine.unregister_jprobe(guest, probe));
     }
 
-    /// Runs until the virtual time, in nanoseconds, or for another reason; what the guest's own doings mean for the
-    /// probes is dealt with on the way.
+    /// Runs until this virtual time in nanoseconds, or until another reason to stop. Handles guest events that concern
+    /// probes: freed init text, modules, patched text.
     pub fn run_until(&mut self, nanoseconds: u64) -> Stop {
         loop {
             let stop = self.machine.run_until(nanoseconds);
@@ -344,22 +345,23 @@ impl Session {
         }
     }
 
-    /// Lets runs end with [`Stop::Attention`] when the init of a module is about to run: the moment to probe it.
+    /// If `stop`, runs end with [`Stop::Attention`] before a module's init function runs, so that the caller can probe
+    /// it.
     pub fn stop_at_modules(&mut self, stop: bool) {
         self.stops_at_modules = stop;
     }
 
-    /// The modules that the guest has.
+    /// The names of the guest's modules.
     pub fn modules(&self) -> Vec<String> {
         self.machine.listener().facts.modules().names().map(str::to_string).collect()
     }
 
-    /// One of them.
+    /// A module by name.
     pub fn module(&self, name: &str) -> Option<&Module> {
         self.machine.listener().facts.modules().named(name)
     }
 
-    /// Deals with what the guest's loader of modules has done; whether one has come.
+    /// Handles the events of the guest's module loader. Returns whether a module is about to run its init function.
     fn follow_modules(&mut self) -> bool {
         let mut has_come = false;
         for note in self.machine.listener().notes.modules.take() {
@@ -393,12 +395,12 @@ impl Session {
         match placed {
             Some(placed) => self.change_modules(|modules| modules.take_over(placed)),
             None => self.with_engine(|engine, _| {
-                engine.say(format!("the module at {key:#x} cannot be read: its symbols stay unknown"));
+                engine.say(format!("the module at {key:#x} cannot be read, so its symbols are unknown"));
             }),
         }
     }
 
-    /// The guest gives up code of a module: its bytes are what they were, and its probes are gone.
+    /// Handles module code that the guest frees: restores its bytes and marks its probes as gone.
     fn give_up(&mut self, key: u64, all: bool) {
         for range in self.machine.listener().facts.modules().given_up(key, all) {
             self.with_engine(|engine, guest| {
@@ -408,7 +410,7 @@ impl Session {
                     .and_then(|()| guest.patch_text(range.start, &text))
                     .is_err()
                 {
-                    engine.say(format!("the text at {:#x} could not be made what it was", range.start));
+                    engine.say(format!("the original text at {:#x} could not be restored", range.start));
                 }
                 engine.kill_range(guest, range);
             });
@@ -435,8 +437,8 @@ impl Session {
         with(probes);
     }
 
-    /// From now on notes what the hits of all present probes cost on the host, beside those noted already: two looks at
-    /// the host's clock a trap.
+    /// Starts to measure the host time of hits of all present probes, in addition to those measured already. It costs
+    /// two reads of the host's clock per trap.
     pub fn time_hits(&mut self) {
         let addresses = self.with_engine(|engine, guest| engine.summary(guest)).into_iter().map(|summary| summary.address);
         self.with_probes(|probes| match &mut probes.timing {
@@ -445,7 +447,7 @@ impl Session {
         });
     }
 
-    /// Host nanoseconds from trap to resume, for each hit at this address; a return probe's return is not in it.
+    /// Host nanoseconds per hit at this address, from trap to resume. The return of a return probe is not included.
     pub fn host_ns_per_hit(&self, address: u64) -> Option<f64> {
         self.machine.listener().timing.as_ref()?.per_hit(address)
     }
@@ -455,12 +457,12 @@ impl Session {
         &self.machine
     }
 
-    /// The machine, to run it step by step or look into it.
+    /// The machine, mutable.
     pub fn machine_mut(&mut self) -> &mut Machine<Probes> {
         &mut self.machine
     }
 
-    /// What the guest has done to its own text, by function, where probes stood.
+    /// The guest's work on its own text at probes, by function.
     pub fn text_work(&self) -> &BTreeMap<&'static str, Done> {
         self.machine.listener().patchers.done()
     }
@@ -470,7 +472,7 @@ impl Session {
         self.machine.listener().facts.kernel()
     }
 
-    /// The engine, to look at.
+    /// The engine, read-only.
     pub fn engine(&self) -> &Engine {
         &self.machine.listener().engine
     }

@@ -1,8 +1,6 @@
-//! The guest's modules: followed from the moment their loader has placed them until they are unloaded.
-//!
-//! Internal probes on the loader's functions leave notes; the session reads them at the next stop, which comes before
-//! the loader can go far. Text of modules lies in pages that are not next to one another in memory, so where they are
-//! is remembered page by page.
+//! The guest's modules, from the time when the loader has placed them until they are unloaded.
+//! Internal probes on the loader's functions leave notes. The session reads them at the next stop, which comes soon
+//! after. A module's text need not be physically contiguous, so physical addresses are stored page by page.
 
 use crate::boot::Kernel;
 use crate::boot::module::{Module, ModuleText};
@@ -15,21 +13,21 @@ use trapline_probes::probe::{Flow, Hit, Kprobe};
 
 const PAGE: u64 = 4096;
 
-/// What the loader does; the word is the address of the guest's own structure for the module, by which all notes know
-/// it.
+/// An event of the module loader. The number in each is the address of the guest's `struct module`, which identifies
+/// the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModuleNote {
-    /// It lies where it is going to be: addresses of its ELF header and of the section headers.
+    /// The module is at its final address: addresses of its ELF header and its section headers follow.
     Placed(u64, u64, u64),
-    /// The guest has done its patching; init runs next.
+    /// The guest has patched the module's text, and its init function runs next.
     Coming(u64),
-    /// Init is done, and what only init needed is given up.
+    /// The init function has returned, and the init sections are freed.
     Live(u64),
-    /// Its memory is given up.
+    /// The module is unloaded.
     Going(u64),
 }
 
-/// Notes in the order in which they were made. Modules come and go rarely: a lock does no harm.
+/// The notes in order. A lock is acceptable, because modules come and go rarely.
 #[derive(Debug, Default)]
 pub struct ModuleNotes {
     some: AtomicBool,
@@ -42,12 +40,12 @@ impl ModuleNotes {
         self.some.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there are any.
+    /// Whether there are notes.
     pub fn some(&self) -> bool {
         self.some.load(Ordering::Relaxed)
     }
 
-    /// All that there are.
+    /// Takes all notes.
     pub fn take(&self) -> Vec<ModuleNote> {
         self.some.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
@@ -56,7 +54,7 @@ impl ModuleNotes {
 
 type Note = fn(&mut Hit<'_>) -> ModuleNote;
 
-/// The loader's functions, all with the module among their arguments; in Linux 4.19 to 6.12 under these names.
+/// The loader's functions, each with the note that its probe leaves. Linux 4.19 to 6.12 have these names.
 const LOADER: &[(&str, Note)] = &[
     ("module_finalize", |hit| ModuleNote::Placed(hit.arg(2), hit.arg(0), hit.arg(1))),
     ("do_init_module", |hit| ModuleNote::Coming(hit.arg(0))),
@@ -64,7 +62,8 @@ const LOADER: &[(&str, Note)] = &[
     ("module_arch_cleanup", |hit| ModuleNote::Going(hit.arg(0))),
 ];
 
-/// The probes on them; none for a kernel that does not have them all, for half of the story is worse than none.
+/// The probes on the loader's functions. Empty unless the kernel has all of them, because an incomplete list of events
+/// would mislead.
 pub fn loader_probes(notes: &Arc<ModuleNotes>, has: impl Fn(&str) -> bool) -> Vec<Kprobe> {
     if !LOADER.iter().all(|(name, _)| has(name)) {
         return Vec::new();
@@ -80,7 +79,7 @@ pub fn loader_probes(notes: &Arc<ModuleNotes>, has: impl Fn(&str) -> bool) -> Ve
     LOADER.iter().map(probe).collect()
 }
 
-/// The modules that the guest has.
+/// The modules of the guest.
 #[derive(Default)]
 pub struct Modules {
     loaded: Vec<Loaded>,
@@ -89,15 +88,15 @@ pub struct Modules {
 struct Loaded {
     key: u64,
     module: Module,
-    /// Physical addresses of the pages of its code.
+    /// The physical address of each page of its code, by virtual address.
     pages: BTreeMap<u64, u64>,
-    /// Its code may be probed: it is patched by nobody but the guest's own tracing from now on.
+    /// Whether its code may be probed: the loader has finished patching it.
     is_there: bool,
     init_done: bool,
 }
 
 impl Modules {
-    /// One more has been placed in this table; `page` tells where a page lies in memory.
+    /// Adds a module that was placed. `page` gives the physical address of a page.
     pub fn placed(&mut self, key: u64, module: Module, mut page: impl FnMut(u64) -> Option<u64>) {
         let pages =
             module.text.iter().flat_map(|text| (text.range.start / PAGE..text.range.end.div_ceil(PAGE)).map(|page| page * PAGE));
@@ -105,48 +104,48 @@ impl Modules {
         self.loaded.push(Loaded { key, module, pages, is_there: false, init_done: false });
     }
 
-    /// Those of another table join.
+    /// Adds the modules of another table. They replace modules with the same key.
     pub fn take_over(&mut self, other: Modules) {
         self.loaded.retain(|loaded| other.loaded.iter().all(|new| new.key != loaded.key));
         self.loaded.extend(other.loaded);
     }
 
-    /// Its init is about to run. Gives its name.
+    /// Notes that the module's init function is about to run. Returns its name.
     pub fn coming(&mut self, key: u64) -> Option<String> {
         let loaded = self.loaded.iter_mut().find(|loaded| loaded.key == key)?;
         loaded.is_there = true;
         Some(loaded.module.name.clone())
     }
 
-    /// The code that is given up when its init is done, or when it goes.
+    /// The code that is freed after the init function, or all of its code if `all`.
     pub fn given_up(&self, key: u64, all: bool) -> Vec<Range<u64>> {
         let loaded = self.loaded.iter().filter(|loaded| loaded.key == key);
         loaded.flat_map(Loaded::text).filter(|text| all || text.init).map(|text| text.range.clone()).collect()
     }
 
-    /// Its init is done.
+    /// Notes that the module's init function has returned.
     pub fn live(&mut self, key: u64) {
         for loaded in self.loaded.iter_mut().filter(|loaded| loaded.key == key) {
             loaded.init_done = true;
         }
     }
 
-    /// It is gone.
+    /// Removes a module.
     pub fn gone(&mut self, key: u64) {
         self.loaded.retain(|loaded| loaded.key != key);
     }
 
-    /// All are forgotten.
+    /// Removes all modules.
     pub fn clear(&mut self) {
         self.loaded.clear();
     }
 
-    /// The names of those that are there.
+    /// The names of the modules that may be probed.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.there().map(|loaded| &*loaded.module.name)
     }
 
-    /// The one of that name.
+    /// The module with that name.
     pub fn named(&self, name: &str) -> Option<&Module> {
         self.there().map(|loaded| &loaded.module).find(|module| module.name == name)
     }
@@ -159,7 +158,7 @@ impl Modules {
         self.there().find(|loaded| loaded.holds(address))
     }
 
-    /// `module:symbol`, or a symbol of any module.
+    /// Finds `module:symbol`, or a symbol of any module.
     pub fn symbol(&self, name: &str) -> Option<Symbol> {
         let (module, name) = match name.split_once(':') {
             Some((module, name)) => (Some(module), name),
@@ -171,7 +170,7 @@ impl Modules {
         found.next()
     }
 
-    /// How many symbols of modules have that name.
+    /// The number of symbols with that name in all modules.
     pub fn symbols_named(&self, name: &str) -> usize {
         self.there().map(|loaded| loaded.module.image.symbols.count(name)).sum()
     }
@@ -181,31 +180,31 @@ impl Modules {
         self.around(address)?.module.image.symbols.containing(address)
     }
 
-    /// Names like this one, `module:symbol` all of them.
+    /// Similar names in the form `module:symbol`, for a name in that form.
     pub fn similar(&self, name: &str) -> Vec<String> {
         let Some((module, name)) = name.split_once(':') else { return Vec::new() };
         let loaded = self.there().filter(|loaded| loaded.module.name == module);
         loaded.flat_map(|loaded| loaded.module.image.symbols.similar(name)).map(|near| format!("{module}:{near}")).collect()
     }
 
-    /// The kind of code that an address lies in.
+    /// The kind of code at an address.
     pub fn text_kind(&self, address: u64) -> Option<Text> {
         let loaded = self.around(address).filter(|loaded| !loaded.module.image.symbols.is_data(address))?;
         let text = loaded.text().find(|text| text.range.contains(&address))?;
         Some(if text.init { Text::Init } else { Text::Core })
     }
 
-    /// What the guest patches itself at an address.
+    /// The site of the guest's own patching at an address.
     pub fn site_at(&self, address: u64) -> Option<Site> {
         self.around(address)?.module.image.tables.sites.get(&address).copied()
     }
 
-    /// The module that this address lies in.
+    /// The image of the module around an address.
     pub fn image_around(&self, address: u64) -> Option<&Kernel> {
         Some(&self.around(address)?.module.image)
     }
 
-    /// What must not be probed in them.
+    /// The blacklists of all modules.
     pub fn blacklist(&self) -> impl Iterator<Item = &Blacklisted> {
         self.there().flat_map(|loaded| &loaded.module.image.tables.blacklist)
     }
@@ -220,7 +219,7 @@ impl Modules {
         self.around(range.start)?.module.image.tables.fixup(range)
     }
 
-    /// Where an address of their code lies in memory, and how many bytes behind it do.
+    /// The physical address of a code address, and the number of contiguous bytes from there on.
     pub fn physical(&self, address: u64) -> Option<(u64, u64)> {
         let loaded = self.around(address).filter(|loaded| !loaded.module.image.symbols.is_data(address))?;
         let text = loaded.text().find(|text| text.range.contains(&address))?;
@@ -235,7 +234,7 @@ impl Loaded {
         self.module.text.iter().filter(|text| !(text.init && self.init_done))
     }
 
-    /// Whether an address is in a section that is still there.
+    /// Whether an address is in a section that has not been freed.
     fn holds(&self, address: u64) -> bool {
         let given_up = || self.module.text.iter().any(|text| text.init && self.init_done && text.range.contains(&address));
         self.module.image.segments.iter().any(|segment| segment.range().contains(&address)) && !given_up()
@@ -252,7 +251,7 @@ mod tests {
     use trapline_isa::plan::Errno;
     use trapline_probes::point::Mode;
 
-    /// Memory that the tiny kernel does not use while it has not run.
+    /// Physical memory that the tiny kernel does not use before it runs.
     const PHYSICAL: u64 = 24 << 20;
     /// `push %rbp`, `mov 0x10(%rip),%rax`, `nop`s.
     const CODE: [u8; 16] = [0x55, 0x48, 0x8b, 0x05, 0x10, 0, 0, 0, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3];
@@ -278,7 +277,7 @@ mod tests {
         session
     }
 
-    /// KP-1, OP-2: wherever a guest puts its modules, no jump and no distance of ours goes astray.
+    /// KP-1, OP-2: probes in modules out of jump reach are not optimised, or are refused.
     #[test]
     fn module_text_out_of_reach_of_the_window_gets_no_jump_or_a_refusal() {
         const NEAR: u64 = 0xffff_ffff_c000_0000;

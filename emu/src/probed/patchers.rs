@@ -1,9 +1,8 @@
-//! The guest's own readers and writers of its text, and how our bytes keep out of their way.
-//!
-//! Nothing is planted: the machine tells when the CPU comes to the entry of one of these functions, and the text is the
-//! guest's alone from there to the function's return. Which functions: those that decide by what they read or write
-//! what others have read; what only changes a static key or a static call never meets a probe, for none may stand
-//! there.
+//! The guest's own readers and writers of its text, and how the engine stays out of their way.
+//! No breakpoint is needed for this: the machine calls us when a CPU reaches the entry of one of these functions. From
+//! there until the function returns, the engine's bytes are taken out of the text. The list has the functions whose
+//! behaviour depends on the text that they read, and those that overwrite text that others read. Functions that only
+//! change static keys or static calls need no entry, because those sites cannot be probed.
 
 use crate::boot::Kernel;
 use crate::cpu::View;
@@ -15,26 +14,26 @@ use trapline_probes::Engine;
 use trapline_probes::guest::Cpu;
 use trapline_probes::withdraw::Withdrawn;
 
-/// What of the text a function meets.
+/// The part of the text that a function works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// Any of it.
+    /// All text.
     All,
-    /// What its arguments say: address, length.
+    /// A range, by the numbers of the arguments with its address and its length.
     Range(usize, usize),
-    /// So many bytes from each of these arguments on.
+    /// This many bytes from each address in these arguments.
     Around(&'static [usize], u64),
-    /// So many bytes on either side of the address that this argument points to: the first word of an ftrace record.
-    /// (PowerPC's look whether the call is one, by what stands in front of it.)
+    /// This many bytes on either side of an address in memory: the first word of the ftrace record that this argument
+    /// points to. (On PowerPC the instruction in front of the site is read, too.)
     Near(usize, u64),
 }
 use Reach::*;
 
-/// Linux's functions by name, of all ISAs but what only one has (`Marks::patchers`); a kernel has some of them. Those that are called by others of the list
-/// stand here too where they have other callers.
+/// Linux's functions by name, except those of a single ISA (`Marks::patchers`). A kernel has some of them. A function
+/// that is called by another one of the list is listed if it has other callers, too.
 #[rustfmt::skip]
 const PATCHERS: &[(&str, Reach)] = &[
-    // for the CPU that was found, at boot and in modules
+    // patching for the CPU found at boot, also in modules
     ("alternative_instructions",        All),
     ("apply_alternatives",              All),
     ("apply_alternatives_all",          All),
@@ -59,7 +58,7 @@ const PATCHERS: &[(&str, Reach)] = &[
     ("do_barrier_nospec_fixups",        All),
     ("do_barrier_nospec_fixups_range",  All),
     ("do_btb_flush_fixups",             All),
-    // ftrace: every site is read, compared and written
+    // ftrace: reads, compares and writes every site
     ("arch_ftrace_update_code",         All),
     ("arch_ftrace_update_trampoline",   All),
     ("ftrace_modify_all_code",          All),
@@ -71,7 +70,7 @@ const PATCHERS: &[(&str, Reach)] = &[
     ("ftrace_update_ftrace_func",       All),
     ("ftrace_enable_ftrace_graph_caller",  All),
     ("ftrace_disable_ftrace_graph_caller", All),
-    // the guest's own kprobes: a site is decoded from its function's start on
+    // the guest's own kprobes: decode a site from its function's start
     ("arch_adjust_kprobe_addr",         All),
     ("arch_prepare_kprobe",             All),
     ("arch_arm_kprobe",                 All),
@@ -87,14 +86,14 @@ const PATCHERS: &[(&str, Reach)] = &[
     ("bpf_arch_poke_desc_update",       All),
     ("kgdb_arch_set_breakpoint",        All),
     ("kgdb_arch_remove_breakpoint",     All),
-    // they show text to people
+    // print text for people
     ("show_opcodes",                    All),
     ("dump_instr",                      All),
     ("show_code",                       All),
     ("show_instructions",               All),
     ("read_kcore",                      All),
     ("read_kcore_iter",                 All),
-    // the doors through which the text is written and read, for callers that are not above
+    // low-level functions that read and write text, for callers not listed above
     ("__text_poke",                     Range(1, 3)),
     ("text_poke_early",                 Range(0, 2)),
     ("copy_from_kernel_nofault",        Range(1, 2)),
@@ -108,46 +107,46 @@ const PATCHERS: &[(&str, Reach)] = &[
     ("s390_kernel_write",               Range(0, 2)),
 ];
 
-/// A call of one of them that has not returned.
+/// A call of such a function that has not returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Call {
     returns_to: u64,
-    /// The stack pointer behind the return.
+    /// The stack pointer after the return.
     sp: u64,
-    /// What it works on.
+    /// The part of the text that it works on.
     on: Withdrawn,
     name: &'static str,
     since: u64,
 }
 
-/// What the guest is doing to its text.
+/// The state of the guest's work on its text.
 pub struct Patchers {
     entries: HashMap<u64, (&'static str, Reach)>,
-    /// More are possible where one sleeps, or in an interrupt.
+    /// The calls in progress. There can be several, if one sleeps or in an interrupt.
     calls: Vec<Call>,
-    /// What those work on together.
+    /// The union of the parts that the calls work on.
     work: Withdrawn,
     filter: Filter,
     done: BTreeMap<&'static str, Done>,
-    /// Where the boot is done with the text, until the CPU has been there.
+    /// The addresses at which the boot has finished patching the text. Empty after a CPU got there.
     settles_at: Vec<u64>,
 }
 
-/// What one of them has done.
+/// Statistics of one function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Calls that met text with probes.
     pub times: u64,
-    /// The guest's own time in them.
+    /// Guest time in these calls, in nanoseconds.
     pub nanoseconds: u64,
 }
 
-/// The function with which the boot proper begins: by then the kernel has patched its own text for the CPU that it
-/// found (ftrace sites, alternatives, return thunks, static calls).
+/// The function after which the boot has patched its own text for the present CPU (ftrace sites, alternatives, return
+/// thunks, static calls).
 const TEXT_IS_PATCHED: &str = "rest_init";
 
 impl Patchers {
-    /// Those that a kernel has.
+    /// The functions of the list that a kernel has.
     pub fn of(kernel: &Kernel) -> Patchers {
         let settles_at = kernel.symbols.address_of(TEXT_IS_PATCHED).into_iter().flat_map(|at| kernel.entries(at)).collect();
         let own = kernel.patchers().map(|name| (name, All));
@@ -167,7 +166,7 @@ impl Patchers {
         patchers
     }
 
-    /// Whether something may have to be done at this address.
+    /// Whether [`Patchers::arrived`] must be called at this address.
     #[inline]
     pub fn watch(&self, pc: u64) -> bool {
         self.filter.may_hold(pc) && self.is_watched(pc)
@@ -179,34 +178,34 @@ impl Patchers {
         self.entries.contains_key(&pc) || self.settles_at.contains(&pc) || returns()
     }
 
-    /// Whether the guest is in one of them: then where it returns to is watched, too.
+    /// Whether a call is in progress. Its return address is then watched, too.
     pub fn are_at_work(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// What of the text is the guest's alone.
+    /// The part of the text that must be free of probes now.
     pub fn work_on(&self) -> &Withdrawn {
         &self.work
     }
 
-    /// Whether the boot is still to patch the text for the CPU that it has found.
+    /// Whether the boot has yet to patch the text for the present CPU.
     pub fn are_early(&self) -> bool {
         !self.settles_at.is_empty()
     }
 
-    /// The guest is another one, whose boot is done with its text, and in none of them.
+    /// Resets the state after a snapshot of a booted guest was restored.
     pub fn start_over(&mut self) {
         self.calls.clear();
         (self.work, self.settles_at) = (Withdrawn::default(), Vec::new());
         self.make_filter();
     }
 
-    /// What they have done, by name.
+    /// The statistics, by function.
     pub fn done(&self) -> &BTreeMap<&'static str, Done> {
         &self.done
     }
 
-    /// The CPU has come to an address. Afterwards [`Patchers::work_on`] may have another answer.
+    /// Handles the arrival of a CPU at a watched address. This may change [`Patchers::work_on`].
     pub fn arrived(&mut self, cpu: &mut View, engine: &Engine) {
         let (pc, sp) = (cpu.pc(), cpu.get(cpu.isa.abi.sp));
         if self.settles_at.contains(&pc) {
@@ -246,7 +245,7 @@ impl Patchers {
     }
 }
 
-/// What a function that is entered will read or write, where there are bytes of ours.
+/// The parts of the text that the entered function works on and where the engine has bytes.
 fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
     let mut parts = Vec::new();
     let mut part = |start: u64, len: u64| parts.push(start..start.saturating_add(len));
@@ -263,7 +262,7 @@ fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
     Withdrawn { all: false, parts }
 }
 
-/// An argument of the function that is entered; 0 where it cannot be read.
+/// An argument of the entered function; 0 if it cannot be read.
 fn argument(cpu: &mut View, number: usize) -> u64 {
     let isa = cpu.isa;
     call::argument(isa, &[], number).read(isa, |place| match place {
@@ -275,16 +274,16 @@ fn argument(cpu: &mut View, number: usize) -> u64 {
     })
 }
 
-/// Where the function that is entered returns to, and the stack pointer then.
+/// The return address of the entered function, and the stack pointer after the return.
 pub(super) fn way_back(cpu: &mut View, sp: u64, engine: &Engine) -> Option<(u64, u64)> {
     let isa = cpu.isa;
     let found = call::return_address(cpu, isa).ok()? & !isa.pointer_bits;
-    // One that was jumped to out of a function with a return probe.
+    // The function was entered by a tail call from a function with a return probe.
     let behind_pad = (engine.return_pad() == Some(found)).then(|| engine.real_return_address(cpu.task(), sp)).flatten();
     Some((behind_pad.map_or(found, |behind| behind & !isa.pointer_bits), call::stack_behind_return(isa, sp)))
 }
 
-/// A few addresses among all that are executed: most of the others are told apart by one bit.
+/// A Bloom filter with one hash function, to reject most addresses with one load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filter([bool; PLACES]);
 
@@ -307,7 +306,7 @@ impl FromIterator<u64> for Filter {
     }
 }
 
-/// Functions begin at multiples of 16, most of them. Asked of every block: there is no time for more.
+/// The filter's hash. Most functions start at multiples of 16. It runs for every block, so it must be cheap.
 #[inline]
 fn place(address: u64) -> usize {
     (address >> 4) as usize % PLACES

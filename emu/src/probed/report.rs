@@ -1,4 +1,4 @@
-//! Where a guest stands when it has died or been stopped: registers, and who called whom, for a person to read.
+//! The report on a guest that died or was stopped: registers and backtrace.
 
 use super::Session;
 use crate::cpu::View;
@@ -11,28 +11,27 @@ use trapline_probes::context::Frame;
 use trapline_probes::guest::Cpu;
 use trapline_probes::unwind::{Standing, Unwind, Walked, standing, walk};
 
-/// The state of a guest that does not go on.
+/// The state of a stopped guest.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Which CPU was running.
+    /// The running CPU's number.
     pub cpu: usize,
     /// Its registers.
     pub registers: Vec<(&'static str, u64)>,
     /// The pc of every CPU, with its name.
     pub cpus: Vec<(u64, String)>,
-    /// Who called, innermost first; hijacked returns show where they really lead.
+    /// The callers, innermost first. The pad is replaced by the true return addresses.
     pub calls: Vec<(u64, String)>,
-    /// These are the addresses of code on the stack, some of which earlier calls may have left: nobody knows this
-    /// kernel's frames.
+    /// Whether the callers are guesses: all code addresses on the stack, which may be stale. This is so if the kernel's
+    /// stack cannot be unwound.
     pub are_guessed: bool,
 }
 
-/// How many callers are shown.
+/// The largest number of callers.
 const CALLS: usize = 16;
 
 impl Session {
-    /// Looks at the guest as it stands. Of one whose CPU core cannot even be looked at, only the places of its CPUs are
-    /// told.
+    /// Makes the report. If the CPU core crashes meanwhile, the report has only the places of the CPUs.
     pub fn report(&mut self) -> Report {
         crash::contain(|| self.full_report()).unwrap_or_else(|_| Report {
             cpu: self.machine.current_cpu(),
@@ -65,7 +64,7 @@ impl Session {
         }
     }
 
-    /// What looks like the address of a return on this stack.
+    /// Return addresses that the words on this stack could be.
     fn guessed(&self, stack: &[(u64, u64)], followed: &Followed) -> Vec<u64> {
         let mut pads = 0;
         let mut real = |(slot, word): &(u64, u64)| {
@@ -75,7 +74,7 @@ impl Session {
         stack.iter().filter_map(&mut real).take(CALLS).collect()
     }
 
-    /// The callers of where the running CPU stands.
+    /// The callers of the running CPU's pc, by unwinding.
     fn walked(&mut self, rule: &dyn Unwind, followed: &Followed) -> Vec<u64> {
         let mut frames = [Frame::default(); CALLS + 1];
         let count = self.machine.look(|view| {
@@ -86,15 +85,15 @@ impl Session {
     }
 }
 
-/// The calls of a task that are followed.
+/// The followed calls of a task.
 struct Followed {
-    /// Where they return to instead.
+    /// The return pad's address.
     pad: Option<u64>,
-    /// The bits of a pointer that are no part of the address.
+    /// The bits of a pointer that are not part of the address.
     bits: u64,
-    /// Words of the stack, and the true return address of the call that has its own there.
+    /// Stack addresses with the pad's address, each with the true return address.
     at_slots: Vec<(u64, u64)>,
-    /// The true return addresses, the innermost call's first.
+    /// The true return addresses, innermost call first.
     in_order: Vec<u64>,
 }
 
@@ -107,7 +106,7 @@ impl Followed {
         Followed { pad, bits, at_slots, in_order }
     }
 
-    /// The true address behind one found at `slot`; `pads` counts those seen so far.
+    /// The true address for one found at `slot`. `pads` counts the pads seen so far.
     fn real(&self, slot: u64, address: u64, pads: &mut usize) -> u64 {
         if self.pad != Some(address & !self.bits) {
             return address;
@@ -119,7 +118,7 @@ impl Followed {
     }
 }
 
-/// A guest that stands still, and how many return pads have been seen on its stack.
+/// A stopped guest's stack for unwinding, with the number of pads seen.
 struct Stopped<'a> {
     view: &'a mut View,
     followed: &'a Followed,

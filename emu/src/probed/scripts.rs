@@ -1,5 +1,5 @@
-//! Scripts in bpftrace's language on a session: compiled by what the kernel's image says, attached, run at clocks,
-//! ended (BY-1).
+//! Scripts in bpftrace's language on a session: compiling with facts from the kernel's image, attaching, running at
+//! timers, ending (BY-1).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,30 +38,30 @@ use trapline_probes::script::{Knowledge, Options, PointKind, Program, ScriptErro
 use trapline_probes::tracepoint::Tracepoint;
 use trapline_probes::unwind::Stacks;
 
-/// What a kernel's image tells a script.
+/// Facts from a kernel's image for scripts.
 pub struct Facts<'a> {
     kernel: &'a Kernel,
     types: Option<GuestTypes<'a>>,
-    /// Looked for when somebody asks.
+    /// Computed on first use.
     tracepoints: OnceCell<Vec<Arc<Tracepoint>>>,
-    /// The kernel's functions that have a name of their own, by name.
+    /// The names that exactly one function has, sorted.
     functions: OnceCell<Vec<&'a str>>,
 }
 
 impl<'a> Facts<'a> {
-    /// By the types in the image, where there are any.
+    /// Facts with the type information of the image, if it has any.
     pub fn of(kernel: &'a Kernel) -> Facts<'a> {
         Facts { kernel, types: Btf::of(kernel).map(GuestTypes::new), tracepoints: OnceCell::new(), functions: OnceCell::new() }
     }
 
-    /// By types out of a file.
+    /// Facts with type information from a file.
     pub fn with_types(kernel: &'a Kernel, types: Btf<'a>) -> Facts<'a> {
         Facts { kernel, types: Some(GuestTypes::new(types)), tracepoints: OnceCell::new(), functions: OnceCell::new() }
     }
 }
 
 impl Facts<'_> {
-    /// The system calls whose tracepoints are there.
+    /// The system calls that have tracepoints.
     pub fn system_calls(&self) -> Vec<SystemCallShown> {
         SystemCallShown::all(self)
     }
@@ -74,7 +74,7 @@ impl<'a> Facts<'a> {
             let is_code = |entry: &&Entry| entry.is_text() && texts.iter().any(|text| text.contains(&entry.address));
             let mut names: Vec<&str> = self.kernel.symbols.places().iter().filter(is_code).map(|entry| &*entry.name).collect();
             names.sort_unstable();
-            // A name that several functions have names none of them.
+            // A name shared by several functions cannot be used.
             names
                 .chunk_by(|one, other| one == other)
                 .filter_map(|same| if let [name] = same { Some(*name) } else { None })
@@ -124,13 +124,13 @@ impl Knowledge for Facts<'_> {
     }
 }
 
-/// The kernel's own code.
+/// The address ranges of the kernel's own code.
 fn texts(symbols: &Symbols) -> Vec<Range<u64>> {
     let range = |start, end| Some(symbols.address_of(start)?..symbols.address_of(end)?);
     [range("_stext", "_etext"), range("_sinittext", "_einittext")].into_iter().flatten().collect()
 }
 
-/// The kernel's symbols, for output.
+/// The kernel's symbols, for script output.
 struct KernelNames(Symbols);
 
 impl Names for KernelNames {
@@ -138,7 +138,7 @@ impl Names for KernelNames {
         let places = self.0.places();
         let at = places.partition_point(|entry| entry.address <= address).checked_sub(1)?;
         let start = places[at].address;
-        // What lies outside of the kernel has no name, whatever the table ends with.
+        // Addresses outside the kernel have no name, although a symbol precedes them.
         self.0.containing(address)?;
         let first = places.partition_point(|entry| entry.address < start);
         Some((&places[first].name, address - start))
@@ -152,31 +152,30 @@ pub struct Script {
 }
 
 impl Script {
-    /// Compiles it for one kernel; all that is wrong with it otherwise.
+    /// Compiles a script for a kernel. Returns all errors.
     pub fn compile(text: &str, facts: &Facts<'_>, options: &Options) -> Result<Script, Vec<ScriptError>> {
         compile(text, facts, options).map(|program| Script { program })
     }
 
-    /// What it came to.
+    /// The compiled program.
     pub fn program(&self) -> &Program {
         &self.program
     }
 }
 
-/// How a script runs.
+/// The settings for running a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
-    /// How its output is written.
+    /// The format of its output.
     pub style: Style,
-    /// Where `rand` begins.
+    /// The seed of `rand`.
     pub seed: u64,
 }
 
-/// What the guest's clock on the wall says at its start, in nanoseconds since 1970: 2026-01-01, as `devices/rtc.rs` has
-/// it.
+/// The guest's wall-clock time at its start, in nanoseconds since 1970: 2026-01-01, as in `devices/rtc.rs`.
 const EPOCH: u64 = 1_767_225_600_000_000_000;
 
-/// A script on a session.
+/// A script that was started on a session.
 #[derive(Debug)]
 pub struct Tracing {
     id: ScriptId,
@@ -195,41 +194,42 @@ struct Clock {
 }
 
 impl Tracing {
-    /// Its probes, by the names of their attach points.
+    /// Its probes, with the names of their attach points.
     pub fn probes(&self) -> &[(String, Attached)] {
         &self.probes
     }
 
-    /// Of what a pattern stood for, what may not be probed, and why.
+    /// The functions that matched a pattern but may not be probed, with the reasons.
     pub fn refused(&self) -> &[(String, Refusal)] {
         &self.refused
     }
 
-    /// How many attach points it has, without those that were refused.
+    /// The number of attach points without the refused ones.
     pub fn attached(&self) -> usize {
         self.points - self.refused.len()
     }
 
-    /// The next moment at which one of its clocks ticks.
+    /// The virtual time at which its next timer fires.
     pub fn next_tick(&self) -> Option<u64> {
         self.clocks.iter().map(|clock| clock.next).min()
     }
 }
 
-/// A probe that a script names is refused.
+/// An attach point of a script that the engine refused.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{name}: {refusal}")]
 pub struct Unattached {
     /// The attach point.
     pub name: String,
-    /// Where it stands in the script.
+    /// Its place in the script.
     pub at: trapline_probes::script::error::Span,
-    /// Why.
+    /// The reason.
     pub refusal: Refusal,
 }
 
 impl Session {
-    /// Runs a script's beginning and attaches its probes. When one that is named is refused, none stays.
+    /// Runs a script's BEGIN block and attaches its probes. If a probe that is named exactly is refused, all are
+    /// removed again.
     pub fn start_script(&mut self, script: Script, how: &How) -> Result<Tracing, Unattached> {
         let program = script.program;
         let now = self.machine().now();
@@ -275,13 +275,13 @@ impl Session {
         Ok(tracing)
     }
 
-    /// How this guest's stacks are read: by its kernel's tables or frames, or by what the words on them may mean.
+    /// The way to unwind this guest's stacks: by tables, by frames, or by guessing from the words on them.
     pub fn stacks(&self) -> Stacks {
         Stacks { text: texts(&self.kernel().symbols), rule: unwind::of(self.kernel()) }
     }
 
-    /// Runs until a moment, with the scripts' clocks; ends early when a script ends tracing or the machine stops for
-    /// another reason.
+    /// Runs until this virtual time in nanoseconds, with the scripts' timers. Ends early if a script ends the tracing
+    /// or the machine stops for another reason.
     pub fn trace_until(&mut self, scripts: &mut [Tracing], nanoseconds: u64) -> Stop {
         loop {
             let next = scripts.iter().filter_map(Tracing::next_tick).min().unwrap_or(u64::MAX);
@@ -294,7 +294,7 @@ impl Session {
         }
     }
 
-    /// Runs what the scripts' clocks are due for, each tick once.
+    /// Runs the scripts' timers that are due, each tick once.
     pub fn tick_scripts(&mut self, scripts: &mut [Tracing]) {
         let now = self.machine().now();
         for script in scripts {
@@ -307,15 +307,15 @@ impl Session {
     }
 
     fn run_script_at(&mut self, id: ScriptId, kind: &PointKind, now: u64) {
-        // The script is the listener's, the CPU the machine's: the one is taken out for as long as it looks at the
-        // other.
+        // The script belongs to the listener and the CPU to the machine. The script is taken out while it has access to
+        // the CPU.
         let Some(mut running) = self.machine.parts().0.engine.take_script(id) else { return };
         let isa = self.kernel().arch.isa();
-        // At the beginning and the end nothing of the guest's runs: what is there is its memory.
+        // BEGIN and END blocks run outside the guest's tasks, so they see its memory but get the name `trapline`.
         let name = matches!(kind, PointKind::Begin | PointKind::End).then_some("trapline");
         let cpus = if matches!(kind, PointKind::Profile(_)) { running.state().cpus() } else { 1 };
         for cpu in 0..cpus as usize {
-            // `interval` is for one CPU, and always the first.
+            // `interval` runs on the first CPU only.
             self.machine.look_at(cpu, |view| {
                 let in_user = name.is_none() && !view.in_kernel();
                 running.run_at(kind, &mut Outside { cpu: view, now, name, in_user, rule: None, isa });
@@ -324,17 +324,17 @@ impl Session {
         self.machine.parts().0.engine.give_script_back(id, running);
     }
 
-    /// The status with which a script has ended tracing, if it has.
+    /// The status with which a script ended the tracing, if it did.
     pub fn script_exit(&mut self, script: &Tracing) -> Option<u64> {
         self.with_engine(|engine, _| engine.script(script.id).and_then(|running| running.state().exit()))
     }
 
-    /// Why a script was ended, if it did something that no script may.
+    /// The reason why a script was stopped for breaking a limit, if it was.
     pub fn script_failure(&mut self, script: &Tracing) -> Option<&'static str> {
         self.with_engine(|engine, _| engine.script(script.id).and_then(|running| running.state().failure()))
     }
 
-    /// What a script has written, and its warnings, since the last call.
+    /// Takes a script's output and its warnings.
     pub fn take_script_output(&mut self, script: &Tracing) -> (Vec<u8>, Vec<u8>) {
         self.with_engine(|engine, _| {
             engine.script(script.id).map_or_else(Default::default, |running| {
@@ -344,7 +344,7 @@ impl Session {
         })
     }
 
-    /// Values that found no room in a script's maps.
+    /// The number of values that were lost because a map was full, by map.
     pub fn script_losses(&mut self, script: &Tracing) -> Vec<(String, u64)> {
         self.with_engine(|engine, _| {
             let lost = engine.script(script.id).map(|running| running.lost()).unwrap_or_default();
@@ -352,7 +352,7 @@ impl Session {
         })
     }
 
-    /// Takes a script's probes back, runs its end and prints its maps.
+    /// Removes a script's probes, runs its END block and prints its maps.
     pub fn end_script(&mut self, script: &mut Tracing) {
         if std::mem::replace(&mut script.has_ended, true) {
             return;

@@ -1,9 +1,9 @@
-//! What hits cost on the host: the time from trap to resume, by the probed address.
+//! Host time of hits, from trap to resume, by probed address.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Host time spent in hits. Every address is known before the first hit, so that noting one allocates nothing.
+/// Host time spent in hits. All addresses are added before the first hit, so that recording one allocates nothing.
 #[derive(Default)]
 pub struct Timing {
     spent: HashMap<u64, Spent>,
@@ -16,20 +16,20 @@ struct Spent {
 }
 
 impl Timing {
-    /// A stop-watch for hits at these addresses.
+    /// Measures hits at these addresses.
     pub fn of(addresses: impl Iterator<Item = u64>) -> Timing {
         Timing { spent: addresses.map(|address| (address, Spent::default())).collect() }
     }
 
-    /// Hits at these addresses are timed too.
+    /// Adds addresses to measure.
     pub fn add(&mut self, addresses: impl Iterator<Item = u64>) {
         for address in addresses {
             self.spent.entry(address).or_default();
         }
     }
 
-    /// A trap of the probe at `address`, dealt with since `started`; `first`: it is the hit itself, not the end of its
-    /// step.
+    /// Adds the time since `started` for a trap of the probe at `address`. `first` is false for the second trap of a
+    /// stepped hit.
     pub fn note(&mut self, address: u64, started: Instant, first: bool) {
         if let Some(spent) = self.spent.get_mut(&address) {
             spent.hits += u64::from(first);
@@ -37,7 +37,7 @@ impl Timing {
         }
     }
 
-    /// Nanoseconds a hit, if there was one.
+    /// Nanoseconds per hit. `None` without hits.
     pub fn per_hit(&self, address: u64) -> Option<f64> {
         let spent = self.spent.get(&address).filter(|spent| spent.hits > 0)?;
         Some(spent.nanoseconds as f64 / spent.hits as f64)

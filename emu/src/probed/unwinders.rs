@@ -1,10 +1,8 @@
-//! The guest's own unwinder, and how return probes keep out of its way: what it reads on the stacks are true return
-//! addresses.
-//!
-//! The machine tells when the CPU comes to the entry of a function that walks stacks. From there to its return the
-//! pad's address is taken out of every stack, but for what the walker and its callees put there themselves. Only the
-//! walk itself meets that: before an interrupt, a turn of another CPU or the end of a run the stacks are as they were,
-//! and where the walk goes on they are made true again. So no function returns past the pad meanwhile, whoever it
+//! The guest's own stack unwinder. While it walks, the stacks hold true return addresses instead of the return pad's.
+//! The machine calls us when a CPU reaches the entry of a function that walks stacks. Until that function returns, the
+//! pad's address is replaced on every stack, except for words that the walker and its callees write. Before an
+//! interrupt, a switch to another CPU or the end of a run, the words are put back; when the walk continues, they are
+//! replaced again. So no other function returns past the pad meanwhile.
 //! belongs to.
 
 use super::patchers::{Filter, way_back};
@@ -19,8 +17,8 @@ use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::Engine;
 use trapline_probes::guest::Cpu;
 
-/// Linux's functions by name, all ISAs together; a kernel has some of them. Those that others of the list call stand
-/// here too where they have other callers, or where what lies between may be followed itself.
+/// Linux's functions by name, for all ISAs. A kernel has some of them. A function that is called by another one of the
+/// list is listed if it has other callers, or if a function between them may have a return probe.
 const WALKERS: &[&str] = &[
     "arch_stack_walk",
     "arch_stack_walk_reliable",
@@ -51,26 +49,25 @@ const WALKERS: &[&str] = &[
     "unwind_stack_by_address",
 ];
 
-/// A page of a stack, which may be missing.
+/// Stacks are read page by page, because a page may be missing.
 const PAGE: u64 = 4096;
 
-/// A call of one of them that has not returned.
+/// A call of a walker that has not returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Walk {
     returns_to: u64,
-    /// The stack pointer behind the return.
+    /// The stack pointer after the return.
     sp: u64,
-    /// The words that are true just now, in the order in which they were written: address, what stood there, true
-    /// address.
+    /// The replaced words in the order of their replacement: address, old value, true return address.
     words: Vec<(u64, u64, u64)>,
-    /// The walk stands still, at this pc and stack pointer, and its words are as they were.
+    /// Set while the walk is interrupted, with its pc and stack pointer. The words are put back then.
     rests_at: Option<(u64, u64)>,
-    /// It is followed itself, and is to return to its caller as if it were not: what it saves of the register with its
-    /// return address is true.
+    /// The walker has a return probe itself, and its link register was set to the true return address. It must return
+    /// through the pad.
     own_is_true: bool,
 }
 
-/// Who walks stacks.
+/// The walkers of a kernel, and the walks in progress.
 pub struct Unwinders {
     entries: HashSet<u64>,
     walks: Vec<Walk>,
@@ -78,7 +75,7 @@ pub struct Unwinders {
 }
 
 impl Unwinders {
-    /// Those that a kernel has, and what compilers split off them.
+    /// The walkers that a kernel has, including parts that the compiler split off.
     pub fn of(kernel: &Kernel) -> Unwinders {
         let is_walker = |name: &str| WALKERS.contains(&name.split('.').next().unwrap_or(name)) && !name.ends_with(".cold");
         let text = kernel.symbols.places().iter().filter(|entry| entry.is_text() && is_walker(&entry.name));
@@ -87,24 +84,24 @@ impl Unwinders {
         Unwinders { entries, walks: Vec::new(), filter }
     }
 
-    /// Whether something may have to be done at this address.
+    /// Whether [`Unwinders::arrived`] must be called at this address.
     #[inline]
     pub fn watch(&self, pc: u64) -> bool {
         self.filter.may_hold(pc) && (self.entries.contains(&pc) || self.walks.iter().any(|walk| walk.returns_to == pc))
     }
 
-    /// Whether the guest is in one of them: then every block is told.
+    /// Whether a walk is in progress. Every block must be reported then.
     pub fn are_at_work(&self) -> bool {
         !self.walks.is_empty()
     }
 
-    /// The guest is another one, and in none of them.
+    /// Resets the state after a snapshot was restored.
     pub fn start_over(&mut self) {
         self.walks.clear();
     }
 
-    /// The CPU has come to an address. True: it must go there by way of the return pad, for the walk that has ended
-    /// here is followed itself, and found its own return address true.
+    /// Handles the arrival of a CPU at a watched address. Returns true if the CPU must continue at the return pad: a
+    /// walker with a return probe has returned to its true return address.
     pub fn arrived(&mut self, cpu: &mut View, engine: &Engine) -> bool {
         let (pc, sp) = (cpu.pc(), cpu.get(cpu.isa.abi.sp));
         let (walks, mut by_pad) = (self.walks.len(), false);
@@ -129,7 +126,7 @@ impl Unwinders {
         by_pad
     }
 
-    /// The CPU starts a block of the guest's.
+    /// Called at every block of the guest while a walk is in progress.
     pub fn goes_on(&mut self, cpu: &mut View, engine: &Engine) {
         let here = Some((cpu.pc(), cpu.get(cpu.isa.abi.sp)));
         for number in 0..self.walks.len() {
@@ -147,7 +144,7 @@ impl Unwinders {
         }
     }
 
-    /// Something else than the walk is about to happen.
+    /// Called when the walk is interrupted: puts the replaced words back.
     pub fn rest(&mut self, cpu: &mut View) {
         let here = (cpu.pc(), cpu.get(cpu.isa.abi.sp));
         for walk in self.walks.iter_mut().rev().filter(|walk| walk.rests_at.is_none()) {
@@ -156,8 +153,8 @@ impl Unwinders {
         }
     }
 
-    /// For one of the walks: the stacks of all tasks, and its own from its return address on. Within another walk there
-    /// is only what was put on the stack since, the other's own return address among it.
+    /// Replaces the pad's address by true return addresses: on the stacks of all tasks, and on the walker's own stack
+    /// from its return address on. A walk within another walk only needs the words between both.
     fn make_true(&mut self, cpu: &mut View, engine: &Engine, number: usize) {
         let (isa, sp) = (cpu.isa, self.walks[number].sp);
         let same_stack = |one: u64, other: u64| (one ^ other) & !(isa.abi.stack_size.max(1) - 1) == 0;
@@ -165,13 +162,14 @@ impl Unwinders {
         let outer = (0..self.walks.len()).filter(|other| is_outer(&self.walks[*other])).min_by_key(|other| self.walks[*other].sp);
         let end = outer.map(|outer| own_word(cpu, self.walks[outer].sp).end);
         let mut calls = engine.followed_calls();
-        // Of one frame's the newest: what never returns, such as an entry of the kernel, may have been there before.
+        // If several calls have the same frame, only the newest one is valid. Calls that never return, such as kernel
+        // entries, leave stale ones.
         calls.sort_by_key(|(frame, _)| *frame);
         calls.dedup_by_key(|(frame, _)| *frame);
         let (mut words, mut below) = (Vec::new(), 0);
         for (frame, to) in calls {
-            // Wherever the function, or an interrupt of it, has put a copy: between its frame and that of the next
-            // call. Compilers copy the word on the stack where they align it anew.
+            // The function, or an interrupt of it, may have copied the word anywhere between its frame and the next
+            // call's. Compilers copy it when they realign the stack.
             let above = own_word(cpu, stack_behind_return(isa, frame)).end;
             let places = below.max(stack_start(cpu, above))..above;
             below = above;
@@ -185,7 +183,8 @@ impl Unwinders {
             find_pads(cpu, engine, places, |at, pad| words.push((at, pad, to)));
         }
         for word in words {
-            // What cannot be written the guest cannot read either, or reads as it is.
+            // An error is ignored: a word that cannot be written cannot be read by the guest either, or keeps its
+            // value.
             let _ = cpu.write_number(word.0, word.2, isa.word);
             let owner = outer.filter(|outer| walks_from(cpu, self.walks[*outer].sp) <= word.0).unwrap_or(number);
             self.walks[owner].words.push(word);
@@ -193,7 +192,8 @@ impl Unwinders {
     }
 }
 
-/// A walk that is followed itself saves the pad's address on the stack that it walks, some time after its entry.
+/// Replaces the walker's own return address if it is the pad's. A walker with a return probe stores the pad's address
+/// on the stack that it walks, some time after its entry.
 fn make_own_true(cpu: &mut View, engine: &Engine, walk: &mut Walk) {
     let (at, size) = (own_word(cpu, walk.sp).start, cpu.isa.word);
     if let Ok(word) = cpu.read_number(at, size)
@@ -204,8 +204,8 @@ fn make_own_true(cpu: &mut View, engine: &Engine, walk: &mut Walk) {
     }
 }
 
-/// The same where it saves it in its own frame, from the register in which it still is behind the probe's place, and
-/// from which it may also save all registers to walk from there. That stays so: the walk's end leads to the pad.
+/// Sets the walker's link register to the true return address, if it is the pad's. The walker may store it in its
+/// frame, or save all registers to start the walk from. When the walk ends, the CPU is sent to the pad.
 fn make_link_true(cpu: &mut View, engine: &Engine, walk: &mut Walk, link: Reg) {
     let (isa, sp) = (cpu.isa, cpu.get(cpu.isa.abi.sp));
     let is_followed = |cpu: &mut View| engine.real_return_address(cpu.task(), walk.sp).is_some();
@@ -214,7 +214,7 @@ fn make_link_true(cpu: &mut View, engine: &Engine, walk: &mut Walk, link: Reg) {
     }
     walk.own_is_true = true;
     cpu.set(link, walk.returns_to);
-    // What the probe's jump stands over may have saved it already.
+    // The instructions under the probe's jump may have stored it already.
     let mut saved = Vec::new();
     find_pads(cpu, engine, sp.max(stack_start(cpu, walk.sp))..walk.sp, |at, _| saved.push(at));
     for at in saved {
@@ -222,8 +222,8 @@ fn make_link_true(cpu: &mut View, engine: &Engine, walk: &mut Walk, link: Reg) {
     }
 }
 
-/// The word with the return address of a function behind whose return the stack pointer is this; nothing where it is in
-/// the function's own frame, if anywhere.
+/// The stack word that holds the return address of a function, given the stack pointer after its return. Empty if the
+/// function stores it in its own frame or not at all.
 fn own_word(cpu: &View, sp: u64) -> Range<u64> {
     let (abi, word) = (cpu.isa.abi, cpu.isa.word as u64);
     match (abi.return_address, abi.link_slot) {
@@ -233,12 +233,12 @@ fn own_word(cpu: &View, sp: u64) -> Range<u64> {
     }
 }
 
-/// From where on a function with that stack pointer behind its return walks its own stack.
+/// The lowest address that a walker reads on its own stack, given the stack pointer after its return.
 fn walks_from(cpu: &View, sp: u64) -> u64 {
     own_word(cpu, sp).start.min(sp)
 }
 
-/// The lowest address of the stack that a frame is on.
+/// The lowest address of the stack that contains a frame.
 fn stack_start(cpu: &View, frame: u64) -> u64 {
     frame.saturating_sub(1) & !(cpu.isa.abi.stack_size.max(1) - 1)
 }
@@ -259,7 +259,7 @@ fn find_pads(cpu: &mut View, engine: &Engine, places: Range<u64>, mut each: impl
     }
 }
 
-/// What has been changed meanwhile stays as it is.
+/// Restores the replaced words. A word that the guest has changed meanwhile keeps its new value.
 fn put_back(cpu: &mut View, walk: &mut Walk) {
     for (at, pad, to) in walk.words.drain(..).rev() {
         let size = cpu.isa.word;
@@ -269,8 +269,8 @@ fn put_back(cpu: &mut View, walk: &mut Walk) {
     }
 }
 
-/// The words that begin in a range, page by page: where, and how many bytes. The guest chooses its stacks: the range
-/// may end where the address space does.
+/// The words that begin in a range, page by page: address and number of bytes. The guest chooses its stack pointers, so
+/// the range may end at the end of the address space.
 fn pieces(places: Range<u64>, size: u64) -> impl Iterator<Item = (u64, usize)> {
     let mut next = places.start.checked_next_multiple_of(size);
     core::iter::from_fn(move || {
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    /// A stack may end with the address space: there is nothing behind it to look through.
+    /// A stack may end at the end of the address space.
     #[test]
     fn a_stack_is_looked_through_page_by_page_to_the_end_of_the_address_space() {
         #[rustfmt::skip]

@@ -1,27 +1,25 @@
-//! The guest's own doings that the engine must know of: a task that exits, init text that is freed, modules that come
-//! and go.
-//!
-//! Internal probes on the guest's functions, shown in no list. Their handlers run inside a hit, so they only leave a
-//! note here; the listener reads it when the hit is over.
+//! Guest events that the engine must know: a task that exits, freed init text, and modules that come and go.
+//! Internal probes on the guest's functions detect them; they appear in no list. Their handlers run inside a hit, so
+//! they only leave a note here. The listener reads it after the hit.
 
 use super::modules::{ModuleNotes, loader_probes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use trapline_probes::probe::{Flow, Hit, Kprobe};
 
-/// What the internal probes have seen.
+/// The notes of the internal probes.
 #[derive(Debug, Default)]
 pub struct Notes {
     exited: AtomicU64,
     init_freed: AtomicBool,
-    /// What its loader of modules did.
+    /// The events of the module loader.
     pub modules: Arc<ModuleNotes>,
 }
 
 impl Notes {
-    /// What has just become of a task.
+    /// Takes the last event of a task.
     pub fn take_exited(&self) -> Option<Exited> {
-        // The common case, nothing noted, costs a load.
+        // The common case, no note, costs one load.
         if self.exited.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -32,44 +30,44 @@ impl Notes {
         }
     }
 
-    /// Init text has been given up and nobody has dealt with that yet.
+    /// Whether init text was freed and the session has not handled it yet.
     pub fn init_freed(&self) -> bool {
         self.init_freed.load(Ordering::Relaxed)
     }
 
-    /// The guest has become another one: nothing of this has happened.
+    /// Removes all notes, after a snapshot was restored.
     pub fn clear(&self) {
         self.modules.take();
         self.exited.store(0, Ordering::Relaxed);
         self.init_freed.store(false, Ordering::Relaxed);
     }
 
-    /// It has been dealt with.
+    /// Notes that the session has handled the freed init text.
     pub fn init_dealt_with(&self) {
         self.init_freed.store(false, Ordering::Relaxed);
     }
 }
 
-/// How a task ends.
+/// An event at the end of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exited {
-    /// It is about to be switched away from for good.
+    /// The task will never run again after the next switch.
     Dying(u64),
-    /// It is no more: its number and its memory may be another's.
+    /// The task's structure is freed: its address may be reused.
     Released(u64),
 }
 
-/// Set in the note of a task that is no more: tasks are at even addresses.
+/// A flag in the note of a freed task. Tasks have even addresses.
 const RELEASED: u64 = 1;
 
 /// The function that a task calls last, in Linux 4.9 and later.
 const LAST_CALL: &str = "do_task_dead";
-/// What gives a task's own structure back, its argument: in every Linux. Long after the task has run for the last time.
+/// The function that frees a task's structure, its argument, in every Linux. It runs long after the task's last switch.
 const RELEASES_TASK: &str = "__put_task_struct";
-/// Functions that give the init sections up.
+/// Functions that free the init sections.
 const FREES_INIT: &[&str] = &["free_initmem", "free_kernel_image_pages"];
 
-/// The probes to register, for the functions that `has` knows.
+/// The internal probes, for those functions that exist (`has`).
 pub fn internal_probes(notes: &Arc<Notes>, has: impl Fn(&str) -> bool) -> Vec<Kprobe> {
     let mut probes = loader_probes(&notes.modules, &has);
     type Note = fn(&mut Hit<'_>) -> u64;
@@ -82,7 +80,7 @@ pub fn internal_probes(notes: &Arc<Notes>, has: impl Fn(&str) -> bool) -> Vec<Kp
         });
         probes.push(probe.internal());
     }
-    // One is enough: later ones of the list are called by the first.
+    // The first one calls the others, so one probe is enough.
     if let Some(name) = FREES_INIT.iter().find(|name| has(name)) {
         let notes = Arc::clone(notes);
         probes.push(

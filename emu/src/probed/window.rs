@@ -1,4 +1,4 @@
-//! The probe window as the machine keeps it: which units are taken, and what each stands for.
+//! Allocation state of the probe window: the use of each unit.
 
 use crate::clock::{Detour, Meaning};
 use crate::cpu::WindowPlace;
@@ -7,19 +7,19 @@ use trapline_probes::guest::{WINDOW_UNIT, WindowUse as StandsFor};
 
 const UNIT: u64 = WINDOW_UNIT as u64;
 
-/// The window's book-keeping. Looked at for every block that starts in the window, so what a unit stands for is an
-/// array.
+/// Allocation state of the probe window. Every block that starts in the window is looked up here, so `units` is an
+/// array indexed by unit number.
 pub struct Window {
     place: WindowPlace,
     units: Vec<Unit>,
-    /// The return pad, if it leads on by itself.
+    /// The return pad, if it continues the guest by a jump of its own.
     pad: Option<u64>,
     next: usize,
-    /// Given back, by number of units.
+    /// Freed ranges, keyed by their number of units.
     free: BTreeMap<usize, Vec<usize>>,
 }
 
-/// What a unit of the window is used for.
+/// The use of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Nothing,
@@ -29,7 +29,7 @@ enum Use {
         in_front: u8,
     },
     Detour(Detour),
-    /// One of several units: its number in front.
+    /// A unit of a faithful detour, which has several. `unit` is its index in the detour.
     Faithful {
         unit: u8,
         origin: u64,
@@ -44,9 +44,9 @@ enum Use {
     Ours,
 }
 
-/// The same in 16 bytes, for there are very many of them: a detour as the clock takes it. Other uses are one that no
-/// block runs to the end of, so that one comparison tells, with their number and what else they have in place of the
-/// point.
+/// A [`Use`] packed into 16 bytes, because a window can have a million units. Detours use the clock's own layout. All
+/// other uses set `end` to `NEVER` and store a tag and their small fields in place of the point's number, so that one
+/// comparison recognises a detour.
 #[derive(Clone, Copy)]
 struct Unit(Detour);
 
@@ -84,13 +84,13 @@ impl Unit {
 }
 
 impl Window {
-    /// All of it free.
+    /// A window with all units free.
     pub fn new(place: WindowPlace) -> Window {
         let units = vec![Unit::of(Use::Nothing); (place.len / UNIT) as usize];
         Window { place, units, pad: None, next: 0, free: BTreeMap::new() }
     }
 
-    /// What an address in it stands for.
+    /// The meaning of an address in the window for the clock.
     #[inline]
     pub fn stands_for(&self, pc: u64) -> Meaning {
         let into = pc.wrapping_sub(self.place.start) % UNIT;
@@ -125,7 +125,7 @@ impl Window {
         }
     }
 
-    /// Bytes of the probed instruction in front of what the copy at this place runs, which count when that has run.
+    /// Bytes of the probed instruction that are counted only after the copy at `pc` has run.
     pub fn in_front(&self, pc: u64) -> u64 {
         match self.used_for(pc) {
             Use::Copy { in_front, .. } => in_front.into(),
@@ -133,21 +133,22 @@ impl Window {
         }
     }
 
-    /// The return pad, where that leads on by itself. There is one for all probes, and it stays.
+    /// The return pad, if it continues the guest by a jump of its own. All probes share it, and it is never freed.
     #[inline(always)]
     pub fn pad(&self) -> Option<u64> {
         self.pad
     }
 
-    /// The detour that starts so many bytes into the window; or something else, whose end no block comes to.
+    /// The unit at this offset from the window's start, in a detour's layout. If it has another use, its `end` is
+    /// `NEVER`.
     #[inline(always)]
     pub fn detour(&self, offset: u64) -> Option<&Detour> {
-        // The bits of a place inside a unit come out on top: beyond the end, too.
+        // The rotation puts the bits of an offset inside a unit on top, which makes the index too large.
         let number = offset.rotate_right(UNIT.trailing_zeros());
         self.units.get(number as usize).map(|unit| &unit.0)
     }
 
-    /// The probed address behind a place in a copy or its way back.
+    /// The probed address for an address in a copy or behind it.
     pub fn origin_of(&self, pc: u64) -> Option<u64> {
         match self.used_for(pc) {
             Use::Copy { origin, .. } => Some(origin),
@@ -155,7 +156,7 @@ impl Window {
         }
     }
 
-    /// Takes `len` bytes.
+    /// Allocates `len` bytes.
     pub fn take(&mut self, len: usize) -> Option<u64> {
         let count = len.div_ceil(WINDOW_UNIT);
         let first = match self.free.get_mut(&count).and_then(Vec::pop) {
@@ -169,7 +170,7 @@ impl Window {
         Some(self.place.start + first as u64 * UNIT)
     }
 
-    /// Gives them back.
+    /// Frees `len` bytes at `at`.
     pub fn give(&mut self, at: u64, len: usize) {
         let Some(first) = self.unit_of(at) else { return };
         let count = len.div_ceil(WINDOW_UNIT);
@@ -179,8 +180,8 @@ impl Window {
         self.free.entry(count).or_default().push(first);
     }
 
-    /// Notes what the `len` bytes at `at` stand for, a unit or, in a faithful detour, several; the physical address to
-    /// write their code to.
+    /// Records the use of `len` bytes at `at`: one unit, or several for a faithful detour. Returns the physical address
+    /// to write the code to.
     pub fn note(&mut self, at: u64, len: usize, stands_for: StandsFor) -> Option<u64> {
         let first = self.unit_of(at)?;
         let units = self.units.get_mut(first..first + len.div_ceil(WINDOW_UNIT))?;
@@ -205,12 +206,12 @@ impl Window {
         self.physical(at)
     }
 
-    /// Where the RAM that the guest knows of ends and the window's begins.
+    /// The physical address at which reported RAM ends and the window starts.
     pub fn guest_memory(&self) -> u64 {
         self.place.physical
     }
 
-    /// The physical address of a place in it.
+    /// The physical address of an address in the window.
     pub fn physical(&self, at: u64) -> Option<u64> {
         let offset = at.wrapping_sub(self.place.start);
         (offset < self.place.len).then(|| self.place.physical + offset)
@@ -222,7 +223,8 @@ impl Window {
     }
 }
 
-/// What a place in a detour stands for. Hits before the jump is there come in behind the lead, and count as a copy.
+/// The meaning of an offset in a detour. Hits from before the jump was written enter behind the lead, and count as a
+/// copy.
 #[inline]
 fn detour_at(offset: u8, detour: &Detour) -> Meaning {
     let Detour { origin, len, .. } = *detour;
@@ -233,7 +235,7 @@ fn detour_at(offset: u8, detour: &Detour) -> Meaning {
     }
 }
 
-/// The same for a faithful one, where what stands in front of the displaced instructions is long.
+/// The meaning of an offset in a faithful detour, whose lead spans several units.
 #[inline]
 fn faithful_at(offset: u64, origin: u64, len: u8, lead: u8, jump: u8) -> Meaning {
     match offset.checked_sub(lead.into()) {

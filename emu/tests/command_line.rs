@@ -95,7 +95,7 @@ fn what_is_wrong_is_said() {
         ("a script that is not there",  vec!["run", "-f", "/nowhere/script"],                               2, vec!["cannot be read as a script"]),
         ("a limit without a unit",      vec!["run", "--until", "50"],                                       2, vec!["guest time with its unit"]),
         ("no such form of detour",      vec!["run", "--detour", "fast"],                                    2, vec!["lean", "faithful"]),
-        ("no such CPU",                 vec!["run", "--cpu", "68000"],                                      2, vec!["`68000` is no CPU for x86_64", "amd, intel"]),
+        ("no such CPU",                 vec!["run", "--cpu", "68000"],                                      2, vec!["`68000` is not a CPU for x86_64", "amd, intel"]),
         ("a CPU for a still image",     vec!["check", "tiny/x86_64", "--cpu", "intel"],                     2, vec!["give --booted too"]),
         ("a form that the ISA has not", vec!["run", "tiny/arm", "--detour", "faithful"],                    2, vec!["no faithful detour", "use lean ones"]),
         ("too many CPUs",               vec!["run", "--cpus", "3"],                                         2, vec!["3 is not in 1..=2"]),

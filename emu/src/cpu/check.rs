@@ -1,5 +1,5 @@
-//! What every core whose instructions are words must prove before it is trusted, tried with the ISA's own instructions;
-//! what is an ISA's alone it proves itself, in the `check.rs` of its own room.
+//! The self-check that all CPU cores with fixed-size instructions must pass, using the ISA's own instructions. Each
+//! ISA's `check.rs` adds what is special to it.
 
 use crate::unicorn::engine::{Core, TrapContext};
 use crate::unicorn::kinds::{CoreKind, Register};
@@ -9,20 +9,20 @@ use crate::unicorn::surgery::{CoreState, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
 use trapline_isa::mem::ByteOrder;
 
-/// Where code is put, from the start of RAM.
+/// Offset of the code from the start of RAM.
 const CODE: u64 = 0x10_0000;
 
-/// A core with little around it.
+/// A core and RAM for the self-check.
 pub struct Bench {
     pub core: Core<Witness>,
     pub ram: Ram,
-    /// Room for its state.
+    /// A buffer for the core's state.
     pub image: CoreState,
-    /// Where code is put, as the core sees it.
+    /// The code's virtual address.
     pub code: u64,
-    /// How far above the place where it lies the core sees memory.
+    /// The difference between virtual and physical addresses.
     seen: u64,
-    /// Puts the core into the state in which the ISA's instructions are tried.
+    /// Sets the core's state for running test instructions.
     prepare: fn(&TrapContext),
 }
 
@@ -34,17 +34,17 @@ impl Bench {
         Ok(Bench { core, ram, image, code: base + CODE, seen: 0, prepare })
     }
 
-    /// The same for a core that sees memory so far above where it lies.
+    /// Returns the bench for a core whose virtual addresses are `seen` above the physical ones.
     pub fn seen_above(self, seen: u64) -> Bench {
         Bench { code: self.code.wrapping_add(seen), seen, ..self }
     }
 
-    /// Where what the core sees there lies.
+    /// The physical address of a virtual one.
     fn physical(&self, address: u64) -> u64 {
         address.wrapping_sub(self.seen)
     }
 
-    /// Puts code in its place and the pc in front of it.
+    /// Writes code and sets the pc to it.
     pub fn place(&mut self, words: &[u32]) {
         let lies = self.physical(self.code);
         for (word, at) in words.iter().zip((lies..).step_by(4)) {
@@ -55,13 +55,13 @@ impl Bench {
         self.core.stopped().set_pc(self.code);
     }
 
-    /// Runs code to its first trap, if it has one: that, and the pc there. The state afterwards is saved.
+    /// Runs code up to its first trap. Returns the trap's vector and pc, and saves the state afterwards.
     pub fn run(&mut self, words: &[u32]) -> Option<(Option<u32>, u64)> {
         self.place(words);
         self.go()
     }
 
-    /// The same for what has been placed.
+    /// Runs the code that was placed, like [`Bench::run`].
     pub fn go(&mut self) -> Option<(Option<u32>, u64)> {
         let mut witness = Witness { stops: true, ..Witness::default() };
         self.core.run(&mut witness);
@@ -79,29 +79,31 @@ impl Bench {
     }
 }
 
-/// An ISA's instructions for what all must show.
+/// An ISA's instructions for the common self-check.
 pub struct Snippets {
-    /// Two registers that hold 0 at first, and for each what adds 1 to it.
+    /// Two registers that start at 0, and an instruction for each that adds 1 to it.
     pub counters: [Register; 2],
     pub add: [u32; 2],
     /// Ends a run: waits for an interrupt, or traps.
     pub end: u32,
-    /// Registers and what they must hold for `overwrite`.
+    /// The register values that `overwrite` needs.
     pub values: [(Register, u64); 4],
-    /// Writes a subroutine that adds 1 to the first counter and calls it, then the same with the second in its place.
+    /// Writes a subroutine that adds 1 to the first counter and calls it, then overwrites it to add 1 to the second
+    /// counter and calls it again.
     pub overwrite: &'static [u32],
-    /// Stores a word to where the first of these registers points and loads one from where the second does.
+    /// Stores a word to the address in the first of `touched`, and loads one from the address in the second.
     pub touch: [u32; 2],
     pub touched: [Register; 2],
-    /// Bytes of such a word.
+    /// Size of that word in bytes.
     pub word: usize,
 }
 
-/// That code which has changed is seen, and that the core shows where in memory it has just been.
+/// Proves that the core sees changed code (self-modifying code), and that its TLB shows which physical pages it has
+/// just accessed.
 pub fn prove(bench: &mut Bench, with: &Snippets) -> Result<(), String> {
     with.values.iter().for_each(|(register, value)| bench.set(*register, *value));
     let [one, other] = with.add;
-    // The second stands where the first was: it must be seen after the drop.
+    // The second instruction overwrites the first; the core must see it after the drop.
     for (word, counted) in [(one, (1, 0)), (other, (1, 1))] {
         bench.run(&[word, with.end]);
         if bench.counted(with.counters) != counted {
@@ -112,7 +114,7 @@ pub fn prove(bench: &mut Bench, with: &Snippets) -> Result<(), String> {
     if bench.counted(with.counters) != (2, 2) {
         return Err(unfit("stores over translated code"));
     }
-    // In pages that nothing else uses: afterwards the core shows where they lie, and those alone.
+    // Accesses pages that nothing else uses. The TLB must then have their physical addresses, and no other page's.
     let [written, read, neither] = [0x1_3450, 0x1_1238, 0x1_5000].map(|distance| bench.code + distance);
     let [store, load] = with.touch;
     bench.place(&[store, load, with.end]);
@@ -134,7 +136,7 @@ pub fn prove(bench: &mut Bench, with: &Snippets) -> Result<(), String> {
     Ok(())
 }
 
-/// That blocks count themselves: what has been placed adds 1 to the counter and branches back, in so many bytes.
+/// Proves that blocks count their own time. The placed code, of `bytes` bytes, adds 1 to the counter and branches back.
 pub fn prove_counting(bench: &mut Bench, bytes: u64, counter: Register) -> Result<(), String> {
     let code = bench.code;
     bench.set(counter, 0);

@@ -1,5 +1,5 @@
-//! A virtual CPU as the machine knows it, whatever its ISA: what arrives from the core, and what is on its way to the
-//! guest. An ISA is a [`Model`]; handlers see a CPU as a [`View`].
+//! A virtual CPU for the machine, independent of its ISA: the traps that arrive from the core, and the exceptions that
+//! go to the guest. A [`Model`] describes an ISA; handlers get a CPU as a [`View`].
 
 pub mod arm;
 pub mod arm64;
@@ -25,107 +25,106 @@ pub use tasks::TaskPlace;
 pub use view::View;
 pub use window::{Shown, WindowPlace};
 
-/// What the CPU core has reported, its quirks taken out.
+/// A trap that the CPU core reported, corrected for the core's quirks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trap {
-    /// What it is.
+    /// The kind of trap.
     pub kind: TrapKind,
-    /// What the guest is to be given when nobody claims it.
+    /// The exception that the guest gets if nobody claims the trap.
     pub exception: Exception,
-    /// The instruction that it belongs to: the breakpoint itself, the one that faulted.
+    /// The address of the trapping instruction.
     pub pc: u64,
-    /// Where execution would go on: behind a software interrupt, at an instruction that faulted.
+    /// The address where execution continues: behind a software interrupt, or at an instruction that faulted.
     pub resume: u64,
 }
 
-/// Kinds of trap.
+/// The kinds of traps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrapKind {
-    /// The ISA's breakpoint, in code of the kernel's privilege.
+    /// The ISA's breakpoint, in kernel mode.
     Breakpoint,
-    /// A call of the firmware, which the board answers.
+    /// A firmware call, which the board handles.
     FirmwareCall,
-    /// An instruction that only hints at something, and has run.
+    /// A hint instruction, which has been executed.
     Hint,
-    /// An instruction that the core has not done, and we are to do.
+    /// An instruction that the core does not execute, so the machine must.
     LeftToUs,
-    /// The guest steps its own code, and an instruction has run.
+    /// The guest's own single-step trap.
     Step,
-    /// Everything else.
+    /// Any other exception.
     Exception,
 }
 
-/// An exception, or an interrupt, on its way to the guest.
+/// An exception or interrupt that goes to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exception {
-    /// Its number.
+    /// The vector number.
     pub vector: u32,
-    /// The error code that the CPU pushes with it.
+    /// The error code that the CPU pushes.
     pub error: Option<u32>,
-    /// Raised by an instruction made for it: gates check its privilege.
+    /// Whether a software interrupt instruction raised it, whose gate checks the privilege.
     pub software: bool,
-    /// The next instruction could not be fetched: the block before it is complete.
+    /// Whether the fetch of the next instruction failed. The block before it is then complete.
     pub fetch: bool,
-    /// An interrupt of a device.
+    /// Whether it is an interrupt from a device.
     pub external: bool,
-    /// What else the CPU is told with it, as the ISA's `trap.rs` and `deliver.rs` agree.
+    /// More data for the delivery. Its meaning is private to the ISA's `trap.rs` and `deliver.rs`.
     pub detail: u64,
-    /// The instruction stands in the delay slot of the branch at the pc, or is itself at the pc and in one; then the
-    /// detail says where that branch leads.
+    /// Whether the instruction is in a delay slot. `detail` is then the target of the branch.
     pub delayed: bool,
 }
 
 impl Exception {
-    /// An interrupt of a device.
+    /// An interrupt from a device.
     pub fn external(interrupt: Interrupt) -> Exception {
         Exception { external: true, detail: interrupt.detail, ..Exception::of(interrupt.number) }
     }
 
-    /// One that an instruction has raised by what it did.
+    /// An exception that an instruction raised.
     pub const fn of(vector: u32) -> Exception {
         Exception { vector, error: None, software: false, fetch: false, external: false, detail: 0, delayed: false }
     }
 }
 
-/// How an instruction went that the core has left to us.
+/// The outcome of an instruction that the machine executed for the core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It is done, and the next one follows.
+    /// It was executed, and the next instruction follows.
     Done {
-        /// Its bytes.
+        /// The instruction's length in bytes.
         length: u64,
-        /// It has asked what time it is.
+        /// Whether it read a clock.
         reads_clock: bool,
     },
-    /// It has put the CPU elsewhere.
+    /// It was executed and has set the pc.
     Went {
-        /// Its bytes.
+        /// The instruction's length in bytes.
         length: u64,
-        /// The CPU now waits for an interrupt.
+        /// Whether the CPU now waits for an interrupt.
         waits: bool,
     },
-    /// It could not be done, and nothing has happened but this.
+    /// It raised this exception and had no other effect.
     Raises(Exception),
-    /// The guest cannot go on.
+    /// The guest cannot continue, for this reason.
     Dead(String),
 }
 
-/// A guest that can take no exception any more.
+/// The reason why a guest can take no more exceptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shutdown {
-    /// What could not be delivered, and why.
+    /// The exception that could not be delivered, and why.
     pub why: String,
 }
 
-/// What an access wants to do.
+/// The purpose of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A read with the kernel's rights, of kernel or user memory.
     Read,
     /// A write with the kernel's rights.
     Write,
-    /// A read of the running program's memory, where that is another address space than the kernel's.
+    /// A read of the running program's memory, on ISAs where that is another address space than the kernel's.
     User,
-    /// Only where it lies; used by the machine for itself.
+    /// A translation only, for the machine's own use.
     Look,
 }

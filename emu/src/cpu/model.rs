@@ -1,5 +1,5 @@
-//! One ISA as the machine uses it: a table of functions, as `Isa` is for the engine, in the groups in which they are
-//! asked for.
+//! A [`Model`]: one ISA as a table of functions for the machine, as `Isa` is for the engine. The functions are grouped
+//! by purpose.
 
 use super::moment::Moments;
 use super::{Access, Exception, Left, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
@@ -15,212 +15,214 @@ use trapline_isa::arch::Arch;
 use trapline_isa::mem::Fault;
 use trapline_isa::regs::Reg;
 
-/// One ISA.
+/// The table of one ISA.
 pub struct Model {
-    /// Which ISA.
+    /// The ISA.
     pub arch: Arch,
-    /// The CPUs that its guests can find here.
+    /// The CPU models that guests can choose from.
     pub choices: &'static [Choice],
-    /// The name of the one that a kernel finds unless somebody chooses.
+    /// Returns the name of a kernel's default CPU model.
     pub usual: fn(&Kernel) -> &'static str,
-    /// Proves, once, that such a core can be operated on as it is done here.
+    /// Proves, once per process, that the core's private state is laid out as expected.
     pub self_check: fn() -> Result<(), String>,
-    /// What arrives, and how it is given to the guest.
+    /// Traps from the core, and their delivery to the guest.
     pub exceptions: Exceptions,
-    /// When a CPU takes interrupts.
+    /// Interrupt masks and pins.
     pub interrupts: Interrupts,
-    /// Where a kernel address lies under the page tables in force.
+    /// Translates a kernel address by the current page tables.
     pub translate: fn(&Handle, &Ram, address: u64, Access) -> Result<u64, Fault>,
-    /// The probe window.
+    /// The mapping of the probe window.
     pub window: Window,
-    /// From reset to a kernel's entry.
+    /// The state of a CPU at a kernel's entry.
     pub entry: Entry,
-    /// What the CPU holds.
+    /// Access to registers.
     pub registers: Registers,
-    /// The running task.
+    /// Access to the running task.
     pub tasks: Tasks,
-    /// Instructions that the core leaves to us.
+    /// Instructions that the core does not execute.
     pub instructions: Instructions,
-    /// How firmware is called.
+    /// The calling convention of firmware calls.
     pub firmware: Firmware,
-    /// The architectural state by names, for snapshots.
+    /// The architectural state by register names, for snapshots.
     pub named: Named,
 }
 
-/// What arrives, and how it is given to the guest.
+/// Traps from the core, and their delivery to the guest.
 pub struct Exceptions {
-    /// What arrived, in an exception's callback.
+    /// Converts an exception reported by the core into a trap.
     pub arrived: fn(&TrapContext, &mut CoreState, &Ram, vector: u32) -> Trap,
-    /// What arrived, in the callback of an invalid instruction.
+    /// Converts an invalid instruction reported by the core into a trap.
     pub arrived_invalid: fn(&TrapContext) -> Trap,
-    /// The vector with which system calls arrive, if they do.
+    /// The vector of system calls, if the core reports them as exceptions.
     pub system_call: Option<u32>,
-    /// The guest steps its own code: a trap comes behind the next instruction.
+    /// Whether the guest single-steps its own code, so that a trap follows the next instruction.
     pub stepping: fn(&Handle) -> bool,
-    /// What is then to be given to it, where that instruction was not executed by the core.
+    /// The exception for a single-step whose instruction the core did not execute.
     pub step: fn(&TrapContext) -> Exception,
-    /// Gives an exception or interrupt to the guest, as the CPU would.
+    /// Delivers an exception or interrupt to the guest, as the CPU would.
     pub deliver: fn(&TrapContext, &mut CoreState, &Ram, Exception, resume: u64) -> Result<(), Shutdown>,
-    /// The core is to forget the exception that it has reported: it never happened, and the fault address is what it
-    /// was before.
+    /// Removes a reported exception from the core's state as if it had not happened. `before` is the fault address to
+    /// restore.
     pub forget: fn(&TrapContext, &mut CoreState, &Ram, &Exception, before: u64),
-    /// The address register of the last memory fault.
+    /// The fault address register.
     pub fault_address: fn(&Handle, &Ram) -> u64,
 }
 
-/// When a CPU takes interrupts.
+/// Interrupt masks and pins.
 pub struct Interrupts {
-    /// Whether one can be taken now.
+    /// Whether the CPU can take an interrupt now.
     pub can_be_taken: fn(&Handle, &mut CoreState) -> bool,
-    /// Whether they are switched off.
+    /// Whether interrupts are masked.
     pub are_off: fn(&Handle) -> bool,
-    /// Whether they are in a saved state.
+    /// Whether interrupts are masked in a saved state.
     pub were_off: fn(&CoreState) -> bool,
-    /// A sleeping CPU wakes for one that it has switched off, too, and goes on without taking it.
+    /// Whether a masked interrupt wakes a sleeping CPU, which then continues without taking it.
     pub wake_though_off: bool,
-    /// The pins by which they come, where the guest sees these.
+    /// The CPU's interrupt pins, on ISAs where the guest can read them.
     pub pins: Option<Pins>,
 }
 
-/// A CPU's pins for interrupts, whose signals the guest sees in a register.
+/// A CPU's interrupt pins, which the guest sees in a register.
 pub struct Pins {
-    /// Whether one with a signal is let in, as far as the guest chooses among them.
+    /// Whether the guest's mask accepts one of these signals.
     pub let_in: fn(&Handle, signals: u64) -> bool,
-    /// Puts them into that register.
+    /// Writes the signals into that register.
     pub show: fn(&InstructionContext, signals: u64),
 }
 
-/// The probe window under an ISA.
+/// The mapping of the probe window on an ISA.
 pub struct Window {
-    /// Guest-virtual start of one that lies there in physical memory: within branch reach of the kernel's text.
+    /// Returns the window's virtual start, within branch reach of the kernel's text, for this physical start.
     pub start: fn(&Kernel, physical: u64) -> u64,
-    /// The most that it may hold there.
+    /// Returns the largest possible size of the window in bytes.
     pub most: fn(&Kernel) -> u64,
-    /// Bytes of page tables of our own for a window of that size.
+    /// Returns the size in bytes of the machine's own page tables for a window of that size.
     pub table_bytes: fn(u64) -> u64,
-    /// Fills these, once.
+    /// Fills the machine's own page tables, once.
     pub prepare: fn(&Ram, &WindowPlace),
-    /// Takes out what a kernel maps there itself, and lets the CPU see the window for good where it can, once the kernel
-    /// has its page tables and before anything of the window runs.
+    /// Removes the kernel's own mappings of the window's addresses and, where possible, maps the window for good.
+    /// Called after the kernel has set up its page tables, before code in the window runs.
     pub clear: fn(&TrapContext, &Ram, &WindowPlace),
-    /// Makes an address of it visible under the page tables in force; `None` when they have no room for it.
+    /// Maps an address of the window in the current page tables. Returns `None` if they have no room for it.
     pub show: fn(&Handle, &Ram, &WindowPlace, address: u64) -> Option<Shown>,
-    /// Takes it out again.
+    /// Removes that mapping.
     pub hide: fn(&Ram, &Shown),
-    /// Which page tables are in force, where the core keeps the translations of fetches until these change; a fetch
-    /// that it has forgotten all the same faults, and is shown then. `None`: the window is shown for every hit.
+    /// Returns an identity of the current page tables, on cores that keep fetch translations until the page tables
+    /// change. A fetch whose translation was dropped anyway faults, and is mapped then. `None` means that the window is
+    /// mapped at every hit.
     pub tables_in_force: Option<fn(&Handle) -> u64>,
-    /// The address in it whose fetch has raised this exception because those page tables do not show it; `None`: it was
-    /// something else.
+    /// Returns the window address whose fetch raised this exception because it is not mapped. `None` for other
+    /// exceptions.
     pub missed: fn(&Handle, &Exception, &WindowPlace) -> Option<u64>,
 }
 
-/// From reset to a kernel's entry.
+/// The state of a CPU at a kernel's entry.
 pub struct Entry {
-    /// Bytes of tables that `enter` needs.
+    /// Bytes of page tables that `enter` needs.
     pub table_bytes: u64,
-    /// Puts a CPU from its reset state to a kernel's entry: tables of its own at a physical address, entry, number of
-    /// the CPU, boot information.
+    /// Sets up a CPU after reset for a kernel's entry. `tables` is the physical address for its page tables, `number`
+    /// the CPU's number, `info` the address of the boot information.
     pub enter: fn(&TrapContext, &mut CoreState, &Ram, tables: u64, entry: u64, number: u64, info: u64),
 }
 
-/// What the CPU holds.
+/// Access to registers.
 pub struct Registers {
     /// The pc.
     pub pc: fn(&Handle) -> u64,
     /// The pc in a saved state.
     pub saved_pc: fn(&CoreState) -> u64,
-    /// Where in a state lie the registers by which exceptions return, which no memory of the guest's holds yet when one
-    /// has come.
+    /// Returns the offsets in the CPU state of registers that hold an exception's return address until the guest saves
+    /// them.
     pub returns: fn(&Handle) -> Vec<usize>,
-    /// Whether code of the kernel's privilege runs.
+    /// Whether the CPU is in kernel mode.
     pub in_kernel: fn(&Handle) -> bool,
-    /// A register by the numbers of `isa`; the pc is the one given.
+    /// Reads a register by `isa`'s numbering. `pc` is returned for the pc.
     pub get: fn(&Handle, Reg, pc: u64) -> u64,
-    /// The word that belongs to this address of a stack and is still in a register.
+    /// The value of a stack word that is still in a register (SPARC's register windows).
     pub held: fn(&Handle, address: u64) -> Option<u64>,
-    /// The same for many at once, where one by one takes too long.
+    /// Access to many registers at once, on ISAs where single accesses are slow.
     pub many: Option<Many>,
-    /// Sets one, where that is possible.
+    /// Sets a register if that is possible.
     pub set: fn(&TrapContext, Reg, u64),
-    /// Values for a report about a guest that has died.
+    /// Registers for a report about a dead guest.
     pub dump: fn(&Handle) -> Vec<(&'static str, u64)>,
 }
 
-/// Registers with their names.
+/// Register names and numbers.
 pub type Names<'a> = &'a [(&'a str, Reg)];
 
-/// Many registers at once.
+/// Access to many registers at once.
 pub struct Many {
-    /// As `trapline_isa::regs::Registers::get_all`; the pc is the one given.
+    /// Like `trapline_isa::regs::Registers::get_all`. `pc` is returned for the pc.
     pub get: fn(&Handle, Names<'_>, pc: u64, values: &mut [u64]),
-    /// As `trapline_isa::regs::Registers::put_back`.
+    /// Like `trapline_isa::regs::Registers::put_back`.
     pub put_back: fn(&TrapContext, Names<'_>, pc: u64, values: &[u64]),
 }
 
-/// The running task.
+/// Access to the running task.
 pub struct Tasks {
-    /// What kernels know of the moment.
+    /// The sources of ftrace's flags.
     pub moments: Moments,
-    /// Its address.
+    /// Returns the address of the running task's structure.
     pub current: fn(&mut View) -> u64,
-    /// Where it is found, where neither symbols nor types say it.
+    /// Finds the task's fields by the kernel's code, if neither symbols nor types give them.
     pub by_code: fn(&Kernel) -> TaskPlace,
 }
 
-/// A CPU that guests can find.
+/// A CPU model for guests.
 pub struct Choice {
-    /// What it is called on the command line. Behind `arm,` it is what device trees say.
+    /// The name on the command line. Device trees have it behind `arm,`.
     pub name: &'static str,
-    /// The kind of core that is it.
+    /// The kind of core.
     pub core: &'static CoreKind,
-    /// What it answers when it is asked which CPU it is, where the core leaves that to us; it may have an interrupt
-    /// controller of its own.
+    /// Answers CPU identification, on cores that leave it to the machine. `own_controller` says whether the board has
+    /// an interrupt controller per CPU.
     pub identify: fn(&InstructionContext, own_controller: bool),
 }
 
 impl Choice {
-    /// A core that says itself what it is.
+    /// A CPU model whose core identifies itself.
     pub const fn of(name: &'static str, core: &'static CoreKind) -> Choice {
         Choice { name, core, identify: |_, _| () }
     }
 }
 
 impl Model {
-    /// The CPU of that name, or the usual one of this kernel.
+    /// The CPU model with that name, or the kernel's default.
     pub fn choice(&self, name: Option<&str>, kernel: &Kernel) -> Result<&'static Choice, MachineError> {
         self.named_choice(name.unwrap_or_else(|| (self.usual)(kernel)))
     }
 
-    /// The CPU of that name.
+    /// The CPU model with that name.
     pub fn named_choice(&self, name: &str) -> Result<&'static Choice, MachineError> {
         let found = self.choices.iter().find(|choice| choice.name == name);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.choices.iter().map(|choice| choice.name).collect();
             let (isa, names) = (self.arch.name(), names.join(", "));
-            MachineError::Config(format!("`{name}` is no CPU for {isa} kernels; there is: {names}"))
+            MachineError::Config(format!("`{name}` is not a CPU for {isa} kernels; these exist: {names}"))
         })
     }
 }
 
-/// The architectural state by names. Everything that a CPU holds is in it, or it is not given.
+/// The architectural state by register names. It must be complete: a state with a value that has no name cannot be
+/// saved.
 pub struct Named {
-    /// What the CPU on the core holds; the images are room for a state, and the core's state after a reset.
+    /// Saves the CPU that is on the core. The first image is a buffer, the second the core's state after reset.
     pub save: fn(&TrapContext, &mut CoreState, reset: &CoreState) -> Result<Values, String>,
-    /// Whether [`Named::load`] would take them.
+    /// Checks whether [`Named::load`] would accept the values.
     pub check: fn(&Values) -> Result<(), String>,
-    /// Puts them on the core.
+    /// Loads the values into the core.
     pub load: fn(&TrapContext, &mut CoreState, reset: &CoreState, &Values) -> Result<(), String>,
-    /// What the core holds once for all its CPUs.
+    /// Saves state that all CPUs of a core share.
     pub save_shared: fn(&Handle) -> Values,
-    /// Whether [`Named::load_shared`] would take them.
+    /// Checks whether [`Named::load_shared`] would accept the values.
     pub check_shared: fn(&Values) -> Result<(), String>,
-    /// Puts them on the core.
+    /// Loads shared state into the core.
     pub load_shared: fn(&TrapContext, &Values) -> Result<(), String>,
 }
 
 impl Named {
-    /// What is left to fill in where the core holds nothing once for all its CPUs.
+    /// The fields for a core without shared state; the others must be filled in.
     pub const NOTHING_SHARED: Named = Named {
         save_shared: |_| Values::default(),
         check_shared: |values| values.read([].into_iter()).map(|_| ()),
@@ -228,7 +230,7 @@ impl Named {
         ..Named::NONE
     };
 
-    /// For an ISA without such a table: no snapshot is taken or restored.
+    /// For an ISA without such a table: snapshots can neither be taken nor restored.
     pub const NONE: Named = Named {
         save: |_, _, _| Err(NO_NAMES.into()),
         check: |_| Err(NO_NAMES.into()),
@@ -241,39 +243,39 @@ impl Named {
 
 const NO_NAMES: &str = "CPUs of this ISA cannot be saved yet";
 
-/// Instructions that the core leaves to us; a core that never asks has functions here that do nothing.
+/// Instructions that the core does not execute. Cores that execute all have functions here that do nothing.
 pub struct Instructions {
-    /// The clock is read: nanoseconds.
+    /// Reads the clock, given the time in nanoseconds.
     pub read_clock: fn(&InstructionContext, u64),
-    /// A system call that the core does nothing of.
+    /// Executes a system call instruction.
     pub system_call: fn(&SyscallContext, &mut CoreState),
-    /// The instruction at the pc, of which the core does nothing, is to be done with the help of the board; where it lies
-    /// in memory, if that is the probe window.
+    /// Executes the instruction at the pc with the board's help. The last argument is its physical address if it is in
+    /// the probe window.
     pub left: fn(&TrapContext, &Ram, &mut dyn Board, At, Option<u64>) -> Left,
-    /// What one of the CPU's own registers says, by the number that the board's have, where the core's own value is not
-    /// it.
+    /// The value of one of the CPU's own registers, where the core's value is wrong. The number is in the board's
+    /// numbering.
     pub register: fn(&Handle, u32) -> Option<u64>,
 }
 
 impl Instructions {
-    /// For cores that never ask.
+    /// For cores that execute all instructions.
     pub const NONE: Instructions = Instructions {
         read_clock: |_, _| (),
         system_call: |_, _| (),
-        left: |_, _, _, _, _| Left::Dead("the CPU core has left an instruction to nobody".into()),
+        left: |_, _, _, _, _| Left::Dead("the CPU core left an instruction to the machine, which expects none from it".into()),
         register: |_, _| None,
     };
 }
 
-/// The registers of a call of the firmware, each in order.
+/// The registers of a firmware call, in order.
 pub struct Firmware {
-    /// Of the function's number and what it is given.
+    /// The function number and its arguments.
     pub arguments: &'static [Reg],
-    /// Of what it gives back.
+    /// The results.
     pub results: &'static [Reg],
 }
 
 impl Firmware {
-    /// There is none that could be called.
+    /// No firmware.
     pub const NONE: Firmware = Firmware { arguments: &[], results: &[] };
 }

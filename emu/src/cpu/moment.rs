@@ -1,6 +1,5 @@
-//! What a Linux knows of the moment, as ftrace shows it in five letters: where it keeps its count of preemption,
-//! interrupts being served and the like, by symbols, by the kernel's types, or by what its code does; and how that is
-//! read.
+//! The sources of ftrace's five flags in a Linux guest: where the kernel has its preemption count, interrupt nesting
+//! and related fields. They are found by symbols, by the kernel's types, or by its code.
 
 use super::tasks::is_for_one_cpu;
 use super::{Model, View};
@@ -14,62 +13,62 @@ use trapline_probes::records::Flags;
 // The fields of the count (include/linux/preempt.h).
 const PREEMPTION: u64 = 0xff;
 const SOFT_INTERRUPTS: u64 = 0xff00;
-/// The first bit: it is being served. The others count how often it was switched off.
+/// The lowest bit: a soft interrupt is being served. The other bits count how often soft interrupts were disabled.
 const SERVING_SOFT: u64 = 0x100;
-/// What is added when a device's interrupt comes.
+/// The amount added when a device's interrupt starts.
 pub const HARD_INTERRUPT: u64 = 0x1_0000;
 const HARD_INTERRUPTS: u64 = 0xf_0000;
 const NMIS: u64 = 0xf0_0000;
 
-/// The functions in which it is added: one of them is in each kernel.
+/// Functions that add it. Each kernel has one of them.
 const ENTERS: &[&str] = &["irq_enter_rcu", "irq_enter"];
-/// As much of each as is looked at.
+/// Bytes of such a function that are searched.
 const MOST_BYTES: u64 = 512;
 
-/// How an ISA's kernels keep these things.
+/// The sources of ftrace's flags on an ISA.
 pub struct Moments {
-    /// Where the count is, by the code that adds to it.
+    /// Finds the count's place by the code that adds to it.
     pub count_by_code: fn(start: u64, code: &[u8]) -> Option<CountPlace>,
-    /// Where the running CPU's own data begins.
+    /// The start of the running CPU's per-CPU data.
     pub own_data: fn(&Handle) -> u64,
-    /// Bytes of the count, and the bit of it that is clear when the CPU is to take another task.
+    /// Size of the count in bytes, and the bit of it that is clear when a reschedule is due, if it has one.
     pub count: (usize, Option<u32>),
-    /// Where the task's flags are.
+    /// The place of the task's flags.
     pub flags: CountPlace,
-    /// The bit of them that is set then.
+    /// The bit of the task's flags for a due reschedule.
     pub need_resched: u32,
 }
 
 impl Moments {
-    /// For kernels of which nothing is known.
+    /// For kernels about which nothing is known.
     pub const NONE: Moments =
         Moments { count_by_code: |_, _| None, own_data: |_| 0, count: (4, None), flags: CountPlace::Task(0), need_resched: 1 };
 }
 
-/// Where such a thing is.
+/// The place of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountPlace {
-    /// So far into each CPU's own data.
+    /// At this offset in each CPU's per-CPU data.
     OwnData(u64),
-    /// So far into the task.
+    /// At this offset in the task structure.
     Task(u64),
     /// At this address, in a kernel for one CPU.
     Variable(u64),
 }
 
-/// Where all of it is.
+/// The places of all sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MomentPlace {
-    /// The count; without it nothing is known.
+    /// The preemption count. Without it, only the interrupt mask is known.
     pub count: Option<CountPlace>,
-    /// Offset in the task: how often it was kept from moving to another CPU.
+    /// Offset in the task structure of the count of disabled migrations.
     pub migration: Option<u64>,
-    /// The same: what the count has of soft interrupts elsewhere (PREEMPT_RT).
+    /// Offset in the task structure of the count of disabled soft interrupts (PREEMPT_RT keeps it there).
     pub soft: Option<u64>,
 }
 
 impl MomentPlace {
-    /// Of this kernel, which has these types.
+    /// Finds the places in a kernel, by its symbols and types.
     pub fn of(kernel: &Kernel, types: Option<&Btf<'_>>, model: &Model) -> MomentPlace {
         let symbol = |name: &str| kernel.symbols.address_of(name);
         let member = |structure: &str, name: &str| types.and_then(|types| types.offset_of(structure, name));
@@ -95,14 +94,13 @@ fn by_code(kernel: &Kernel, model: &Model) -> Option<CountPlace> {
 }
 
 impl View {
-    /// What the kernel knows of the moment; only whether interrupts are off, where it does not say where it keeps the
-    /// rest.
+    /// ftrace's flags. If the preemption count's place is unknown, they only say whether interrupts are off.
     pub(super) fn linux_moment(&mut self) -> Flags {
         let off = Flags::NONE.with_if(self.interrupts_off(), Flags::INTERRUPTS_OFF);
         self.read_moment().map_or(off, |seen| off.with(seen))
     }
 
-    /// Where the count of the moment is, in the running CPU's own data or its task.
+    /// The address of the preemption count of the running CPU.
     pub(super) fn moment_count(&mut self) -> Option<u64> {
         let place = self.moment.count?;
         Some(self.at(place))

@@ -1,19 +1,20 @@
-//! Saving by names where the core's register interface shows everything: that it does is tried out each time.
+//! Saves state by names on cores whose register interface shows everything. Each save proves that by loading the values
+//! again.
 
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 
-/// A value that lies in the core's state.
+/// A value in the core's state.
 pub struct Field {
-    /// What it is called in a snapshot.
+    /// The name in a snapshot.
     pub name: String,
-    /// Where it lies.
+    /// Offset in the state.
     pub at: usize,
-    /// How many bytes it has, 16 at most.
+    /// Size in bytes, at most 16.
     pub bytes: usize,
-    /// The bits that it may have.
+    /// The bits that can be set.
     pub bits: u128,
 }
 
@@ -22,12 +23,12 @@ pub const WORD: u128 = u64::MAX as u128;
 /// All bits of 4 bytes.
 pub const HALF: u128 = u32::MAX as u128;
 
-/// The fields as they are asked for among values.
+/// The fields' names and bits, to look them up among values.
 pub fn wanted(fields: &[Field]) -> impl Iterator<Item = Wanted<'_>> {
     fields.iter().map(|field| Wanted { name: &field.name, bits: field.bits })
 }
 
-/// The fields of a state, as values.
+/// Reads the fields of a saved state. Fails if a field has bits that it should not have.
 pub fn values_of(fields: &[Field], image: &CoreState) -> Result<Values, String> {
     let mut values = Values::default();
     for field in fields {
@@ -42,7 +43,7 @@ pub fn values_of(fields: &[Field], image: &CoreState) -> Result<Values, String> 
     Ok(values)
 }
 
-/// Gives fields of the state on the core these values, in their order.
+/// Writes these values, in order, to the fields of the core's state.
 pub fn set(fields: &[Field], cpu: &TrapContext, numbers: &[u128]) {
     cpu.edit(|image| {
         for (field, value) in fields.iter().zip(numbers) {
@@ -51,8 +52,8 @@ pub fn set(fields: &[Field], cpu: &TrapContext, numbers: &[u128]) {
     });
 }
 
-/// Gives the values back if a core into which they are loaded holds the same bytes as before, but for those that the
-/// core keeps for itself. The state before is in the image.
+/// Returns the values if loading them restores every byte of the core's state, except the ranges `own` that the core
+/// computes itself. `image` holds the state to compare with.
 pub fn tried(
     cpu: &TrapContext,
     image: &mut CoreState,
@@ -67,7 +68,7 @@ pub fn tried(
     image.read(0, &mut after);
     let differs = |at: &usize| before[*at] != after[*at] && !own.iter().any(|own| own.contains(at));
     match (0..before.len()).find(differs) {
-        Some(at) => Err(format!("the CPU holds something that has no name, in byte {at} of its state")),
+        Some(at) => Err(format!("byte {at} of the CPU's state has a value that no known register explains")),
         None => Ok(values),
     }
 }

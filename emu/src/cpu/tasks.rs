@@ -1,15 +1,15 @@
-//! Where the running task is found: by symbols, by the kernel's types, or by what its code does.
+//! The location of the running task's fields, found by symbols, by the kernel's types, or by its code.
 
 use super::Model;
 use crate::boot::Kernel;
 use crate::boot::btf::Btf;
 
-/// Every Linux begins a stack dump with "CPU: .. PID: .. Comm: ..", in this function.
+/// The function with which every Linux starts a stack dump: "CPU: .. PID: .. Comm: ..".
 const PRINTS: &str = "dump_stack_print_info";
-/// As much of it as is looked at.
+/// Bytes of it that are searched.
 const MOST_BYTES: u64 = 256;
 
-/// Where the code begins that prints the running task's number and name, and its bytes.
+/// The address and bytes of the code that prints the running task's number and name.
 pub fn printing_code(kernel: &Kernel) -> Option<(u64, Vec<u8>)> {
     let function = kernel.symbols.find(PRINTS)?;
     let mut bytes = vec![0; function.size.min(MOST_BYTES) as usize];
@@ -17,35 +17,36 @@ pub fn printing_code(kernel: &Kernel) -> Option<(u64, Vec<u8>)> {
     Some((function.start, bytes))
 }
 
-/// Functions that bring up other CPUs or call them: a kernel for one CPU has none of them.
+/// Functions that start or call other CPUs. A kernel for one CPU has none of them.
 const OF_MANY_CPUS: [&str; 3] = ["smp_init", "bringup_nonboot_cpus", "smp_call_function_many_cond"];
 
-/// Whether this is a Linux that was built for one CPU alone (CONFIG_SMP off). Its per-CPU variables are ordinary ones.
+/// Whether a Linux was built for one CPU only (CONFIG_SMP off). Its per-CPU variables are ordinary ones.
 pub fn is_for_one_cpu(kernel: &Kernel) -> bool {
     kernel.is_stock() && !OF_MANY_CPUS.iter().any(|name| kernel.symbols.address_of(name).is_some())
 }
 
-/// Where the running task is found.
+/// The location of the running task's fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskPlace {
-    /// Offset of the pointer to it in the per-CPU area.
+    /// Offset of the pointer to the running task in the per-CPU data.
     pub current: Option<u64>,
-    /// That is the address of a variable instead: the kernel is for one CPU.
+    /// Whether `current` is an address instead, because the kernel is for one CPU.
     pub is_variable: bool,
-    /// Offsets in the task structure.
+    /// Offset of the task's number in the task structure.
     pub pid: Option<u64>,
-    /// Its name, 16 bytes.
+    /// Offset of the task's name, which has 16 bytes.
     pub comm: Option<u64>,
-    /// It is a Linux's, whose tasks have the number of their process behind their own.
+    /// Whether the process's number follows the task's number, as in Linux.
     pub has_process: bool,
 }
 
 impl TaskPlace {
-    /// Of this kernel, which has these types; what cannot be found stays `None`, and is then shown as unknown.
+    /// Finds the fields in a kernel by its symbols and types. A field that is not found stays `None` and is shown as
+    /// unknown.
     pub fn of(kernel: &Kernel, types: Option<&Btf<'_>>, model: &Model) -> TaskPlace {
         let symbol = |name: &str| kernel.symbols.address_of(name);
         let member = |structure: &str, name: &str| types.and_then(|types| types.offset_of(structure, name));
-        // Linux 6.2 and later keep the pointer among other hot things.
+        // Linux 6.2 and later have the pointer in `struct pcpu_hot`.
         let hot = || symbol("pcpu_hot")?.checked_add(member("pcpu_hot", "current_task")?);
         let known = TaskPlace {
             current: symbol("current_task").or_else(hot),
@@ -77,7 +78,7 @@ mod tests {
 
     const TYPES: u64 = 0x1000;
 
-    /// `struct pcpu_hot`, whose members `current_task` and `preempt_count` lie 8 bytes into it.
+    /// Type information with `struct pcpu_hot`, whose members `current_task` and `preempt_count` are at offset 8.
     fn types() -> Vec<u8> {
         let strings = b"\0pcpu_hot\0current_task\0preempt_count\0";
         let kind = [1, 4 << 24 | 2, 16, 10, 0, 64, 23, 0, 64u32];
@@ -86,8 +87,7 @@ mod tests {
         words.chain(*strings).collect()
     }
 
-    /// A file may say that what its CPUs have for themselves lies at the end of all numbers: then nobody knows where
-    /// the task is.
+    /// A symbol near the end of the address space, plus an offset that overflows, gives no place.
     #[test]
     fn a_place_behind_the_end_of_all_addresses_is_none() {
         let kernel = |hot: u64| {
@@ -111,7 +111,7 @@ mod tests {
         use crate::cpu::moment::CountPlace::OwnData;
         assert_eq!([0x3_2d00, u64::MAX].map(count), [Some(OwnData(0x3_2d08)), None]);
     }
-    /// DV-4: in a kernel for one CPU the running task and the count of preemption are variables at their addresses.
+    /// DV-4: a kernel for one CPU has the running task and the preemption count in variables at their addresses.
     #[test]
     fn a_kernel_for_one_cpu_keeps_its_task_in_a_variable() {
         const TASK: u64 = 0xffff_ffff_8120_0040;

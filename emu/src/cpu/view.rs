@@ -1,4 +1,4 @@
-//! The CPU that runs, as the engine and its handlers see it while it stands still.
+//! The stopped CPU, as the engine and its handlers see it.
 
 use super::moment::MomentPlace;
 use super::{Access, Model, TaskPlace};
@@ -14,35 +14,35 @@ use trapline_isa::regs::{Reg, Registers, get_each, put_back_each};
 use trapline_probes::guest::Cpu;
 use trapline_probes::records::Flags;
 
-/// The CPU that runs, as the engine and its handlers see it while it stands still.
+/// The stopped CPU, as the engine and its handlers see it.
 pub struct View {
-    /// The pc as it is shown to them, and where they leave it.
+    /// The pc that they see and may set.
     pub(crate) pc: u64,
     pub(super) trap: TrapContext,
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
-    /// The engine has put the pc to a branch in whose delay slot the exception has come.
+    /// Set if the engine moved the pc to a branch in whose delay slot the exception occurred: the branch's target.
     pub(crate) delayed: Option<u64>,
-    /// The bits that an address or a register has.
+    /// A mask of the bits of an address or a register.
     pub(crate) mask: u64,
     pub(crate) ram: Ram,
     pub(crate) tasks: TaskPlace,
     pub(crate) moment: MomentPlace,
-    /// The number of the CPU.
+    /// The CPU's number.
     pub(crate) current: usize,
     /// Its clock.
     pub(crate) clock: Clock,
-    /// Somebody has asked for the run to be ended at the next place where that may be.
+    /// Whether the run shall end at the next possible block start.
     pub(crate) is_asking: bool,
 }
 
 impl View {
-    /// Whether the kernel runs, not a program.
+    /// Whether the CPU is in kernel mode.
     pub fn in_kernel(&self) -> bool {
         (self.model.registers.in_kernel)(&self.trap.handle())
     }
 
-    /// Of a core on which nothing has run.
+    /// A view of a core on which nothing has run.
     pub(crate) fn new(
         trap: TrapContext,
         line: Line,
@@ -77,7 +77,7 @@ impl View {
         access: Access,
         mut each: impl FnMut(&Ram, u64, usize, usize),
     ) -> Result<(), Fault> {
-        // Two passes over more than one page, so that a fault leaves nothing half done.
+        // Two passes if several pages are accessed, so that a fault leaves no partial write.
         let crosses = !in_one_page(address, len);
         for dry in if crosses { &[true, false][..] } else { &[false] } {
             let mut done = 0;
@@ -97,12 +97,12 @@ impl View {
         Ok(())
     }
 
-    /// Where an address of the kernel lies in memory.
+    /// The physical address of a kernel address.
     pub(crate) fn physical(&mut self, address: u64) -> Option<u64> {
         (self.model.translate)(&self.trap.handle(), &self.ram, address, Access::Look).ok()
     }
 
-    /// Whether the ISA's breakpoint stands there.
+    /// Whether the ISA's breakpoint is at this address.
     pub(crate) fn holds_breakpoint(&mut self, pc: u64) -> bool {
         let breakpoint = self.isa.breakpoint;
         let mut bytes = [0; 8];
@@ -111,8 +111,7 @@ impl View {
     }
 }
 
-/// Words in pages that the core has just accessed, as it has its stack and the data of its CPU. `None`: it takes the
-/// long way.
+/// Fast access to words through the core's TLB. `None` means that the TLB has no translation.
 impl View {
     #[inline(always)]
     fn word(&self, address: u64, size: usize) -> Option<u64> {
@@ -283,7 +282,7 @@ impl Cpu for View {
         place.and_then(|at| self.read_number(task.wrapping_add(at), 4).ok()).unwrap_or(0) as u32
     }
     fn process(&mut self) -> u32 {
-        // Side by side in every Linux: the task's own number and that of the process whose thread it is.
+        // In every Linux, the task's own number is followed by the number of its process (thread group).
         let task = self.task();
         let place = self.tasks.pid.map(|at| at.wrapping_add(4)).filter(|_| self.tasks.has_process);
         match place {
@@ -301,7 +300,7 @@ impl Cpu for View {
                     self.isa.order.put(first, &mut name[..8]);
                     self.isa.order.put(last, &mut name[8..]);
                 }
-                // A task that cannot be read has no name: the zeros stay.
+                // A task that cannot be read has no name: all zeros.
                 _ => drop(self.read(at, &mut name)),
             }
         }

@@ -1,5 +1,5 @@
-//! From reset to a kernel's entry as Linux's boot protocol has it (Documentation/arm/booting.rst): supervisor mode, MMU
-//! off, A32 code.
+//! The state at a kernel's entry by Linux's boot protocol (Documentation/arm/booting.rst): supervisor mode, MMU off,
+//! A32 code.
 
 use super::state::{CPSR_ABORT_MASKED, CPSR_IRQ_MASKED, SUPERVISOR};
 use super::trap;
@@ -9,10 +9,10 @@ use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterARM;
 
 const FAST_MASKED: u64 = 1 << 6;
-/// Any machine that has a device tree.
+/// The machine number of a board with a device tree.
 const MACHINE: u64 = 0xffff_ffff;
 
-/// Puts a CPU at `entry`: the device tree in r2, the number of the CPU in r3.
+/// Enters the kernel at `entry`, with the device tree's address in r2 and the CPU's number in r3.
 pub fn enter(cpu: &TrapContext, _image: &mut CoreState, _ram: &Ram, _tables: u64, entry: u64, number: u64, info: u64) {
     cpu.write(RegisterARM::CPSR, SUPERVISOR | CPSR_IRQ_MASKED | CPSR_ABORT_MASKED | FAST_MASKED);
     for (register, value) in

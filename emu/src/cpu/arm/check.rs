@@ -1,4 +1,4 @@
-//! Proves, once per process, that the offsets and the private calls do for 32-bit ARM cores what they are used for.
+//! Proves, once per process, the offsets and private functions that are used on 32-bit ARM cores.
 
 use super::core::CORE;
 use super::state::{self, CPSR_THUMB, FAULT_ADDRESS, SUPERVISOR, SYNDROME};
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterARM;
 
-/// The answer; the first call finds it out.
+/// The result, computed at the first call.
 pub fn self_check() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(check).clone()
@@ -37,7 +37,7 @@ fn check() -> Result<(), String> {
             // add r0, r0, #1; add r1, r1, #1
             add: [0xe280_0001, 0xe281_1001],
             end: WFI,
-            // bx lr is in r6.
+            // r6 holds the instruction `bx lr`.
             values: [
                 (RegisterARM::R4.into(), 0xe280_0001),
                 (RegisterARM::R5.into(), code + 0x1000),
@@ -52,7 +52,7 @@ fn check() -> Result<(), String> {
             word: 4,
         },
     )?;
-    // The breakpoint is an undefined instruction: the pc is its own, in A32 and in Thumb code.
+    // The breakpoint is an undefined instruction. The pc must be its own address, in A32 and Thumb code.
     for (thumb, word) in [(0, 0xe7f0_01f8), (CPSR_THUMB, 0xde18_de18)] {
         bench.place(&[word, WFI]);
         in_mode(&bench.core.stopped(), thumb);
@@ -66,7 +66,7 @@ fn check() -> Result<(), String> {
     if (last, bench.image.get32(SYNDROME)) != (Some((Some(SYSTEM_CALL), code + 4)), 0x4600_1357) {
         return Err(unfit("where the syndrome of an exception is kept"));
     }
-    // mov r3, #0x41; ldrex r2, [r3]: not aligned, so it faults.
+    // mov r3, #0x41; ldrex r2, [r3]: unaligned, so it faults.
     let last = bench.run(&[0xe3a0_3041, 0xe193_2f9f, WFI]);
     if (last, bench.image.get64(FAULT_ADDRESS) & 0xffff_ffff) != (Some((Some(DATA_ABORT), code + 4)), 0x41) {
         return Err(unfit("where the address of a fault is kept"));
@@ -91,13 +91,13 @@ mod tests {
 
     const CODE: u64 = 0x4010_0000;
 
-    /// The flags as code leaves them, not as a write of CPSR does, in every mode; and all other registers beside them.
+    /// The flags as set by code rather than by a write of CPSR, in every mode, and all other registers.
     #[test]
     fn what_is_read_where_it_lies_is_what_the_library_says() {
         self_check().unwrap();
         let ram = Ram::at(0x4000_0000, 4 << 20, ByteOrder::Little).unwrap();
         let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
-        // Each ends in an undefined instruction; the last one stands inside an IT block.
+        // Each case ends in an undefined instruction. The last one is inside an IT block.
         #[rustfmt::skip]
         let cases = [
             ("subs r0, r1, r2",       0,          [0xe051_0002, 0xe7f0_01f8]),

@@ -1,4 +1,4 @@
-//! The kind of core that 32-bit ARM runs on.
+//! The kinds of cores for 32-bit ARM.
 
 use super::state::{self, CPSR_THUMB};
 use crate::boot::Kernel;
@@ -8,18 +8,18 @@ use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::plain_hooks::Program;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM};
 
-/// Cortex-A8 in the library's list, and what it says it is.
+/// Cortex-A8: its index in Unicorn's list of models, and its MIDR.
 const CORTEX_A8: (i32, u32) = (15, 0x410f_c080);
-/// Cortex-A15.
+/// Cortex-A15: its index in Unicorn's list of models, and its MIDR.
 const CORTEX_A15: (i32, u32) = (17, 0x410f_c0f0);
 
-/// A core without a generic timer: that of the library reads the host's clock.
+/// A core without a generic timer, because Unicorn's generic timer reads the host's clock.
 pub static CORE: CoreKind = CoreKind::cortex(CORTEX_A8.0);
-/// One that knows page tables in the long format. It has such a timer; no device tree of ours tells of it.
+/// A core with page tables in the long format. It has a generic timer, which our device trees do not mention.
 pub static CORE_WITH_LONG_TABLES: CoreKind = CoreKind::cortex(CORTEX_A15.0);
 
-/// The core that a kernel is made for: it has a table of CPUs, of which the first that is one of these is taken. (Its
-/// last row takes any CPU of the seventh architecture, also where it needs what not every one has.)
+/// The default CPU of a kernel, by the kernel's table of CPUs. (The last row of that table accepts any ARMv7 CPU, even
+/// where the kernel needs more than every one has, so it is ignored.)
 pub fn of(kernel: &Kernel) -> &'static str {
     let knows = |(_, number): (i32, u32)| rows(kernel).any(|(value, mask)| mask.count_ones() > 16 && number & mask == value);
     match !knows(CORTEX_A8) && knows(CORTEX_A15) {
@@ -28,7 +28,7 @@ pub fn of(kernel: &Kernel) -> &'static str {
     }
 }
 
-/// Number and mask of each row of that table.
+/// The value and mask of each row of that table.
 fn rows(kernel: &Kernel) -> impl Iterator<Item = (u32, u32)> {
     const ROW: usize = 52;
     let address = |name| kernel.symbols.address_of(name).unwrap_or(0);
@@ -58,12 +58,12 @@ impl CoreKind {
     }
 }
 
-/// Bit 0 says that it is Thumb code; what the flags say now goes on.
+/// The pc with bit 0 set in Thumb state, which Unicorn expects.
 fn pc_with_mode(handle: &Handle, pc: u64) -> u64 {
     pc & !1 | u64::from(handle.read(RegisterARM::CPSR) & CPSR_THUMB != 0)
 }
 
-/// Calls for a core without us.
+/// A loop of calls on a bare core, for the benches.
 pub static LOOP: Program = Program {
     library: (Arch::ARM, Mode::LITTLE_ENDIAN),
     registers: || [RegisterARM::PC.into(), RegisterARM::SP.into(), RegisterARM::R1.into()],
@@ -75,7 +75,7 @@ pub static LOOP: Program = Program {
     behind: 4,
 };
 
-/// The same in Thumb code.
+/// The same loop in Thumb code.
 pub static LOOP_IN_THUMB: Program = Program {
     pointer_bits: 1,
     // bl function; subs r1, #1; bne back

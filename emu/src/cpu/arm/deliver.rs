@@ -1,4 +1,4 @@
-//! Gives an exception or interrupt to the guest as the CPU would: to the mode made for it, through the vectors.
+//! Delivers an exception or interrupt to the guest as the CPU would: in the exception's mode, through the vectors.
 
 use super::state::*;
 use super::trap::{self, DATA_ABORT, DEBUG, FETCH_ABORT, SYSTEM_CALL};
@@ -9,14 +9,14 @@ use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterARM;
 
 const HIGH_VECTORS: u64 = 0xffff_0000;
-/// The status of a debug event, for a BKPT.
+/// The fault status of a debug event, for BKPT.
 const DEBUG_EVENT: u64 = 2;
 
-/// How a kind of exception is entered.
+/// The properties of an exception's entry.
 struct Entry {
     mode: u64,
     vector: u64,
-    /// What LR gets beside the address to go on at, in A32 and in Thumb code.
+    /// The offset that is added to the return address in LR, in A32 and in Thumb code.
     link: [u64; 2],
     masks: u64,
 }
@@ -33,7 +33,7 @@ fn entry_of(exception: &Exception) -> Entry {
     Entry { mode, vector, link, masks }
 }
 
-/// Gives the exception to the guest as the CPU would.
+/// Delivers the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
     let old = cpsr(&handle);
@@ -55,7 +55,7 @@ pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Excepti
     if control & SCTLR_THUMB_EXCEPTIONS != 0 {
         new |= CPSR_THUMB;
     }
-    // First of all: it brings in the mode's own stack pointer, link register and saved status.
+    // Written first, because it switches to the mode's banked stack pointer, link register and saved status.
     cpu.write(RegisterARM::CPSR, new);
     cpu.write(RegisterARM::SPSR, old);
     cpu.write(RegisterARM::LR, resume.wrapping_add(entry.link[usize::from(old & CPSR_THUMB != 0)]) & 0xffff_ffff);

@@ -1,12 +1,11 @@
-//! Walks of the guest's page tables in the long format: up to three levels of entries of 8 bytes, blocks of 1 GiB and 2
-//! MiB.
+//! Page-table walks in the long format (LPAE): up to three levels of 8-byte entries, with blocks of 1 GiB and 2 MiB.
 
 use super::paging::Found;
 use super::state::{PARTED, TABLES_HIGH, TABLES_LOW};
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 
-/// Of the register that parts the address space: this format is in force.
+/// TTBCR.EAE: the long format is in use.
 const LONG: u32 = 1 << 31;
 const VALID: u64 = 1;
 const TABLE_OR_PAGE: u64 = 2;
@@ -14,25 +13,25 @@ const READ_ONLY: u64 = 1 << 7;
 const ADDRESS: u64 = 0xff_ffff_f000;
 const TOP_ADDRESS: u64 = 0xff_ffff_ffe0;
 
-/// Bits of an address that a table of each level, and a page, leaves.
+/// For each level, the number of low address bits that one of its entries covers.
 const LEVELS: [u32; 3] = [30, 21, 12];
 
-/// Whether this format is in force.
+/// Whether the long format is in use.
 #[inline]
 pub fn is_in_force(handle: &Handle) -> bool {
     handle.live32(PARTED) & LONG != 0
 }
 
-/// The tables of a part of the address space.
+/// The page tables for a part of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
     top: u64,
-    /// Bits of an address in it.
+    /// Address bits that these tables translate.
     bits: u32,
 }
 
 impl Table {
-    /// Those for an address; `None`: none are.
+    /// The tables for an address. `None` if it has none.
     pub fn of(handle: &Handle, address: u64) -> Option<Table> {
         let parted = handle.live32(PARTED);
         Table::parted(parted, [handle.live64(TABLES_LOW), handle.live64(TABLES_HIGH)], address)
@@ -53,7 +52,7 @@ impl Table {
         }
     }
 
-    /// Where the entry of 2 MiB for an address lies; `None`: a larger one, or none, is in front of it.
+    /// The physical address of the 2 MiB entry for an address. `None` if a larger block or nothing precedes it.
     pub fn entry(self, ram: &Ram, address: u64) -> Option<u64> {
         let mut table = self.top;
         if self.bits > LEVELS[0] {
@@ -66,13 +65,13 @@ impl Table {
         Some(self.index(table, address, LEVELS[1]))
     }
 
-    /// Where the entry for an address lies in a table whose entries leave so many bits.
+    /// The physical address of the entry for an address in a table whose entries cover `leaves` low bits.
     fn index(self, table: u64, address: u64, leaves: u32) -> u64 {
         let inside = address & ((1 << self.bits) - 1);
         table + (inside >> leaves & 511) * 8
     }
 
-    /// Where an address lies.
+    /// Walks the tables for an address.
     pub fn walk(self, ram: &Ram, address: u64) -> Option<Found> {
         let mut table = self.top;
         for leaves in LEVELS.into_iter().skip(usize::from(self.bits <= LEVELS[0])) {

@@ -1,5 +1,4 @@
-//! 32-bit ARM: the same rooms as every ISA, and `boot.rs`, `check.rs`, `paging.rs` and `long.rs` (page tables of two
-//! formats) of their own.
+//! 32-bit ARM: the files that every ISA has, with `paging.rs` and `long.rs` for the two formats of page tables.
 
 pub mod boot;
 pub mod check;
@@ -53,7 +52,7 @@ const fn model(arch: Arch) -> Model {
         window: Window {
             start: |_, _| window::WINDOW_START,
             most: |_| window::WINDOW_MOST,
-            // Sections of 1 MiB, or blocks of 2 MiB, in the guest's own tables.
+            // The window is mapped by 1 MiB sections or 2 MiB blocks in the guest's own tables.
             table_bytes: |_| 0,
             prepare: |_, _| (),
             clear: |_, _, _| (),

@@ -1,7 +1,6 @@
-//! The architectural state by names, for snapshots: everything that the core shows through its registers.
-//!
-//! What is saved is tried at once, as on AArch64 (`cpu/arm64/named.rs`): a core that starts from its reset state and is
-//! given these values must hold the same bytes, those apart that the core works out or keeps for itself.
+//! The architectural state by register names, for snapshots: all registers that the core's interface shows.
+//! Each save is verified as on AArch64 (`cpu/arm64/named.rs`): loading the values into a reset core must restore the
+//! same bytes, except those that the core computes or keeps for itself.
 
 use super::state::*;
 use super::trap;
@@ -14,7 +13,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterARM;
 
-/// The functions of this file. Nothing is held once for all CPUs.
+/// The functions of this file. The core has no state shared by all CPUs.
 pub const NAMED: Named = Named {
     save,
     check: |values| numbers(values).map(|_| ()),
@@ -27,7 +26,7 @@ pub const NAMED: Named = Named {
 const WORD: u128 = u32::MAX as u128;
 const DOUBLE: u128 = u64::MAX as u128;
 
-/// Registers that all modes have but that of fast interrupts.
+/// Registers that no mode banks.
 const LOW: [RegisterARM; 8] = [
     RegisterARM::R0,
     RegisterARM::R1,
@@ -39,10 +38,10 @@ const LOW: [RegisterARM; 8] = [
     RegisterARM::R7,
 ];
 const HIGH: [RegisterARM; 5] = [RegisterARM::R8, RegisterARM::R9, RegisterARM::R10, RegisterARM::R11, RegisterARM::R12];
-/// What each mode has of its own; that of user code, which has no saved status, first.
+/// Registers that each mode banks. The first mode, that of user code, has no SPSR.
 const BANKED: [RegisterARM; 3] = [RegisterARM::SP, RegisterARM::LR, RegisterARM::SPSR];
 
-/// Those of user code are SYSTEM's.
+/// The modes with banked registers. User mode's are accessed in SYSTEM mode.
 const MODES: [(&str, u64); 6] =
     [("usr", SYSTEM), ("fiq", FAST), ("irq", IRQ), ("svc", SUPERVISOR), ("abt", ABORT), ("und", UNDEFINED)];
 
@@ -51,7 +50,7 @@ const PLAIN: &[(&str, RegisterARM)] = &[
     ("fpexc", RegisterARM::FPEXC), ("fpscr", RegisterARM::FPSCR),
 ];
 
-/// The rest, in the order in which they are put back: the MMU is switched on at the end.
+/// The other registers in the order in which they are loaded. SCTLR is last, because it switches the MMU on.
 #[rustfmt::skip]
 static COPROCESSOR: &[(&str, CoprocessorRegister)] = &[
     ("csselr",     CoprocessorRegister { cp: 15, crn: 0, opc1: 2, crm: 0, opc2: 0 }),
@@ -79,15 +78,15 @@ static COPROCESSOR: &[(&str, CoprocessorRegister)] = &[
     ("sctlr",      SCTLR),
 ];
 
-/// What tables in the long format have above the word that the registers' numbers of 32 bits show: the number of the
-/// address space, and the upper bits of where they lie.
+/// The upper words of TTBR0 and TTBR1 in the long format, which 32-bit accesses do not show: the ASID and the upper
+/// address bits.
 const UPPER: [(&str, usize); 2] = [("ttbr0_upper", TABLES_LOW + 4), ("ttbr1_upper", TABLES_HIGH + 4)];
 
-/// What the core keeps for itself: what it works out of other registers, and the last exception.
+/// State that the core computes from other registers or keeps for itself, and the last exception.
 const OWN: &[Range<usize>] = &[
-    520..536,                // the condition flags, in pieces of which only some bits count
-    336..340,                // flags of the translator, which follow from the rest
-    2064..2072,              // when on the host its cycle counter began
+    520..536,                // the condition flags, stored in words of which only some bits count
+    336..340,                // the translator's flags, derived from other state
+    2064..2072,              // the host time at which its cycle counter started
     320..328,                // the pc of 64-bit code, which never runs here
     SYNDROME..SYNDROME + 20, // the last exception
     3688..3720,              // scratch of one vector instruction
@@ -115,13 +114,13 @@ fn numbers(values: &Values) -> Result<Vec<u128>, String> {
     }
 }
 
-/// Where CPSR stands among the values.
+/// The index of CPSR among the values.
 const STATUS: usize = 13 + HIGH.len() + MODES.len() * BANKED.len();
 
 fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
     let handle = cpu.handle();
-    // Walking through the modes leaves what the core keeps of the present one where it does when others run, as putting
-    // back does.
+    // Switching through the modes also stores the present mode's banked registers in the place that `load` leaves them
+    // in.
     let (status, pc) = (handle.read(RegisterARM::CPSR), handle.pc());
     let banks = banks(cpu, status);
     image.save(handle);
@@ -132,8 +131,7 @@ fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<V
     named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
 }
 
-/// The present registers of the modes: r0 to r12 as user code has them, r8 to r12 of fast interrupts, then those of
-/// each mode.
+/// The registers of all modes: r0 to r12 of user code, r8 to r12 of fast interrupts, then each mode's banked registers.
 fn banks(cpu: &TrapContext, status: u64) -> Vec<u64> {
     let handle = cpu.handle();
     let mut banks = Vec::new();
@@ -180,7 +178,7 @@ fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &V
         }
         BANKED.iter().zip(banked).for_each(|(register, value)| cpu.write(*register, *value));
     }
-    // Every mode is left once, so that the core puts its registers where it keeps them, as it has after `banks`.
+    // Leaves every mode once, so that the core stores its banked registers in the same place as after `banks`.
     cpu.write(RegisterARM::CPSR, status & !CPSR_MODE | SYSTEM);
     cpu.write(RegisterARM::CPSR, status);
     for ((_, register), value) in PLAIN.iter().zip(plain) {
@@ -192,7 +190,7 @@ fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &V
     for ((_, register), value) in COPROCESSOR.iter().zip(coprocessor) {
         cpu.set_coprocessor(*register, value);
     }
-    // Behind these, for a write of the lower word clears the upper one.
+    // Written last, because a write of the lower word clears the upper one.
     for ((_, at), value) in UPPER.iter().zip(upper) {
         cpu.set_live32(*at, value as u32);
     }
@@ -206,7 +204,7 @@ mod tests {
     use super::*;
     use crate::machine::{Config, Machine};
 
-    /// BY-4: the number of an address space stands above a word of the registers of tables in the long format.
+    /// BY-4: the upper words of TTBR0 and TTBR1 in the long format, which hold the ASID, are saved.
     #[test]
     fn registers_of_tables_in_the_long_format_are_saved_whole() {
         let builtin = trapline_images::find("tiny/arm").expect("it is built in");

@@ -1,4 +1,4 @@
-//! Walks of the guest's page tables in the short format: sections of 1 MiB and 16 MiB, pages of 4 KiB and 64 KiB.
+//! Page-table walks in the short format: sections of 1 MiB and 16 MiB, pages of 4 KiB and 64 KiB.
 
 use super::long;
 use super::state::{CONTROL, PARTED, TABLES_HIGH, TABLES_LOW};
@@ -9,21 +9,21 @@ use trapline_isa::mem::Fault;
 
 const MMU_ON: u32 = 1;
 
-/// The first-level table.
+/// The address of the first-level table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table(u64);
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where the address lies.
+    /// The physical address.
     pub physical: u64,
-    /// The kernel may write there.
+    /// Whether the kernel may write there.
     pub writable: bool,
 }
 
 impl Table {
-    /// The one for an address.
+    /// The table for an address.
     pub fn of(handle: &Handle, address: u64) -> Table {
         let parted = handle.live32(PARTED) & 7;
         let low = parted == 0 || address >> (32 - parted) == 0;
@@ -33,12 +33,12 @@ impl Table {
         }
     }
 
-    /// Where the entry of 1 MiB for an address lies.
+    /// The physical address of the first-level entry (1 MiB) for an address.
     pub fn entry(self, address: u64) -> u64 {
         self.0 + (address >> 20 & 0xfff) * 4
     }
 
-    /// Where an address lies.
+    /// Walks the tables for an address.
     pub fn walk(self, ram: &Ram, address: u64) -> Option<Found> {
         const SECTION_READ_ONLY: u64 = 1 << 15;
         const SUPERSECTION: u64 = 1 << 18;
@@ -66,12 +66,12 @@ impl Table {
     }
 }
 
-/// Whether addresses are translated at all.
+/// Whether the MMU is on.
 pub fn is_on(handle: &Handle) -> bool {
     handle.live32(CONTROL) & MMU_ON != 0
 }
 
-/// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
+/// Translates a kernel address by the current page tables. Fails if the kernel's rights do not allow the access.
 pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let fault = Fault { address, write: access == Access::Write };
     if !is_on(handle) {

@@ -1,4 +1,4 @@
-//! The named architectural state: registers by the numbers of `isa`, and where fields lie in the core's image.
+//! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
 use crate::unicorn::arm::CoprocessorRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -7,43 +7,43 @@ use trapline_isa::arm::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterARM;
 
-/// The general registers, as the mode that runs has them.
+/// Offset of the general registers of the current mode.
 pub const REGS: usize = 0;
-/// How many these are; the pc follows.
+/// The number of general registers. The pc follows them.
 pub const GENERAL: u8 = 15;
-/// The pc, without the bit that says Thumb.
+/// Offset of the pc, without the Thumb bit.
 pub const PC: usize = 60;
-/// What of CPSR is not kept elsewhere: the mode.
+/// Offset of the part of CPSR that is not stored elsewhere: the mode.
 const CPSR_REST: usize = 340;
-/// The condition flags C, V, N, Z in this order, a word for each: C is its lowest bit, V and N are their highest, Z is
-/// set when its word is 0. Then Q as 0 or 1, the flags GE, Thumb as 0 or 1, and the state of an IT block.
+/// Offset of the condition flags C, V, N, Z, a word each: C is bit 0, V and N are bit 31, Z is set if its word is 0.
+/// Then Q as 0 or 1, GE, Thumb as 0 or 1, and the IT state.
 const FLAGS: usize = 520;
-/// The exception masks, as in CPSR.
+/// Offset of the exception masks, in CPSR's layout.
 pub const MASKS: usize = 560;
-/// Control.
+/// Offset of SCTLR.
 pub const CONTROL: usize = 680;
-/// Translation tables of the low part of the address space.
+/// Offset of TTBR0.
 pub const TABLES_LOW: usize = 776;
-/// Translation tables of the rest.
+/// Offset of TTBR1.
 pub const TABLES_HIGH: usize = 808;
-/// How the address space is parted.
+/// Offset of TTBCR, which says how TTBR0 and TTBR1 split the address space.
 pub const PARTED: usize = 856;
-/// CONTEXTIDR.
+/// Offset of CONTEXTIDR.
 pub const ADDRESS_SPACE: usize = 1272;
-/// TPIDRURO.
+/// Offset of TPIDRURO.
 pub const THREAD: usize = 1352;
-/// DFAR.
+/// Offset of DFAR.
 pub const FAULT_REGISTER: usize = 1056;
-/// The exception being reported: its syndrome, its status as in DFSR and IFSR, its address.
+/// Offset of the syndrome of the exception being reported. Its status and address follow.
 pub const SYNDROME: usize = 0xbd0;
-/// As in DFSR and IFSR.
+/// Offset of the status of the exception being reported, in DFSR's and IFSR's layout.
 pub const FAULT_STATUS: usize = SYNDROME + 4;
-/// The address of the access that faulted.
+/// Offset of the address of the access that faulted.
 pub const FAULT_ADDRESS: usize = SYNDROME + 8;
 
-/// The mode.
+/// The mode's bits.
 pub const CPSR_MODE: u64 = 0x1f;
-/// Thumb code runs.
+/// Thumb state.
 pub const CPSR_THUMB: u64 = 1 << 5;
 /// All exception masks.
 const CPSR_MASKS: u64 = 7 << 6;
@@ -53,33 +53,33 @@ pub const CPSR_IRQ_MASKED: u64 = 1 << 7;
 pub const CPSR_ABORT_MASKED: u64 = 1 << 8;
 /// Data accesses are big-endian.
 pub const CPSR_BIG_ENDIAN: u64 = 1 << 9;
-/// The state of an IT block, and Jazelle's bit.
+/// The IT state, and Jazelle's bit.
 pub const CPSR_IT_JAZELLE: u64 = 0x0700_fc00;
-/// What a handler or a computed instruction may set: flags, the IT block's state, masks, Thumb.
+/// The bits that a handler or a computed instruction may set: flags, IT state, masks, Thumb.
 const CPSR_SETTABLE: u64 = 0xfe0f_fde0;
 
-/// The mode of programs, as the status register has it.
+/// User mode, as in the status register. The other modes follow.
 pub const USER: u64 = 0x10;
-/// The mode of interrupts.
+/// Interrupt mode.
 pub const IRQ: u64 = 0x12;
-/// The mode of the kernel.
+/// Supervisor mode, in which the kernel runs.
 pub const SUPERVISOR: u64 = 0x13;
-/// Aborts.
+/// Abort mode.
 pub const ABORT: u64 = 0x17;
-/// Undefined instructions.
+/// Undefined mode.
 pub const UNDEFINED: u64 = 0x1b;
-/// Fast interrupts.
+/// Fast interrupt mode.
 pub const FAST: u64 = 0x11;
-/// Privileged code with the registers of user code.
+/// System mode: privileged, with the registers of user mode.
 pub const SYSTEM: u64 = 0x1f;
-/// All that are used here.
+/// All modes in use here.
 pub(super) const MODES: [u64; 7] = [USER, FAST, IRQ, ABORT, UNDEFINED, SYSTEM, SUPERVISOR];
 
 pub(super) const fn cp15(crn: u32, opc1: u32, crm: u32, opc2: u32) -> CoprocessorRegister {
     CoprocessorRegister { cp: 15, crn, opc1, crm, opc2 }
 }
 
-/// Control.
+/// The control register.
 pub const SCTLR: CoprocessorRegister = cp15(1, 0, 0, 0);
 /// The vectors are at 0xffff0000.
 pub const SCTLR_HIGH_VECTORS: u64 = 1 << 13;
@@ -87,25 +87,25 @@ pub const SCTLR_HIGH_VECTORS: u64 = 1 << 13;
 pub const SCTLR_EXCEPTION_ENDIAN: u64 = 1 << 25;
 /// Exceptions are taken in Thumb state.
 pub const SCTLR_THUMB_EXCEPTIONS: u64 = 1 << 30;
-/// The vectors, when they are not high.
+/// The base of the vectors if they are not high.
 pub const VBAR: CoprocessorRegister = cp15(12, 0, 0, 0);
-/// Translation tables of the low part of the address space, or of all of it.
+/// The page tables of the low part of the address space, or of all of it.
 pub const TTBR0: CoprocessorRegister = cp15(2, 0, 0, 0);
-/// Translation tables of the rest.
+/// The page tables of the upper part of the address space.
 pub const TTBR1: CoprocessorRegister = cp15(2, 0, 0, 1);
-/// How the address space is parted.
+/// The split of the address space between TTBR0 and TTBR1.
 pub const TTBCR: CoprocessorRegister = cp15(2, 0, 0, 2);
-/// Status of a data fault.
+/// The status of a data fault.
 pub const DFSR: CoprocessorRegister = cp15(5, 0, 0, 0);
-/// Status of a fetch fault.
+/// The status of a fetch fault.
 pub const IFSR: CoprocessorRegister = cp15(5, 0, 0, 1);
-/// Address of a data fault.
+/// The address of a data fault.
 pub const DFAR: CoprocessorRegister = cp15(6, 0, 0, 0);
-/// Address of a fetch fault.
+/// The address of a fetch fault.
 pub const IFAR: CoprocessorRegister = cp15(6, 0, 0, 2);
-/// The number of the address space.
+/// The ASID.
 pub const CONTEXTIDR: CoprocessorRegister = cp15(13, 0, 0, 1);
-/// A register that user code may only read; kernels keep the running task in it.
+/// A register that is read-only for user code. Linux stores the running task in it.
 pub const TPIDRURO: CoprocessorRegister = cp15(13, 0, 0, 3);
 
 #[rustfmt::skip]
@@ -117,15 +117,15 @@ pub(super) const NAMES: &[(&str, RegisterARM)] = &[
     ("cpsr", RegisterARM::CPSR),
 ];
 
-/// How many vector registers there are.
+/// The number of vector registers.
 pub const VECTORS: u8 = 32;
 
-/// Which vector register a number means.
+/// The vector register with this number in `isa`'s numbering.
 fn vector(reg: Reg) -> Option<u8> {
     reg.0.checked_sub(abi::D0.0).filter(|number| *number < VECTORS)
 }
 
-/// CPSR, out of the pieces that the core keeps it in.
+/// CPSR, assembled from the fields in which the core stores it.
 #[inline]
 pub fn cpsr(handle: &Handle) -> u64 {
     let [carry_overflow, negative_zero, saturated_ge, thumb_it] = handle.live_words(FLAGS);
@@ -138,13 +138,13 @@ pub fn cpsr(handle: &Handle) -> u64 {
     flags | block | thumb << 5 | handle.live64(MASKS) & CPSR_MASKS | u64::from(handle.live32(CPSR_REST))
 }
 
-/// The mode, in the bits that it has in CPSR.
+/// The mode, in CPSR's layout.
 #[inline]
 pub fn mode(handle: &Handle) -> u64 {
     u64::from(handle.live32(CPSR_REST)) & CPSR_MODE
 }
 
-/// Reads a register of `isa`'s numbering; the pc is the one given.
+/// Reads a register in `isa`'s numbering. `pc` is returned for the pc.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     match reg {
@@ -155,7 +155,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     }
 }
 
-/// Sets a register of `isa`'s numbering; of CPSR not the mode, and the pc not at all.
+/// Sets a register in `isa`'s numbering. The mode in CPSR and the pc are not changed.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     match reg {
@@ -172,24 +172,25 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
-/// The pc of a CPU that another one has displaced from the core.
+/// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     image.get32(PC).into()
 }
 
-/// Whether such a CPU has interrupts off.
+/// Whether interrupts are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
     image.get64(MASKS) & CPSR_IRQ_MASKED != 0
 }
 
-/// Everything that a person wants to see of a CPU that has died.
+/// Registers for a report about a dead guest.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let system = [("sctlr", SCTLR), ("ttbr0", TTBR0), ("dfar", DFAR), ("dfsr", DFSR), ("ifar", IFAR), ("ifsr", IFSR)];
     let own = NAMES.iter().chain(&[("fpscr", RegisterARM::FPSCR)]).map(|(name, register)| (*name, handle.read(*register)));
     own.chain(system.map(|(name, register)| (name, handle.coprocessor(register)))).collect()
 }
 
-/// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
+/// Writes values through the register interface and reads them at their offsets, and the reverse. The error names the
+/// field that differs.
 pub fn self_check(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'static str> {
     for mark in [0x1111_2220, 0x8555_6664] {
         for masks in [0, CPSR_IRQ_MASKED] {
@@ -212,7 +213,7 @@ pub fn self_check(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'stat
     check_live_control(cpu)
 }
 
-/// The general registers of the mode that runs, against what the library says.
+/// Checks the general registers of the current mode.
 fn check_live_registers(cpu: &TrapContext) -> Result<(), &'static str> {
     let handle = cpu.handle();
     for (number, (name, register)) in (0..GENERAL).zip(NAMES) {
@@ -230,7 +231,7 @@ fn check_live_registers(cpu: &TrapContext) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// CPSR put together here, and by the library.
+/// Checks the assembled CPSR against Unicorn's.
 fn check_live_cpsr(cpu: &TrapContext, mode: u64) -> Result<(), &'static str> {
     let handle = cpu.handle();
     let flags = (0..16).map(|flags| flags << 28);
@@ -245,7 +246,7 @@ fn check_live_cpsr(cpu: &TrapContext, mode: u64) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The registers behind MRC that are read where they lie.
+/// Checks the system registers that are read by their offsets.
 fn check_live_control(cpu: &TrapContext) -> Result<(), &'static str> {
     #[rustfmt::skip]
     let fields = [

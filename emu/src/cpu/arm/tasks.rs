@@ -1,21 +1,19 @@
-//! The running task; and where its number and its name are, out of the code that prints them (`cpu/tasks.rs` says
-//! which).
-//!
-//! That code takes the running task out of the register that user code can only read, where kernels for ARMv7 keep it
-//! (CONFIG_CURRENT_POINTER_IN_TPIDRURO); it loads the number and takes the address of the name. Debian's kernel has no
-//! types.
+//! The running task, and the location of its number and name, found in the code that prints them (`cpu/tasks.rs`).
+//! ARMv7 kernels keep the running task in TPIDRURO (CONFIG_CURRENT_POINTER_IN_TPIDRURO). The printing code reads it,
+//! loads the number and computes the address of the name. Debian's kernel has no type information, so the code is the
+//! only source.
 
 use super::state::THREAD;
 use crate::boot::Kernel;
 use crate::cpu::moment::CountPlace;
 use crate::cpu::{TaskPlace, View, tasks};
 
-/// The running task: in a register that user code can only read.
+/// The running task's address, from TPIDRURO.
 pub fn current(view: &mut View) -> u64 {
     view.trap.handle().live32(THREAD).into()
 }
 
-/// What that code tells; nothing if it is of another form.
+/// The locations found in that code; empty if it has another form.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((_, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
     let words = bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes));
@@ -27,7 +25,7 @@ fn read(code: &[u32]) -> TaskPlace {
         let task = running_task(*word)?;
         let (mut pid, mut comm) = (None, None);
         for word in code[at + 1..].iter().take_while(|word| !overwrites(**word, task)) {
-            // Members in front of the number (the CPU's is one) are loaded too.
+            // Fields before the number, such as the CPU's number, are loaded, too. The number has the largest offset.
             pid = pid.max(loaded_member(*word, task));
             comm = comm.or(address_of_member(*word, task));
         }
@@ -36,7 +34,7 @@ fn read(code: &[u32]) -> TaskPlace {
     found.unwrap_or_default()
 }
 
-/// Where the count of the moment is: the member of the running task to which this code adds an interrupt.
+/// The place of the preemption count: the task's field to which this code adds an interrupt.
 pub fn count_by_code(_: u64, code: &[u8]) -> Option<CountPlace> {
     let words = code.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes));
     let (mut task, mut loaded) = (None, None);
@@ -68,12 +66,12 @@ fn loaded_member(word: u32, task: u32) -> Option<u64> {
     (word & 0x0ff0_0000 == 0x0590_0000 && field(word, 16) == task).then_some((word & 0xfff).into())
 }
 
-/// `add Rd, task, #offset`: the offset, 8 bits turned by twice as many places as the next 4 say.
+/// `add Rd, task, #offset`: the offset, an 8-bit value rotated by twice the 4-bit field.
 fn address_of_member(word: u32, task: u32) -> Option<u64> {
     (word & 0x0ff0_0000 == 0x0280_0000 && field(word, 16) == task).then(|| (word & 0xff).rotate_right(2 * field(word, 8)).into())
 }
 
-/// Gives the register another value: loads and computations by their groups, calls where the called may.
+/// Whether the instruction changes the register. A call changes those that the callee may change.
 fn overwrites(word: u32, task: u32) -> bool {
     let is_result = field(word, 12) == task;
     let is_load = word & 1 << 20 != 0;
@@ -90,7 +88,7 @@ fn overwrites(word: u32, task: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// DV-4: as Debian's kernel has it in irq_enter_rcu.
+    /// DV-4: the code of irq_enter_rcu in Debian's kernel.
     #[test]
     fn the_count_of_the_moment_is_where_interrupts_are_added() {
         // mrc p15, 0, r4, c13, c0, 3; ldr r3, [r4, #4]; ldr r2, [r4, #8]; add r3, r3, #0x10000
@@ -101,7 +99,7 @@ mod tests {
         assert_eq!(count_by_code(0, &bytes(&[code[0], code[1], 0xe283_3001])), None, "preemption alone");
     }
 
-    /// DV-4: code as compilers make it, and code that tells nothing.
+    /// DV-4: code as compilers emit it, and code without the fields.
     #[test]
     fn number_and_name_are_read_out_of_the_code() {
         const TASK: u32 = 0xee1d_5f70; // mrc p15, 0, r5, c13, c0, 3

@@ -1,4 +1,4 @@
-//! Proves, once per process, that the offsets and the private calls do for AArch64 cores what they are used for.
+//! Proves, once per process, the offsets and private functions that are used on AArch64 cores.
 
 use super::core::CORE;
 use super::state::{self, PSTATE_ENTRY, SPSR_EL1, SYNDROME};
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterARM64;
 
-/// The answer; the first call finds it out.
+/// The result, computed at the first call.
 pub fn self_check() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(check).clone()
@@ -34,7 +34,7 @@ fn check() -> Result<(), String> {
             // add x0, x0, #1; add x1, x1, #1
             add: [0x9100_0400, 0x9100_0421],
             end: WFI,
-            // ret is in x6.
+            // x6 holds the instruction `ret`.
             values: [
                 (RegisterARM64::X4.into(), 0x9100_0400),
                 (RegisterARM64::X5.into(), code + 0x1000),
@@ -49,7 +49,7 @@ fn check() -> Result<(), String> {
             word: 8,
         },
     )?;
-    // brk #4: the pc is its own. svc #0x1357: behind it.
+    // brk #4: the pc is its own address. svc #0x1357: the pc is behind it.
     let last = bench.run(&[0xd420_0080, WFI]);
     if (last, bench.image.get32(SYNDROME)) != (Some((Some(BREAKPOINT), code)), 0xf200_0004) {
         return Err(unfit("how a breakpoint arrives"));
@@ -58,7 +58,7 @@ fn check() -> Result<(), String> {
     if (last, bench.image.get32(SYNDROME)) != (Some((Some(SYSTEM_CALL), code + 4)), 0x5600_1357) {
         return Err(unfit("where the syndrome of an exception is kept"));
     }
-    // movz x3, #0x1235; ldxr x2, [x3]: not aligned, so an exclusive load of it faults.
+    // movz x3, #0x1235; ldxr x2, [x3]: an unaligned exclusive load, so it faults.
     let last = bench.run(&[0xd282_46a3, 0xc85f_7c62, WFI]);
     if (last, bench.image.get64(FAULT_ADDRESS)) != (Some((Some(DATA_ABORT), code + 4)), 0x1235) {
         return Err(unfit("where the address of a fault is kept"));
@@ -79,7 +79,7 @@ mod tests {
 
     const CODE: u64 = 0x4010_0000;
 
-    /// The flags as code leaves them, not as a write of PSTATE does; and all other registers beside them.
+    /// The flags as set by code rather than by a write of PSTATE, and all other registers.
     #[test]
     fn what_is_read_where_it_lies_is_what_the_library_says() {
         self_check().unwrap();

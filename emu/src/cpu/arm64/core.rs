@@ -1,4 +1,4 @@
-//! The kind of core that AArch64 runs on, and what it says of itself beside what it would.
+//! The kinds of cores for AArch64, and overrides of their ID registers.
 
 use super::state::{self, ID_MEMORY};
 use crate::unicorn::arm64::LIBRARY;
@@ -7,12 +7,12 @@ use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::plain_hooks::Program;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM64};
 
-/// A 64-bit core, a Cortex-A57; its generic timer is answered by us.
+/// A Cortex-A57. The machine handles its generic timer.
 pub static CORE: CoreKind = kind(0);
-/// The same as a Cortex-A72.
+/// A Cortex-A72.
 pub static CORTEX_A72: CoreKind = kind(2);
 
-/// By the number in the library's list.
+/// The kind of core with this index in Unicorn's list of models.
 const fn kind(model: i32) -> CoreKind {
     CoreKind {
         library: &LIBRARY,
@@ -27,16 +27,16 @@ const fn kind(model: i32) -> CoreKind {
     }
 }
 
-/// ID_AA64MMFR0_EL1: pages of 16 KiB are there. The core's page walks know them, whatever the CPU that it is: kernels
-/// that are made for such pages would not go on without.
+/// ID_AA64MMFR0_EL1.TGran16: granules of 16 KiB are supported. Unicorn's page-table walk supports them on every model,
+/// and kernels built for them would refuse to boot otherwise.
 const PAGES_OF_16_KIB: u64 = 1 << 20;
 
-/// What a register says in place of the core's own value.
+/// The value of an ID register that overrides the core's.
 pub fn register(handle: &Handle, number: u32) -> Option<u64> {
     (number == ID_MEMORY.number()).then(|| handle.system(ID_MEMORY) | PAGES_OF_16_KIB)
 }
 
-/// Calls for a core without us.
+/// A loop of calls on a bare core, for the benches.
 pub static LOOP: Program = Program {
     library: (Arch::ARM64, Mode::LITTLE_ENDIAN),
     registers: || [RegisterARM64::PC.into(), RegisterARM64::SP.into(), RegisterARM64::X1.into()],

@@ -1,4 +1,4 @@
-//! Gives an exception or interrupt to the guest as the CPU would: to EL1, through its vector table.
+//! Delivers an exception or interrupt to the guest as the CPU would: to EL1, through its vector table.
 
 use super::state::{FAULT_ADDRESS, IS_64_BIT, PSTATE_EL, PSTATE_ENTRY, PSTATE_SP_EL, SPSR_EL1, SYNDROME, pstate};
 use super::trap::{DATA_ABORT, FETCH_ABORT};
@@ -8,17 +8,17 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterARM64;
 
-// Where in the vector table: by where the exception comes from, and by its kind.
+// Offsets in the vector table, by the exception's origin and kind.
 const FROM_EL1_SHARED_STACK: u64 = 0;
 const FROM_EL1: u64 = 0x200;
 const FROM_EL0: u64 = 0x400;
 const INTERRUPT: u64 = 0x80;
 
-/// Gives the exception to the guest as the CPU would.
+/// Delivers the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
     if handle.live32(IS_64_BIT) == 0 {
-        let why = "it runs a 32-bit program, which the CPU core cannot come back from: use 64-bit programs only".to_string();
+        let why = "the guest runs a 32-bit program, which the CPU core does not support: use 64-bit programs".to_string();
         return Err(Shutdown { why });
     }
     let old = pstate(&handle);
@@ -28,7 +28,7 @@ pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Excepti
         _ => FROM_EL1,
     };
     if from != FROM_EL1 {
-        // The stack pointer in use was EL0's: it is put away, and EL1's brought in.
+        // EL0's stack pointer was in use: save it and load EL1's.
         cpu.write(RegisterARM64::SP_EL0, handle.read(RegisterARM64::SP));
         cpu.write(RegisterARM64::SP, handle.read(RegisterARM64::SP_EL1));
     }
@@ -40,7 +40,7 @@ pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Excepti
     }
     cpu.write(RegisterARM64::ELR_EL1, resume);
     cpu.write(RegisterARM64::PSTATE, PSTATE_ENTRY);
-    // Last: a write by this door makes the core see the new PSTATE.
+    // Written last, because a write through the system-register interface makes the core re-evaluate PSTATE.
     cpu.set_system(SPSR_EL1, old);
     let kind = if exception.external { INTERRUPT } else { 0 };
     cpu.set_pc(handle.read(RegisterARM64::VBAR_EL1).wrapping_add(from + kind));

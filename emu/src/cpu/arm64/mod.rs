@@ -1,4 +1,4 @@
-//! AArch64: the same rooms as every ISA, and `boot.rs`, `check.rs` and `paging.rs` of their own.
+//! AArch64: the files that every ISA has.
 
 pub mod boot;
 pub mod check;
@@ -23,8 +23,7 @@ use trapline_isa::arm64::abi::AAPCS64;
 /// 64-bit ARM.
 pub static ARM64: Model = Model {
     arch: Arch::Arm64,
-    // Debian 6.1 does for both the same in each system call: nothing that another CPU would spare it. The first is
-    // QEMU's usual one.
+    // Debian 6.1 does the same work at system calls on both, so neither is faster. The first is QEMU's default.
     choices: &[Choice::of("cortex-a57", &core::CORE), Choice::of("cortex-a72", &core::CORTEX_A72)],
     usual: |_| "cortex-a57",
     self_check: check::self_check,
@@ -35,7 +34,7 @@ pub static ARM64: Model = Model {
         stepping: trap::stepping,
         step: trap::step,
         deliver: deliver::deliver,
-        // The core keeps no trace of an exception that it has reported.
+        // The core keeps no state of a reported exception, except for single-steps.
         forget: |cpu, _, _, exception, _| trap::forget(cpu, exception),
         fault_address: |handle, _| window::fault_address(handle),
     },
@@ -71,7 +70,7 @@ pub static ARM64: Model = Model {
         dump: state::dump,
     },
     tasks: Tasks {
-        // All of it is in the task; the word behind the count is 0 when the CPU is to take another one.
+        // All fields are in the task structure. The upper word of the 8-byte count is 0 when a reschedule is due.
         moments: Moments { count: (8, Some(32)), ..Moments::NONE },
         current: tasks::current,
         by_code: |_| TaskPlace::default(),

@@ -1,7 +1,6 @@
-//! The architectural state by names, for snapshots: everything that the core shows through its registers.
-//!
-//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
-//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
+//! The architectural state by register names, for snapshots: all registers that the core's interface shows.
+//! Each save is verified: loading the values into a reset core must restore the same bytes, except those that the core
+//! computes or keeps for itself. So the table is complete, or the save fails.
 
 use super::state::{HCR_EL2, NAMES, PSTATE_ENTRY, SCR_EL3, SCTLR_EL1, SPSR_EL1, SYNDROME, TCR_EL1};
 use crate::cpu::{Named, named};
@@ -13,7 +12,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterARM64;
 
-/// The functions of this file. Nothing is held once for all CPUs.
+/// The functions of this file. The core has no state shared by all CPUs.
 pub const NAMED: Named = Named {
     save,
     check: |values| numbers(values).map(|_| ()),
@@ -25,7 +24,7 @@ pub const NAMED: Named = Named {
 
 const WORD: u128 = u64::MAX as u128;
 const HALF: u128 = u32::MAX as u128;
-/// Condition flags, masks, IL, SS, PAN, UAO, and EL1 or EL0 with either stack pointer; never 32-bit code.
+/// Condition flags, masks, IL, SS, PAN, UAO, and EL1 or EL0 with either stack pointer. 32-bit code is excluded.
 const PSTATE: u128 = 0xf0e0_03cd;
 const VECTORS: u8 = 32;
 
@@ -40,8 +39,8 @@ const fn system(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> SystemRegis
     SystemRegister { op0, op1, crn, crm, op2 }
 }
 
-/// The rest, in the order in which they are put back: SPSR_EL1 by its own door, because the core then sees all the
-/// others.
+/// The other registers in the order in which they are loaded. SPSR_EL1 is last, because its write makes the core
+/// re-evaluate all others.
 #[rustfmt::skip]
 static SYSTEM: &[(&str, SystemRegister)] = &[
     ("scr_el3",         SCR_EL3),
@@ -72,11 +71,11 @@ static SYSTEM: &[(&str, SystemRegister)] = &[
     ("spsr_el1",        SPSR_EL1),
 ];
 
-/// What the core keeps for itself: what it works out of other registers, and the last exception.
+/// State that the core computes from other registers or keeps for itself, and the last exception.
 const OWN: &[Range<usize>] = &[
-    520..536,                // the condition flags, in pieces of which only some bits count
-    336..340,                // flags of the translator, which follow from the rest
-    2064..2072,              // when on the host its cycle counter began
+    520..536,                // the condition flags, stored in words of which only some bits count
+    336..340,                // the translator's flags, derived from other state
+    2064..2072,              // the host time at which its cycle counter started
     SYNDROME..SYNDROME + 20, // the last exception
     12032..12056,            // the exclusive monitor, which any return from an exception clears
 ];
@@ -122,7 +121,7 @@ fn all(handle: &Handle) -> Vec<u128> {
 fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
     let mut numbers = numbers(values)?.into_iter();
     reset.restore(cpu.handle());
-    // Written while EL1 is the level whose stack pointer is in use, whatever the state says; that comes at the end.
+    // Loaded while EL1 with its own stack pointer is current. The saved PSTATE is loaded at the end.
     cpu.write(RegisterARM64::PSTATE, PSTATE_ENTRY);
     let own: Vec<u128> = numbers.by_ref().take(NAMES.len()).collect();
     let own = || NAMES.iter().zip(&own).map(|((_, register), value)| (*register, *value as u64));

@@ -1,4 +1,4 @@
-//! Walks of the guest's page tables: 4 KiB, 16 KiB and 64 KiB granules, both halves of the address space.
+//! Page-table walks: granules of 4 KiB, 16 KiB and 64 KiB, both halves of the address space.
 
 use super::state::{SCTLR, TCR, TTBR0, TTBR1};
 use crate::cpu::Access;
@@ -7,60 +7,61 @@ use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
 
 const MMU_ON: u64 = 1;
-/// Something stands in an entry.
+/// The entry is valid.
 pub const VALID: u64 = 1;
-/// It names a table; in the last one a page.
+/// The entry points to a table; at the last level it maps a page.
 pub const TABLE: u64 = 1 << 1;
 const READ_ONLY: u64 = 1 << 7;
 const TABLE_READ_ONLY: u64 = 1 << 62;
 const OUTPUT: u64 = 0x0000_ffff_ffff_f000;
-// TCR_EL1: a half has no tables; the top byte of its addresses is a tag.
+// TCR_EL1: a half has no tables; the top byte of its addresses is ignored (a tag).
 const NO_LOWER: u64 = 1 << 7;
 const NO_UPPER: u64 = 1 << 23;
 const TAGGED_LOWER: u64 = 1 << 37;
 const TAGGED_UPPER: u64 = 1 << 38;
 
-/// Where a walk begins.
+/// The start of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// The first table.
+    /// The physical address of the first table.
     pub table: u64,
-    /// Bits of an address below the first table's index.
+    /// The number of address bits below the first table's index.
     pub shift: u32,
-    /// Bits of an index, and of an offset in a page less 3.
+    /// The number of bits of an index. A page offset has 3 more.
     pub stride: u32,
-    /// How many bits of an address count.
+    /// The number of significant address bits.
     pub bits: u32,
 }
 
 impl Start {
-    /// Where the entry for an address lies in a table whose entries leave so many bits of it.
+    /// The physical address of the entry for an address in a table whose entries cover `shift` low bits.
     pub fn entry(&self, table: u64, shift: u32, address: u64) -> u64 {
         let bits = self.bits.saturating_sub(shift).min(self.stride);
         table + (address >> shift & ((1 << bits) - 1)) * 8
     }
 
-    /// Bits of an offset in a page.
+    /// The number of bits of a page offset.
     pub fn granule(&self) -> u32 {
         self.stride + 3
     }
 }
 
-/// The table behind an entry that names one, with pages of so many bits; `None`: it names none.
+/// The table that an entry points to, for page offsets of `granule` bits. `None` if it points to none.
 pub fn next_table(entry: u64, granule: u32) -> Option<u64> {
     (entry & (VALID | TABLE) == VALID | TABLE).then_some(entry & OUTPUT & !((1 << granule) - 1))
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where the address lies.
+    /// The physical address.
     pub physical: u64,
-    /// No level forbids writing.
+    /// Whether all levels allow writing.
     pub writable: bool,
 }
 
-/// The tables for an address; `None`: the MMU is off. The inner `None`: the address lies between the halves.
+/// The start of a walk for an address. The outer `None` means that the MMU is off, the inner one that the address is
+/// not translated.
 pub fn start(handle: &Handle, address: u64) -> Option<Option<Start>> {
     (handle.live64(SCTLR) & MMU_ON != 0).then(|| {
         let upper = address >> 55 & 1 != 0;
@@ -69,7 +70,7 @@ pub fn start(handle: &Handle, address: u64) -> Option<Option<Start>> {
     })
 }
 
-/// The same from the registers' values.
+/// The start of a walk, from the values of TCR and TTBR.
 pub fn start_of(tcr: u64, base: u64, upper: bool, address: u64) -> Option<Start> {
     let (size, granule, tagged, disabled) = match upper {
         true => (tcr >> 16 & 63, [0, 14, 12, 16][(tcr >> 30 & 3) as usize], tcr & TAGGED_UPPER, tcr & NO_UPPER),
@@ -79,7 +80,7 @@ pub fn start_of(tcr: u64, base: u64, upper: bool, address: u64) -> Option<Start>
         return None;
     }
     let bits = 64 - size as u32;
-    // All bits above the address proper are as bit 55 is, but for the top byte where that is a tag.
+    // All bits above the translated ones must equal bit 55, except for a tag.
     let address = if tagged == 0 { address.cast_signed() } else { (address << 8).cast_signed() >> 8 };
     if address >> bits != if upper { -1 } else { 0 } {
         return None;
@@ -89,7 +90,7 @@ pub fn start_of(tcr: u64, base: u64, upper: bool, address: u64) -> Option<Start>
     Some(Start { table: base & OUTPUT & !1, shift: granule + stride * (levels - 1), stride, bits })
 }
 
-/// Where an address lies.
+/// Walks the tables for an address.
 pub fn walk(ram: &Ram, start: Start, address: u64) -> Option<Found> {
     let Start { mut table, mut shift, stride, .. } = start;
     let granule = start.granule();
@@ -101,7 +102,7 @@ pub fn walk(ram: &Ram, start: Start, address: u64) -> Option<Found> {
         }
         let last = shift == granule;
         if last || entry & TABLE == 0 {
-            // A page must say that it is one; blocks stand at the levels above.
+            // A last-level entry must be marked as a page; blocks are at the levels above.
             let is_leaf = (entry & TABLE != 0) == last;
             let offset = (1u64 << shift) - 1;
             let physical = entry & OUTPUT & !offset | address & offset;
@@ -113,7 +114,7 @@ pub fn walk(ram: &Ram, start: Start, address: u64) -> Option<Found> {
     }
 }
 
-/// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
+/// Translates a kernel address by the current page tables. Fails if the kernel's rights do not allow the access.
 pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let fault = Fault { address, write: access == Access::Write };
     let Some(start) = start(handle, address) else { return Ok(address) };

@@ -1,4 +1,4 @@
-//! The named architectural state: registers by the numbers of `isa`, and where fields lie in the core's image.
+//! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
 use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -7,76 +7,75 @@ use trapline_isa::arm64::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterARM64;
 
-/// The general registers, then the stack pointer in use.
+/// Offset of the general registers and the current stack pointer.
 pub const REGS: usize = 64;
-/// How many these are.
+/// The number of these registers.
 pub const GENERAL: u8 = 32;
-/// The pc.
+/// Offset of the pc.
 pub const PC: usize = 320;
-/// What of PSTATE is not kept elsewhere: the exception level and the choice of its stack pointer.
+/// Offset of the part of PSTATE that is not stored elsewhere: exception level and stack selection.
 pub const PSTATE_REST: usize = 328;
-/// 1 while 64-bit code runs.
+/// Offset of a word that is 1 in 64-bit state.
 pub const IS_64_BIT: usize = 332;
-/// The condition flags C, V, N, Z in this order, a word for each: C is its lowest bit, V and N are their highest, Z is
-/// set when its word is 0.
+/// Offset of the condition flags C, V, N, Z, a word each: C is bit 0, V and N are bit 31, Z is set if its word is 0.
 const FLAGS: usize = 520;
-/// What kind of branch has led here, two bits of PSTATE.
+/// Offset of PSTATE.BTYPE, the kind of branch that was taken last.
 const BRANCH_TYPE: usize = 552;
-/// The exception masks, as in PSTATE.
+/// Offset of the exception masks, in PSTATE's layout.
 pub const DAIF: usize = 560;
-/// EL0's stack pointer while it is not in use.
+/// Offset of SP_EL0 while another stack pointer is current.
 pub const STACK_EL0: usize = 600;
-/// Registers of the tables of translation, and what switches them on.
+/// Offset of SCTLR_EL1.
 pub const SCTLR: usize = 680;
-/// The tables of the lower half.
+/// Offset of TTBR0_EL1: the tables of the lower half.
 pub const TTBR0: usize = 776;
-/// The tables of the upper half.
+/// Offset of TTBR1_EL1: the tables of the upper half.
 pub const TTBR1: usize = 808;
-/// How both are laid out.
+/// Offset of TCR_EL1: the layout of both.
 pub const TCR: usize = 856;
-/// Where it says which half's addresses have tags.
+/// The bit in TCR_EL1 from which on two bits say which half's addresses have tags.
 const TCR_TAGS: u32 = 37;
-/// The exception being reported: its syndrome, and the address 8 bytes further on.
+/// Offset of the syndrome of the exception being reported. Its address follows 8 bytes later.
 pub const SYNDROME: usize = 0xbd0;
-/// The address of the access that faulted.
+/// Offset of the address of the access that faulted.
 pub const FAULT_ADDRESS: usize = SYNDROME + 8;
 
 /// Interrupts are masked.
 pub const PSTATE_IRQ_MASKED: u64 = 1 << 7;
 /// Debug exceptions are masked.
 pub const PSTATE_DEBUG_MASKED: u64 = 1 << 9;
-/// Of a step, the instruction has yet to run.
+/// PSTATE.SS: the next instruction is single-stepped.
 pub const PSTATE_STEP: u32 = 1 << 21;
 /// The exception level.
 pub const PSTATE_EL: u64 = 3 << 2;
-/// The level's own stack pointer is in use.
+/// The level's own stack pointer is current.
 pub const PSTATE_SP_EL: u64 = 1;
 /// Condition flags, exception masks, and whether the next instruction is stepped.
 const PSTATE_SETTABLE: u64 = 0xf000_03c0 | PSTATE_STEP as u64;
-/// As exceptions and boot loaders leave it: EL1 with its own stack pointer, everything masked.
+/// PSTATE after an exception or at a kernel's entry: EL1 with its own stack pointer, everything masked.
 pub const PSTATE_ENTRY: u64 = 0x3c5;
 
 const fn system(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> SystemRegister {
     SystemRegister { op0, op1, crn, crm, op2 }
 }
 
-/// Control of EL1.
+/// The control register of EL1.
 pub const SCTLR_EL1: SystemRegister = system(3, 0, 1, 0, 0);
-/// What memory the CPU can have, and in which pages.
+/// ID_AA64MMFR0_EL1: the supported memory sizes and granules.
 pub const ID_MEMORY: SystemRegister = system(3, 0, 0, 7, 0);
-/// Control of translation.
+/// The control of translation.
 pub const TCR_EL1: SystemRegister = system(3, 0, 2, 0, 2);
-/// Control of debugging.
+/// The control of debugging.
 pub const MDSCR_EL1: SystemRegister = system(2, 0, 0, 2, 2);
-/// What ERET restores.
+/// The status that ERET restores.
 pub const SPSR_EL1: SystemRegister = system(3, 0, 4, 0, 0);
-/// What EL2 may do, and how EL1 runs.
+/// The hypervisor's configuration of EL1.
 pub const HCR_EL2: SystemRegister = system(3, 4, 1, 1, 0);
-/// What EL3 lets the others do.
+/// The secure monitor's configuration of lower levels.
 pub const SCR_EL3: SystemRegister = system(3, 6, 1, 1, 0);
 
 #[rustfmt::skip]
-/// General registers as people call them, and the core's numbers of them.
+/// The general registers' names and Unicorn's numbers.
 pub const NAMES: &[(&str, RegisterARM64)] = &[
     ("x0", RegisterARM64::X0), ("x1", RegisterARM64::X1), ("x2", RegisterARM64::X2), ("x3", RegisterARM64::X3),
     ("x4", RegisterARM64::X4), ("x5", RegisterARM64::X5), ("x6", RegisterARM64::X6), ("x7", RegisterARM64::X7),
@@ -89,16 +88,16 @@ pub const NAMES: &[(&str, RegisterARM64)] = &[
     ("sp", RegisterARM64::SP), ("pc", RegisterARM64::PC), ("pstate", RegisterARM64::PSTATE),
 ];
 
-/// Vector registers: the low halves, then the high ones.
+/// The number of vector registers.
 const VECTORS: u8 = 32;
 
-/// The vector register and the half of it that a number means.
+/// The vector register and its half (0: low) for a number in `isa`'s numbering.
 fn vector_half(reg: Reg) -> Option<(u8, usize)> {
     let number = reg.0.checked_sub(abi::V0.0).filter(|number| *number < 2 * VECTORS)?;
     Some((number % VECTORS, usize::from(number / VECTORS)))
 }
 
-/// PSTATE, out of the pieces that the core keeps it in.
+/// PSTATE, assembled from the fields in which the core stores it.
 #[inline]
 pub fn pstate(handle: &Handle) -> u64 {
     let [carry_overflow, negative_zero] = handle.live_words(FLAGS);
@@ -109,7 +108,7 @@ pub fn pstate(handle: &Handle) -> u64 {
     flags | branch_type | handle.live64(DAIF) | u64::from(handle.live32(PSTATE_REST))
 }
 
-/// Reads a register of `isa`'s numbering; the pc is the one given.
+/// Reads a register in `isa`'s numbering. `pc` is returned for the pc.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     match reg {
@@ -121,7 +120,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     }
 }
 
-/// Sets a register of `isa`'s numbering; of PSTATE the flags, the masks and the step, and the pc not at all.
+/// Sets a register in `isa`'s numbering. In PSTATE, only flags, masks and single-step change; the pc does not.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     match reg {
@@ -130,7 +129,7 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
             let before = pstate(&cpu.handle());
             cpu.write(RegisterARM64::PSTATE, before & !PSTATE_SETTABLE | value & PSTATE_SETTABLE);
             if (before ^ value) & PSTATE_DEBUG_MASKED != 0 || value & u64::from(PSTATE_STEP) != 0 {
-                // A write by this door makes the core see whether it steps.
+                // A write through the system-register interface makes the core re-evaluate single-stepping.
                 cpu.set_system(SPSR_EL1, cpu.handle().system(SPSR_EL1));
             }
         }
@@ -144,17 +143,17 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
-/// The pc of a CPU that another one has displaced from the core.
+/// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     image.get64(PC)
 }
 
-/// Whether such a CPU has interrupts off.
+/// Whether interrupts are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
     image.get64(DAIF) & PSTATE_IRQ_MASKED != 0
 }
 
-/// Everything that a person wants to see of a CPU that has died.
+/// Registers for a report about a dead guest.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let own = NAMES.iter().map(|(name, register)| (*name, handle.read(*register)));
     let system = [
@@ -169,7 +168,8 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     own.chain(system.map(|(name, register)| (name, handle.read(register)))).chain([("sctlr", handle.system(SCTLR_EL1))]).collect()
 }
 
-/// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
+/// Writes values through the register interface and reads them at their offsets, and the reverse. The error names the
+/// field that differs.
 pub fn self_check(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'static str> {
     for mark in [0xffff_1111_2222_3330, 0x0000_5555_6666_7774] {
         cpu.set_pc(mark);
@@ -191,7 +191,7 @@ pub fn self_check(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'stat
     check_live_pstate(cpu)
 }
 
-/// Every register that is used where it lies, against what the library says.
+/// Checks every register that is accessed by its offset.
 fn check_live_registers(cpu: &TrapContext) -> Result<(), &'static str> {
     let handle = cpu.handle();
     let own = NAMES.iter().zip(0..GENERAL).map(|((name, register), number)| (*name, *register, REGS + 8 * usize::from(number)));
@@ -224,7 +224,7 @@ fn check_live_registers(cpu: &TrapContext) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// PSTATE put together here, and by the library.
+/// Checks the assembled PSTATE against Unicorn's.
 fn check_live_pstate(cpu: &TrapContext) -> Result<(), &'static str> {
     let handle = cpu.handle();
     let levels = [0, 0x4, 0x5];

@@ -3,7 +3,7 @@
 use super::state::STACK_EL0;
 use crate::cpu::View;
 
-/// The running task: in the kernel, the register that is the user's stack pointer outside it.
+/// The running task's address. In the kernel, SP_EL0 holds it.
 pub fn current(view: &mut View) -> u64 {
     view.trap.handle().live64(STACK_EL0)
 }

@@ -1,4 +1,4 @@
-//! How each event arrives: the core's callbacks turned into a [`Trap`], with the quirks of docs/unicorn.md taken out.
+//! Converts the core's callbacks into a [`Trap`], corrected for the quirks in docs/unicorn.md.
 
 use super::state::{DAIF, MDSCR_EL1, PSTATE_DEBUG_MASKED, PSTATE_EL, PSTATE_IRQ_MASKED, PSTATE_REST, PSTATE_STEP, SYNDROME};
 use crate::cpu::{Exception, Trap, TrapKind};
@@ -7,30 +7,29 @@ use crate::unicorn::surgery::CoreState;
 
 /// An undefined or trapped instruction.
 pub const UNDEFINED: u32 = 1;
-/// SVC.
+/// A system call (SVC).
 pub const SYSTEM_CALL: u32 = 2;
-/// An instruction could not be fetched.
+/// A failed fetch.
 pub const FETCH_ABORT: u32 = 3;
-/// Memory could not be accessed.
+/// A failed data access.
 pub const DATA_ABORT: u32 = 4;
-/// BRK.
+/// A breakpoint (BRK).
 pub const BREAKPOINT: u32 = 7;
-/// HVC.
+/// A hypervisor call (HVC).
 pub const HYPERVISOR_CALL: u32 = 11;
-/// SMC.
+/// A monitor call (SMC).
 pub const MONITOR_CALL: u32 = 13;
 
 const INSN: u64 = 4;
 
-/// The syndrome of a step through code of EL1 itself: the class, a long instruction, behind one that has run.
+/// The syndrome of a single-step within EL1: its class, a 32-bit instruction, valid ISS, the step's status.
 const STEP: u32 = 0x33 << 26 | 1 << 25 | 1 << 24 | 0x22;
-/// In it: that was an exclusive load.
+/// The bit of that syndrome for an exclusive load.
 const STEP_EXCLUSIVE: u32 = 1 << 6;
-/// MDSCR_EL1: steps, and debug exceptions within EL1.
+/// MDSCR_EL1: single-step is enabled, and debug exceptions within EL1.
 const DEBUG_STEPS: u64 = 1 | 1 << 13;
 
-/// What an exception's callback reports. Syndrome and address stay where the core keeps them until the exception is
-/// delivered.
+/// Converts an exception. Its syndrome and address stay in the core's state until delivery.
 pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let resume = handle.pc();
@@ -44,44 +43,45 @@ pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     }
 }
 
-/// The core reports steps as it does undefined instructions; the syndrome tells.
+/// Whether the reported exception is a single-step. The core reports it like an undefined instruction, with another
+/// syndrome.
 fn is_step(handle: &Handle) -> bool {
     handle.live32(SYNDROME) & !STEP_EXCLUSIVE == STEP
 }
 
-/// The guest steps its own code, and the next instruction has not run yet.
+/// Whether the guest single-steps its own code and the next instruction has not run yet.
 pub fn stepping(handle: &Handle) -> bool {
     let masked = handle.live64(DAIF) & PSTATE_DEBUG_MASKED != 0;
     handle.live32(PSTATE_REST) & PSTATE_STEP != 0 && !masked && handle.system(MDSCR_EL1) & DEBUG_STEPS == DEBUG_STEPS
 }
 
-/// What the core does behind an instruction that it has executed itself in that state.
+/// Does what the core does after a single-stepped instruction, for one that the engine computed.
 pub fn step(cpu: &TrapContext) -> Exception {
     cpu.set_live32(PSTATE_REST, cpu.handle().live32(PSTATE_REST) & !PSTATE_STEP);
     cpu.set_live32(SYNDROME, STEP);
     Exception::of(UNDEFINED)
 }
 
-/// A step that was none of the guest's: the next instruction is still to be stepped.
+/// Re-arms single-step if the dropped exception was a step: the guest's next instruction is still to be stepped.
 pub fn forget(cpu: &TrapContext, exception: &Exception) {
     if exception.vector == UNDEFINED && is_step(&cpu.handle()) {
         cpu.set_live32(PSTATE_REST, cpu.handle().live32(PSTATE_REST) | PSTATE_STEP);
     }
 }
 
-/// This kind of core reports undefined instructions as exceptions; should it ever not, it is one.
+/// Converts an invalid instruction. This core reports them as exceptions, so this is not expected to be called.
 pub fn invalid(cpu: &TrapContext) -> Trap {
     let pc = cpu.handle().pc();
     Trap { kind: TrapKind::Exception, exception: Exception::of(UNDEFINED), pc, resume: pc }
 }
 
-/// Code of a level above the user's runs.
+/// Whether the CPU is above EL0.
 #[inline]
 pub fn in_kernel(handle: &Handle) -> bool {
     u64::from(handle.live32(PSTATE_REST)) & PSTATE_EL != 0
 }
 
-/// PSTATE.I is set.
+/// Whether PSTATE.I is set.
 #[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
     handle.live64(DAIF) & PSTATE_IRQ_MASKED != 0

@@ -1,4 +1,4 @@
-//! Proves quick walks through AArch64's page tables (`translator/walk_arm64.h`) against the library's.
+//! Compares the fast page-table walks of AArch64 (`translator/walk_arm64.h`) with Unicorn's own.
 
 use super::boot;
 use super::core::CORE;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterARM64;
 
-/// Tables of all levels, each as large as the largest that there is.
+/// The address of the first table. Each level has one table, with the size of the largest possible one.
 const TABLES: u64 = 0x1_0000;
 const TABLE_BYTES: u64 = 0x1_0000;
 const RAM_BYTES: usize = 1 << 20;
@@ -23,19 +23,19 @@ const VALID: u64 = 1;
 const TABLE: u64 = 2;
 const ACCESSED: u64 = 1 << 10;
 
-/// A granule: the bits of an address that one table decodes, and how it is named for either half.
+/// A granule: the number of address bits that a table decodes, and the encodings in TCR for the two halves.
 const GRANULES: [(u32, [u64; 2]); 3] = [(9, [0, 2]), (11, [2, 1]), (13, [1, 3])];
 
-/// A row that leads there, mostly of the kind that a walk goes through.
+/// A random page-table entry that points to `to`, mostly one that a walk follows.
 fn row(numbers: &mut Numbers, to: u64, last: bool) -> u64 {
     let mut row = to | VALID | (numbers.any() & 0x3c);
     row |= if last || !numbers.one_in(6) { TABLE } else { 0 };
     row |= if numbers.one_in(12) { 0 } else { ACCESSED };
     row |= (numbers.any() & 3) << 6;
-    // Contiguous, never executed by the kernel, by programs; dirty; a landing pad.
+    // Contiguous, PXN, UXN; dirty; guarded page.
     row |= if numbers.one_in(3) { (numbers.any() & 15) << 51 } else { 0 };
     row |= if numbers.one_in(24) { 1 << 50 } else { 0 };
-    // What tables say of all that they lead to.
+    // Attributes of a table entry for everything below it.
     row |= if numbers.one_in(8) { 1 << (59 + numbers.any() % 5) } else { 0 };
     let broken = numbers.one_in(16);
     row & !if broken { numbers.of(&[VALID, TABLE]) } else { 0 }
@@ -66,7 +66,7 @@ fn what_a_quick_walk_fills_in_is_what_the_library_does() {
                 let high = numbers.any() & 1;
                 let within = (numbers.any() << 20 ^ numbers.any()) & ((1 << bits[high as usize]) - 1);
                 let mut address = within | if high == 1 { u64::MAX << bits[1] } else { 0 };
-                // A tag, or a bit that is none.
+                // A tag, or a wrong address bit.
                 address ^= if numbers.one_in(6) { numbers.any() << 56 } else { 0 };
                 address ^= if numbers.one_in(24) { 1 << (numbers.any() % 64) } else { 0 };
                 let bits = bits[(address >> 55 & 1) as usize] as u32;
@@ -99,7 +99,7 @@ fn what_a_quick_walk_fills_in_is_what_the_library_does() {
 fn translations_that_move_to_a_larger_table_lead_where_they_did() {
     const KERNEL: i32 = 2;
     const PAGES: u64 = 3_000;
-    /// As many as the table has entries at most, so that all could be kept.
+    /// The spacing of the pages. The span has at most as many pages as the TLB has entries, so all could be kept.
     const APART: u64 = 5;
     const LAST: u64 = TABLES + 3 * TABLE_BYTES;
     let ram = Ram::at(0, RAM_BYTES, ByteOrder::Little).unwrap();

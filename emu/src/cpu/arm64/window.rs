@@ -1,4 +1,4 @@
-//! The probe window on AArch64: where it lies, and the entry by which the guest's tables show it.
+//! The probe window on AArch64: its place, and the entry in the guest's page tables that maps it.
 
 use super::paging::{self, Start, TABLE, VALID, next_table};
 use super::state::{FAULT_ADDRESS, TTBR0, TTBR1};
@@ -8,15 +8,15 @@ use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use unicorn_engine_sys::RegisterARM64;
 
-/// Where kernels up to 6.5 are linked.
+/// The link address of kernels up to 6.5.
 const USUAL_IMAGE: u64 = 0xffff_8000_0800_0000;
-/// From here on addresses are the kernel's.
+/// Addresses from here on are the kernel's.
 const KERNEL_HALF: u64 = 1 << 63;
-/// As much as there is between modules and the kernel, with few modules.
+/// The space between modules and the kernel, if there are few modules.
 pub const WINDOW_MOST: u64 = 16 << 20;
 
-/// In front of the kernel's image, at the end of the modules' area, which is filled from its start: within branch reach
-/// (128 MiB) of the first 96 MiB of the kernel.
+/// In front of the kernel's image, at the end of the modules' area, which Linux fills from its start. It is within
+/// branch reach (128 MiB) of the first 96 MiB of the kernel.
 pub fn window_start(kernel: &Kernel) -> u64 {
     let places = kernel.segments.iter().map(|segment| segment.virtual_address).filter(|place| *place >= KERNEL_HALF);
     places.min().unwrap_or(USUAL_IMAGE).saturating_sub(WINDOW_MOST) & !(WINDOW_MOST - 1)
@@ -25,34 +25,34 @@ pub fn window_start(kernel: &Kernel) -> u64 {
 // Valid, accessed, inner shareable, read-only, not for user code.
 const LEAF: u64 = VALID | 1 << 7 | 3 << 8 | 1 << 10 | 1 << 54;
 
-/// A table of our own for pages of one size, which stands in for one that the guest has not made.
+/// A page table of our own for one granule. It is used where the guest has no table yet.
 struct Own {
-    /// Bits of an offset in such a page.
+    /// The number of bits of a page offset.
     granule: u32,
-    /// Bits of an address that its entries leave: pages, or blocks where these are small enough.
+    /// The number of address bits that an entry covers: a page, or a 2 MiB block with 4 KiB pages.
     leaf: u32,
-    /// Where it lies among our tables.
+    /// Offset from the start of our tables.
     at: u64,
 }
 
-/// The largest first, for each lies at a multiple of its size.
+/// The largest comes first, because each must be aligned to its size.
 static OWN: [Own; 3] = [
     Own { granule: 16, leaf: 16, at: 0 },
     Own { granule: 14, leaf: 14, at: 64 << 10 },
     Own { granule: 12, leaf: 21, at: (64 + 16) << 10 },
 ];
-/// What they take.
+/// The size of all of them.
 pub const TABLE_BYTES: u64 = (64 + 16 + 4) << 10;
 
 impl Own {
-    /// The entry for so many bytes into the window.
+    /// The entry for this offset in the window.
     fn leaf(&self, window: &WindowPlace, offset: u64) -> u64 {
         let is_page = self.leaf == self.granule;
         (window.physical + (offset & !((1 << self.leaf) - 1))) | LEAF | if is_page { TABLE } else { 0 }
     }
 }
 
-/// Fills the tables of our own, once.
+/// Fills our own tables, once.
 pub fn prepare_tables(ram: &Ram, window: &WindowPlace) {
     for own in &OWN {
         let entries = (1u64 << (own.granule - 3)) - 1;
@@ -63,9 +63,9 @@ pub fn prepare_tables(ram: &Ram, window: &WindowPlace) {
     }
 }
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there: in the
-/// guest's own table for that part of the address space, or in front of ours, where it has none. `None`: they have no
-/// room for it.
+/// Maps an address of the window in the current page tables while the CPU is there. Adds an entry to the guest's table
+/// for that part of the address space or, if there is none, an entry that points to our own table. Returns `None` if
+/// they have no room for it.
 pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     show_under(paging::start(handle, address)??, ram, window, address)
 }
@@ -89,19 +89,19 @@ fn show_under(start: Start, ram: &Ram, window: &WindowPlace, address: u64) -> Op
     }
 }
 
-/// TTBR1_EL1, and the number of the address space, which stands in either: the core drops all translations when that
-/// changes.
+/// TTBR1_EL1 mixed with the ASID in TTBR0_EL1: the core flushes its TLB when the ASID changes. (TTBR1_EL1 may hold the
+/// ASID as well.)
 pub fn tables_in_force(handle: &Handle) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     handle.live64(TTBR1) ^ (handle.live64(TTBR0) >> 48).wrapping_mul(SPREAD)
 }
 
-/// The fetch that has failed, if it was one of the window's. The core has written nothing that the guest could see.
+/// The window address whose fetch failed, if it is one. The core has written nothing that the guest could see.
 pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace) -> Option<u64> {
     window::missed(handle, exception, window, handle.live64(FAULT_ADDRESS))
 }
 
-/// FAR_EL1.
+/// The value of FAR_EL1.
 pub fn fault_address(handle: &Handle) -> u64 {
     handle.read(RegisterARM64::FAR_EL1)
 }
@@ -115,13 +115,12 @@ mod tests {
     const TABLES: u64 = 0x20_0000;
     const PHYSICAL: u64 = 0x60_0000;
 
-    /// KP-1: pages of every size, and tables that the guest has and has not.
+    /// KP-1: all granules, with and without the guest's own tables.
     #[test]
     fn the_window_is_seen_where_it_is_shown_and_nowhere_else() {
         #[rustfmt::skip]
         let cases = [
-            // what     TCR_EL1                                     window                  at the start, and the level
-            // below
+            // granule, TCR_EL1, window, address bits below the index at the first level and at the level below
             ("4 KiB",   16u64 << 16 | 2 << 30,                      0xffff_8000_7f00_0000,  39, 30),
             ("16 KiB",  17 << 16 | 1 << 30,                         0xffff_c000_7f00_0000,  36, 25),
             ("64 KiB",  16 << 16 | 3 << 30,                         0xffff_8000_7f00_0000,  42, 29),
@@ -140,7 +139,7 @@ mod tests {
                 window::hide(&ram, &shown);
                 Some(shown.at)
             };
-            // The guest's own tables, one after the other, in the order of levels.
+            // The guest's own tables are created level by level.
             let mut table = BASE;
             for shift in [top, below] {
                 let entry = start.entry(table, shift, address);

@@ -1,5 +1,4 @@
-//! From reset to a kernel's entry: kernel mode, no exception being handled, vectors at the start of memory, interrupts
-//! off.
+//! The state at a kernel's entry: kernel mode, no exception active, boot vectors, interrupts off.
 
 use super::paging::KSEG0;
 use super::state::{STATUS_CU0, STATUS_KX, set};
@@ -8,7 +7,8 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::mips::abi::r;
 
-/// Puts a CPU at `entry`, as the kernel sees it: the number of the CPU in a0, the boot information in a1.
+/// Enters the kernel at `entry` in its unmapped segment, with the CPU's number in a0 and the address of the boot
+/// information in a1.
 pub fn enter(cpu: &TrapContext, _image: &mut CoreState, _ram: &Ram, _tables: u64, entry: u64, number: u64, info: u64) {
     let is_wide = cpu.handle().is_wide();
     let seen = |physical: u64| if is_wide { i64::from((KSEG0 + physical) as u32 as i32) as u64 } else { KSEG0 + physical };

@@ -1,5 +1,4 @@
-//! Proves, once per process and kind of core, that the offsets and the private calls do for MIPS cores what they are
-//! used for.
+//! Proves, once per process and kind of core, the offsets and private functions that are used on MIPS cores.
 
 use super::core;
 use super::state::{self, STATUS_CU0, STATUS_IN, STATUS_KX};
@@ -15,38 +14,38 @@ use trapline_isa::mips::{Set, abi};
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterMIPS;
 
-/// The answer; the first call finds it out.
+/// The result for the 32-bit big-endian core, computed at the first call.
 pub fn big_32() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(|| check(Set::Big32, &core::BIG_32)).clone()
 }
 
-/// The same with the low byte first.
+/// The result for the 32-bit little-endian core, computed at the first call.
 pub fn little_32() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(|| check(Set::Little32, &core::LITTLE_32)).clone()
 }
 
-/// The same of 64 bits.
+/// The result for the 64-bit big-endian core, computed at the first call.
 pub fn big_64() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(|| check(Set::Big64, &core::BIG_64)).clone()
 }
 
-/// The same of 64 bits with the low byte first.
+/// The result for the 64-bit little-endian core, computed at the first call.
 pub fn little_64() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(|| check(Set::Little64, &core::LITTLE_64)).clone()
 }
 
-/// Where code sees memory without a TLB.
+/// The start of KSEG0, which needs no TLB entries.
 const UNMAPPED: u64 = 0xffff_ffff_8000_0000;
-/// `break`, behind what is tried.
+/// `break`, which ends the tested code.
 const END: u32 = 0x0000_000d;
-/// addiu v0,v0,1
+/// The instruction `addiu v0,v0,1`.
 const COUNT: u32 = 0x2442_0001;
 
-/// A core that is in order.
+/// A core in kernel mode, ready for the tests.
 fn bench_of(set: Set, kind: &'static CoreKind) -> Result<Bench, String> {
     let in_kernel = |cpu: &TrapContext| cpu.set_status(STATUS_CU0 | if cpu.handle().is_wide() { STATUS_KX } else { 0 });
     let bench = Bench::new(kind, 0, set.order(), in_kernel)?;
@@ -69,7 +68,7 @@ fn check(set: Set, kind: &'static CoreKind) -> Result<(), String> {
             // addiu v0,v0,1; addiu v1,v1,1
             add: [COUNT, 0x2463_0001],
             end: END,
-            // jr ra is in a2; what is added to stands in its slot.
+            // a2 holds `jr ra`; the addition is in its delay slot.
             values: [(a0, COUNT.into()), (a1, at(0x1000)), (a2, 0x03e0_0008), (a3, 0x2463_0001)],
             // sw a2,0(a1); sw a0,4(a1); jalr a1; nop; sw a3,4(a1); jalr a1; nop
             overwrite: &[0xaca6_0000, 0xaca4_0004, 0x00a0_f809, 0, 0xaca7_0004, 0x00a0_f809, 0],
@@ -79,8 +78,8 @@ fn check(set: Set, kind: &'static CoreKind) -> Result<(), String> {
             word: 4,
         },
     )?;
-    // Where each exception is, and which; the last but one in a delay slot: its own address, which the flags tell.
-    // The entries of a TLB that nobody has written are for the first page, and not valid.
+    // The pc and vector of each exception. In the last but one case, the instruction is in a delay slot: the pc is its
+    // own, and a flag says so. Unwritten TLB entries are for the first page, and invalid.
     #[rustfmt::skip]
     let cases: [(&[u32], (u32, u64), bool); 5] = [
         (&[0, 0, END],                    (BREAKPOINT, at(8)),   false),
@@ -102,7 +101,7 @@ fn check(set: Set, kind: &'static CoreKind) -> Result<(), String> {
     if bench.core.handle().at_place(Place::BadVAddr) != 0x40_0044 {
         return Err(unfit("where the address of a fault is kept"));
     }
-    // Delivered: EPC, the branch-delay bit, the code and the vector, for a miss in the TLB that of a miss.
+    // Delivers an exception: checks EPC, Cause.BD, Cause.ExcCode and the vector (a TLB miss may have its own).
     bench.core.stopped().enter_handler(TLB_LOAD, at(16), true);
     let handle = bench.core.handle();
     let (epc, cause, status) = (handle.at_place(Place::Epc), handle.at_place(Place::Cause), handle.at_place(Place::Status));
@@ -112,7 +111,7 @@ fn check(set: Set, kind: &'static CoreKind) -> Result<(), String> {
         return Err(unfit("how an exception enters its handler"));
     }
     bench.core.stopped().set_status(status & !state::STATUS_EXL);
-    // A run of 2000 instructions without a branch: the library's translator has room for 380.
+    // 2000 instructions without a branch. Unicorn's translator has room for 380 in a block.
     let long: Vec<u32> = std::iter::repeat_n(COUNT, 2000).chain([END]).collect();
     bench.place(&long);
     bench.set(v0, 0);
@@ -124,7 +123,7 @@ fn check(set: Set, kind: &'static CoreKind) -> Result<(), String> {
     check::prove_counting(&mut bench, 12, v0)
 }
 
-/// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
+/// Writes values one way and reads them the other; the error names the field that differs.
 fn check_registers(cpu: &TrapContext, image: &mut CoreState, set: Set) -> Result<(), &'static str> {
     let handle = cpu.handle();
     if handle.place_of(Place::Status) != STATUS_IN[usize::from(set.is_64())] {
@@ -153,8 +152,7 @@ fn check_registers(cpu: &TrapContext, image: &mut CoreState, set: Set) -> Result
 
 #[cfg(test)]
 mod tests {
-    /// Every kind of core does what the machine takes it for: the pc at exceptions, its own victims in the TLB, runs of
-    /// any length without a branch.
+    /// Every kind of core passes the self-check: the pc at exceptions, TLB replacement per CPU, long blocks.
     #[test]
     fn each_kind_of_core_passes_its_self_check() {
         for check in [super::little_32, super::big_32, super::little_64, super::big_64] {

@@ -1,4 +1,4 @@
-//! The kinds of core that MIPS runs on: 24Kf for 32 bits, a generic one of release 2 for 64.
+//! The kinds of cores for MIPS: a 24Kf for 32 bits, a generic release 2 core for 64 bits.
 
 use super::state;
 use crate::boot::Kernel;
@@ -11,13 +11,13 @@ use unicorn_engine_sys::{Arch, Mode, RegisterMIPS};
 const MODEL_24KF: i32 = 8;
 const MODEL_64R2: i32 = 5;
 
-/// 32 bits, the high byte first.
+/// 32 bits, big-endian.
 pub static BIG_32: CoreKind = kind(&mips::BIG_32, MODEL_24KF, state::PC_32);
-/// 32 bits, the low byte first.
+/// 32 bits, little-endian.
 pub static LITTLE_32: CoreKind = kind(&mips::LITTLE_32, MODEL_24KF, state::PC_32);
-/// 64 bits, the high byte first.
+/// 64 bits, big-endian.
 pub static BIG_64: CoreKind = kind(&mips::BIG_64, MODEL_64R2, state::PC_64);
-/// 64 bits, the low byte first.
+/// 64 bits, little-endian.
 pub static LITTLE_64: CoreKind = kind(&mips::LITTLE_64, MODEL_64R2, state::PC_64);
 
 const fn kind(library: &'static Library, model: i32, live_pc: usize) -> CoreKind {
@@ -25,7 +25,7 @@ const fn kind(library: &'static Library, model: i32, live_pc: usize) -> CoreKind
         library,
         model: Some(model),
         turned_round: false,
-        // What the kernel sees without a TLB.
+        // Enough for the segments that need no TLB.
         physical_bits: 32,
         encode_pc: |_, pc| pc,
         live_pc,
@@ -35,17 +35,17 @@ const fn kind(library: &'static Library, model: i32, live_pc: usize) -> CoreKind
     }
 }
 
-/// There is one for each width.
+/// The only CPU model of each width.
 pub fn of(kernel: &Kernel) -> &'static str {
     let isa: &Isa = kernel.arch.isa();
     if isa.word == 8 { "MIPS64R2-generic" } else { "24Kf" }
 }
 
-/// `bal` of the function, with the count in its slot; `bnez` back to it.
+/// `bal` to the function with the decrement in its delay slot; `bnez` back to it.
 const CALLS: [u32; 4] = [0x0411_003f, 0x2508_ffff, 0x1500_fffd, 0];
-/// A nop, and `jr ra`.
+/// An empty function: a nop, and `jr ra`.
 const NOTHING: [u32; 4] = [0, 0x03e0_0008, 0, 0];
-/// `syscall`: at every other exception a core without us loses the pc.
+/// `syscall`. At every other exception, a bare Unicorn core loses the pc.
 const TRAP: [u32; 4] = [0x0000_000c, 0x03e0_0008, 0, 0];
 
 const fn bytes(words: [u32; 4], is_big: bool) -> [u8; 16] {
@@ -64,13 +64,13 @@ const fn program(mode: Mode, calls: &'static [u8], nothing: &'static [u8], break
     Program { library: (Arch::MIPS, mode), registers, pointer_bits: 0, calls, nothing, breakpoint, behind: 0 }
 }
 
-/// Calls for a core without us.
+/// A loop of calls on a bare core, for the benches.
 pub static LOOP_BIG_32: Program = program(mips::MODE_BIG_32, &bytes(CALLS, true), &bytes(NOTHING, true), &bytes(TRAP, true));
-/// The same with the low byte first.
+/// The same loop, little-endian.
 pub static LOOP_LITTLE_32: Program =
     program(mips::MODE_LITTLE_32, &bytes(CALLS, false), &bytes(NOTHING, false), &bytes(TRAP, false));
-/// The same of 64 bits.
+/// The same loop for 64 bits.
 pub static LOOP_BIG_64: Program = program(mips::MODE_BIG_64, &bytes(CALLS, true), &bytes(NOTHING, true), &bytes(TRAP, true));
-/// The same of 64 bits with the low byte first.
+/// The same loop for 64 bits, little-endian.
 pub static LOOP_LITTLE_64: Program =
     program(mips::MODE_LITTLE_64, &bytes(CALLS, false), &bytes(NOTHING, false), &bytes(TRAP, false));

@@ -1,5 +1,4 @@
-//! Gives an exception or interrupt to the guest: the core knows how its CPU enters a handler, with all that registers
-//! then say.
+//! Delivers an exception or interrupt to the guest. Unicorn's own function enters the handler and sets the registers.
 
 use super::trap::{self, INTERRUPT};
 use crate::cpu::{Exception, Shutdown};
@@ -8,10 +7,10 @@ use crate::unicorn::mips::Place;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 
-/// The pin that the interrupts of a board without a controller come by.
+/// The pin for interrupts of a board without an interrupt controller.
 const FIRST_PIN: u64 = 1 << 10;
 
-/// Gives the exception to the guest as the CPU would.
+/// Delivers the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     if exception.external {
         let cause = cpu.handle().at_place(Place::Cause);

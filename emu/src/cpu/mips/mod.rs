@@ -1,4 +1,4 @@
-//! MIPS, in 32 and 64 bits and both byte orders: the same rooms as every ISA.
+//! MIPS, in 32 and 64 bits and both byte orders.
 
 pub mod boot;
 pub mod check;
@@ -42,7 +42,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         self_check,
         exceptions: Exceptions {
             arrived: |cpu, image, _, vector| trap::trap(cpu, image, vector),
-            // The core reports these as exceptions, too.
+            // The core reports invalid instructions as exceptions, too.
             arrived_invalid: trap::invalid,
             system_call: Some(trap::SYSTEM_CALL),
             stepping: |_| false,

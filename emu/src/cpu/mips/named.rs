@@ -1,8 +1,7 @@
-//! The architectural state by names, for snapshots: registers where the core's own headers say that they lie, and the
-//! TLB entry by entry.
-//!
-//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
-//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
+//! The architectural state by register names, for snapshots: registers at the offsets of the core's own headers, and
+//! the TLB entry by entry.
+//! Each save is verified: loading the values into a reset core must restore the same bytes, except those that the core
+//! computes or keeps for itself. So the table is complete, or the save fails.
 
 use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
@@ -13,7 +12,7 @@ use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// The functions of this file for one kind of core. Nothing is held once for all CPUs.
+/// The functions of this file for one kind of core. The core has no state shared by all CPUs.
 macro_rules! named {
     ($table:ident) => {
         Named {
@@ -27,13 +26,13 @@ macro_rules! named {
     };
 }
 
-/// 32 bits, the high byte first.
+/// 32 bits, big-endian.
 pub const BIG_32: Named = named!(TABLE_BIG_32);
-/// 32 bits, the low byte first.
+/// 32 bits, little-endian.
 pub const LITTLE_32: Named = named!(TABLE_LITTLE_32);
-/// 64 bits, the high byte first.
+/// 64 bits, big-endian.
 pub const BIG_64: Named = named!(TABLE_BIG_64);
-/// 64 bits, the low byte first.
+/// 64 bits, little-endian.
 pub const LITTLE_64: Named = named!(TABLE_LITTLE_64);
 
 static TABLE_BIG_32: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::BIG_32, ENTRIES));
@@ -41,22 +40,22 @@ static TABLE_LITTLE_32: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::LIT
 static TABLE_BIG_64: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::BIG_64, ENTRIES));
 static TABLE_LITTLE_64: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::LITTLE_64, ENTRIES));
 
-/// Of the TLB of each kind.
+/// The number of TLB entries of both models.
 const ENTRIES: usize = 64;
 
-/// A value: its name, where it lies, its bytes.
+/// A value: its name, its offset in the state, its size in bytes.
 struct Value {
     name: String,
     at: usize,
     bytes: usize,
 }
 
-/// What one kind of core has names for.
+/// The named state of one kind of core.
 struct Table {
     values: Vec<Value>,
-    /// What the core keeps for itself.
+    /// The bytes that the core keeps for itself.
     own: Vec<Range<usize>>,
-    /// The names of all parts of the TLB's entries, and their bits.
+    /// The names and bits of all parts of the TLB entries.
     entries: Vec<(String, u128)>,
 }
 
@@ -89,7 +88,7 @@ impl Table {
     }
 }
 
-/// All of so many bytes.
+/// A mask of that many bytes.
 fn bits(bytes: usize) -> u128 {
     u128::MAX >> (128 - 8 * bytes.clamp(1, 16))
 }
@@ -104,13 +103,17 @@ fn save(table: &Table, cpu: &TrapContext, image: &mut CoreState, reset: &CoreSta
     }
     let entries = cpu.handle().tlb_entries();
     if entries.as_flattened().len() != table.entries.len() {
-        return Err(format!("the TLB has {} entries, which are not as many as are known", entries.len()));
+        return Err(format!("the TLB has {} entries, but trapline knows another number", entries.len()));
     }
     for ((name, _), part) in table.entries.iter().zip(entries.as_flattened()) {
         values.put(name.as_str(), (*part).into());
     }
     let values = named::tried(cpu, image, &table.own, values, |_, values| load(table, cpu, reset, values))?;
-    if cpu.handle().tlb_entries() == entries { Ok(values) } else { Err("the TLB holds something that has no name".into()) }
+    if cpu.handle().tlb_entries() == entries {
+        Ok(values)
+    } else {
+        Err("the TLB has a value that no known field explains".into())
+    }
 }
 
 fn load(table: &Table, cpu: &TrapContext, reset: &CoreState, values: &Values) -> Result<(), String> {

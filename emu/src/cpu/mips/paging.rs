@@ -1,26 +1,26 @@
-//! Where addresses lie: in parts of the address space that no table says anything of, or where the TLB says. What it
-//! does not hold at the moment is in the guest's own tables, whose form is the guest's.
+//! Address translation: by the segments that need no TLB, or by the TLB. A page that is not in the TLB cannot be
+//! translated, because the format of the page tables is the guest's own.
 
 use crate::cpu::Access;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
 
-/// Both of 512 MiB that are seen one to one: cached, and not.
+/// KSEG0 (cached) and KSEG1 (uncached) map the first 512 MiB of physical memory.
 pub const KSEG0: u64 = 0x8000_0000;
 const KSEG2: u64 = 0xc000_0000;
 const KSEG: u64 = 0x1fff_ffff;
-/// The same in 64 bits, with the sign in front.
+/// The sign extension of these addresses in 64 bits.
 const SIGN: u64 = 0xffff_ffff_0000_0000;
-/// All of physical memory is seen from here, once for each kind of cache.
+/// XKPHYS maps all physical memory, once for each cache attribute.
 const XKPHYS: u64 = 0x8000_0000_0000_0000;
 const XKPHYS_END: u64 = 0xc000_0000_0000_0000;
-/// Behind the bits that tell the kind of cache.
+/// The bits of an XKPHYS address below the cache attribute.
 const XKPHYS_OFFSET: u64 = (1 << 59) - 1;
-/// As much as the core's CPUs have of it; an access beyond is an error of the address.
+/// The core's 36-bit physical address space. An XKPHYS access beyond it is an address error.
 const PHYSICAL: u64 = (1 << 36) - 1;
 
-/// What is seen without the TLB.
+/// The physical address of one that needs no TLB.
 pub fn direct(address: u64, is_wide: bool) -> Option<u64> {
     let low = address & 0xffff_ffff;
     let is_compatible = !is_wide || address & SIGN == SIGN;
@@ -31,7 +31,7 @@ pub fn direct(address: u64, is_wide: bool) -> Option<u64> {
     (is_wide && (XKPHYS..XKPHYS_END).contains(&address) && offset <= PHYSICAL).then_some(offset)
 }
 
-/// Where a kernel address lies, if the kernel's rights allow the access.
+/// Translates a kernel address. Fails if the kernel's rights do not allow the access.
 pub fn translate(handle: &Handle, _: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let is_write = access == Access::Write;
     let found = direct(address, handle.is_wide()).or_else(|| handle.looked_up(address, is_write));

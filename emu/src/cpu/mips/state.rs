@@ -1,4 +1,4 @@
-//! Registers by the numbers of `isa`, and where they lie in the core's state.
+//! Registers in `isa`'s numbering, and their offsets in the core's state.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::mips::Place;
@@ -6,33 +6,34 @@ use crate::unicorn::surgery::CoreState;
 use trapline_isa::mips::abi;
 use trapline_isa::regs::Reg;
 
-/// How many general registers there are; they come first in the state.
+/// The number of general registers. They come first in the state.
 pub const GENERAL: u8 = 32;
-/// The pc, where registers have 32 bits.
+/// Offset of the pc on 32-bit cores.
 pub const PC_32: usize = 128;
-/// The pc, where they have 64.
+/// Offset of the pc on 64-bit cores.
 pub const PC_64: usize = 256;
 
-/// Interrupts are let in.
+/// Interrupts are enabled.
 pub const STATUS_IE: u64 = 1;
-/// An exception is being handled.
+/// Exception level: an exception is being handled.
 pub const STATUS_EXL: u64 = 1 << 1;
-/// An error is.
+/// Error level: an error is being handled.
 pub const STATUS_ERL: u64 = 1 << 2;
-/// Which interrupts are let in.
+/// The interrupt mask.
 pub const STATUS_MASK: u64 = 0xff00;
-/// Addresses of 64 bits in the kernel.
+/// 64-bit addresses in kernel mode.
 pub const STATUS_KX: u64 = 1 << 7;
-/// The system coprocessor may be used.
+/// The kernel may use coprocessor 0.
 pub const STATUS_CU0: u64 = 1 << 28;
-/// What comes by a pin: all that can wait but the two that software asks for, and the word that Compare asks.
+/// The bits of Cause that come from pins: the hardware interrupts and the timer's bit (TI). The two software interrupts
+/// are not among them.
 pub const CAUSE_PINS: u64 = 0xfc00 | 1 << 30;
-/// The flags of the core for the privilege of the code that runs: 0 is the kernel's.
+/// The core's flags for the privilege of the running code. 0 means kernel mode.
 pub const FLAGS_PRIVILEGE: u64 = 3;
-/// Those for a branch in whose delay slot the CPU is.
+/// The core's flags for a branch whose delay slot is executing.
 pub const FLAGS_BRANCH: u64 = 0x87_f800;
 
-/// Where a special register lies.
+/// The place of a special register.
 fn place(reg: Reg) -> Option<Place> {
     Some(match reg {
         abi::STATUS => Place::Status,
@@ -44,7 +45,7 @@ fn place(reg: Reg) -> Option<Place> {
     })
 }
 
-/// Reads a register of `isa`'s numbering; the pc is the one given.
+/// Reads a register in `isa`'s numbering. `pc` is returned for the pc.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     match reg {
@@ -60,7 +61,7 @@ fn general(handle: &Handle, number: u8) -> u64 {
     if handle.is_wide() { value } else { value & 0xffff_ffff }
 }
 
-/// Sets a register of `isa`'s numbering; what says how exceptions went not at all.
+/// Sets a register in `isa`'s numbering. Registers that describe exceptions are not changed.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     match reg {
@@ -76,27 +77,27 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
-/// A state with registers of 64 bits has more bytes than this, one with 32 less.
+/// States of 64-bit cores are larger than this, those of 32-bit cores are smaller.
 const BYTES_OF_WIDE: usize = 14_000;
-/// Status in a state with 32 and with 64 bits.
+/// Offset of Status in the state of a 32-bit and of a 64-bit core.
 pub const STATUS_IN: [usize; 2] = [1340, 1676];
 
-/// The pc of a CPU that another one has displaced from the core.
+/// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     if image.len() > BYTES_OF_WIDE { image.get64(PC_64) } else { image.get32(PC_32).into() }
 }
 
-/// Whether such a CPU has interrupts off.
+/// Whether interrupts are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
     interrupts_are_off(image.get32(STATUS_IN[usize::from(image.len() > BYTES_OF_WIDE)]).into())
 }
 
-/// Whether interrupts are off with this Status.
+/// Whether this value of Status masks interrupts.
 pub fn interrupts_are_off(status: u64) -> bool {
     status & (STATUS_IE | STATUS_EXL | STATUS_ERL) != STATUS_IE
 }
 
-/// Everything that a person wants to see of a CPU that has died.
+/// Registers for a report about a dead guest.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     const NAMES: [&str; 32] = [
         "zero", "at", "v0", "v1", "a0", "a1", "a2", "a3", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "s0", "s1", "s2", "s3",

@@ -1,5 +1,6 @@
-//! The running task: a member of what gp points to in the kernel; and where its number, its name and the count of the
-//! moment are, out of the code that prints or changes them (`cpu/tasks.rs` says which). Debian's kernels have no types.
+//! The running task, to which `thread_info` in gp points; and the location of its number, its name and the preemption
+//! count. They are found in the code that prints or changes them (`cpu/tasks.rs`), because Debian's kernels have no
+//! type information.
 
 use super::state::get;
 use crate::boot::Kernel;
@@ -8,13 +9,14 @@ use crate::cpu::{TaskPlace, View, tasks};
 use trapline_isa::mem::{ByteOrder, Memory};
 use trapline_isa::mips::abi::GP;
 
-/// The first word of the running task's `thread_info` is its address.
+/// The running task's address: the first word of its `thread_info`.
 pub fn current(view: &mut View) -> u64 {
     let thread_info = get(&view.trap.handle(), GP, 0);
     view.read_number(thread_info, view.isa.word).unwrap_or(0)
 }
 
-/// How Linux keeps the moment: the count and the task's flags in its `thread_info`, the flags behind the first word.
+/// The sources of ftrace's flags: the preemption count and the task's flags are in `thread_info`; the flags are its
+/// second word.
 pub const fn moments(order: ByteOrder, word: u64) -> Moments {
     let count_by_code = match order {
         ByteOrder::Little => |_, code: &[u8]| count(ByteOrder::Little, code),
@@ -29,8 +31,8 @@ pub const fn moments(order: ByteOrder, word: u64) -> Moments {
     }
 }
 
-/// The code that prints the running task's number loads its address by gp, then the number, and makes the address of
-/// the name; either by way of the other.
+/// The locations found in the code that prints the running task. It loads the task's address through gp, then the
+/// number, and computes the address of the name; each of these two may be derived from the other.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((_, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
     let isa = kernel.arch.isa();
@@ -38,11 +40,11 @@ pub fn by_code(kernel: &Kernel) -> TaskPlace {
     TaskPlace { current: None, pid, comm, ..TaskPlace::default() }
 }
 
-/// What is loaded of the task first, and which place in it is the first whose address is made.
+/// The first field of the task that is loaded, and the first whose address is computed.
 fn members(order: ByteOrder, word: usize, code: &[u8]) -> (Option<u64>, Option<u64>) {
     let is_task = |access: &Access| (access.base, access.distance) == (THREAD, 0) && access.kind == Kind::of_word(word);
     let (mut pid, mut comm) = (None, None);
-    // Which registers lead into the task, and where in it.
+    // For each register, the offset in the task that it points to.
     let mut leads: [Option<i64>; 32] = [None; 32];
     for access in accesses(order, code) {
         let from = leads[access.base as usize].map(|base| base + access.distance);
@@ -64,8 +66,8 @@ fn members(order: ByteOrder, word: usize, code: &[u8]) -> (Option<u64>, Option<u
     (pid, comm)
 }
 
-/// Where the count of the moment is: what this code loads by gp and stores there again, with the constant of an
-/// interrupt beside it.
+/// The place of the preemption count: the field that this code loads through gp and stores again, if it also has the
+/// constant of an interrupt.
 fn count(order: ByteOrder, code: &[u8]) -> Option<CountPlace> {
     let code: Vec<Access> = accesses(order, code).collect();
     let adds = code.iter().any(|access| access.kind == Kind::Upper && access.distance << 16 == HARD_INTERRUPT as i64);
@@ -76,18 +78,18 @@ fn count(order: ByteOrder, code: &[u8]) -> Option<CountPlace> {
     u64::try_from(load.distance).ok().map(CountPlace::OwnData)
 }
 
-/// What is done with a register and a distance.
+/// The operation of an instruction with a register and a displacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// `lw`
+    /// The instruction `lw`.
     Load,
-    /// `ld`
+    /// The instruction `ld`.
     LoadDouble,
-    /// `sw`
+    /// The instruction `sw`.
     Store,
-    /// `addiu`, `daddiu`
+    /// The instructions `addiu` and `daddiu`.
     Address,
-    /// `lui`
+    /// The instruction `lui`.
     Upper,
 }
 
@@ -97,7 +99,7 @@ impl Kind {
     }
 }
 
-/// An instruction that goes some way from a register.
+/// An instruction with a base register and a displacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
     kind: Kind,
@@ -106,7 +108,7 @@ struct Access {
     distance: i64,
 }
 
-/// gp leads to the task's `thread_info`.
+/// The number of gp, which points to the task's `thread_info`.
 const THREAD: u32 = 28;
 
 impl Access {
@@ -137,7 +139,8 @@ mod tests {
         count(order, &code.iter().flat_map(bytes).collect::<Vec<u8>>())
     }
 
-    /// DV-4: `dump_stack_print_info` of a kernel of Debian's, and of a small one that goes from the name to the number.
+    /// DV-4: `dump_stack_print_info` of a kernel of Debian's, and of a small kernel that derives the number from the
+    /// name.
     #[test]
     fn the_code_that_prints_a_task_tells_where_its_number_and_name_are() {
         let told = |code: &[u32]| {

@@ -1,5 +1,4 @@
-//! How each event arrives: the core's callback turned into a [`Trap`]. `unicorn/translator/mips.h` has seen to it that
-//! the pc is right.
+//! Converts the core's callback into a [`Trap`]. `unicorn/translator/mips.h` makes sure that the pc is correct.
 
 use super::state::{CAUSE_PINS, FLAGS_BRANCH, FLAGS_PRIVILEGE, STATUS_MASK, interrupts_are_off};
 use crate::cpu::{Exception, Trap, TrapKind};
@@ -9,19 +8,18 @@ use crate::unicorn::surgery::CoreState;
 
 /// An interrupt.
 pub const INTERRUPT: u32 = 8;
-/// An address that is not aligned, or not the program's: a load or a fetch.
+/// A misaligned or forbidden address at a load or a fetch.
 pub const ADDRESS_LOAD: u32 = 12;
-/// SYSCALL.
+/// A system call (SYSCALL).
 pub const SYSTEM_CALL: u32 = 17;
-/// BREAK.
+/// A breakpoint (BREAK).
 pub const BREAKPOINT: u32 = 18;
-/// No instruction of this CPU.
+/// A reserved instruction.
 pub const RESERVED: u32 = 20;
-/// The TLB has no fitting entry: a load or a fetch.
+/// A TLB miss at a load or a fetch.
 pub const TLB_LOAD: u32 = 26;
 
-/// What an exception's callback reports: the exception of an instruction in a delay slot is one of its branch, from
-/// where everything is done again.
+/// Converts an exception. One in a delay slot belongs to the branch, from which execution is repeated.
 pub fn trap(cpu: &TrapContext, _: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let (pc, flags) = (handle.pc(), handle.at_place(Place::Flags));
@@ -33,35 +31,35 @@ pub fn trap(cpu: &TrapContext, _: &mut CoreState, vector: u32) -> Trap {
     Trap { kind, exception: Exception { fetch, delayed, ..Exception::of(vector) }, pc, resume: pc }
 }
 
-/// Never comes on this ISA.
+/// Not called on this ISA.
 pub fn invalid(cpu: &TrapContext) -> Trap {
     let pc = cpu.handle().pc();
     Trap { kind: TrapKind::Exception, exception: Exception::of(RESERVED), pc, resume: pc }
 }
 
-/// Code of the kernel's privilege runs.
+/// Whether the CPU is in kernel mode.
 #[inline]
 pub fn in_kernel(handle: &Handle) -> bool {
     handle.at_place(Place::Flags) & FLAGS_PRIVILEGE == 0
 }
 
-/// None is let in.
+/// Whether all interrupts are masked.
 #[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
     interrupts_are_off(handle.at_place(Place::Status))
 }
 
-/// Whether one of these pins, as Cause has them, is let in.
+/// Whether the interrupt mask accepts one of these pins, in Cause's layout.
 pub fn lets_in(handle: &Handle, signals: u64) -> bool {
     handle.at_place(Place::Status) & STATUS_MASK & signals != 0
 }
 
-/// Cause with these pins.
+/// The value of Cause with these pins.
 pub fn with_pins(cause: u64, signals: u64) -> u64 {
     cause & !CAUSE_PINS | signals & CAUSE_PINS
 }
 
-/// Puts them into Cause.
+/// Writes the pins into Cause.
 pub fn show_pins(cpu: &InstructionContext, signals: u64) {
     let handle = cpu.handle();
     let cause = with_pins(handle.at_place(Place::Cause), signals);

@@ -1,5 +1,4 @@
-//! From reset to a kernel's entry, as Linux's boot protocols have it: long mode under an identity map, or flat
-//! protected mode.
+//! The state at a kernel's entry by Linux's boot protocols: long mode with an identity map, or flat protected mode.
 
 use super::state::{self, GDT, SEGMENT_BASE, SEGMENT_LIMIT};
 use crate::unicorn::engine::TrapContext;
@@ -8,14 +7,14 @@ use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterX86;
 
 const PAGE: u64 = 4096;
-/// Room for the descriptor table and the identity map: one page each for descriptors and the two upper levels, four
-/// directories.
+/// Size of the descriptor table and the identity map: one page for descriptors, one for each of the two upper levels,
+/// four directories.
 pub const TABLE_BYTES: u64 = 7 * PAGE;
 
 const PRESENT_WRITABLE: u64 = 3;
 const LARGE: u64 = 0x80;
 
-/// Puts a CPU at `entry`: number in di, boot information in si.
+/// Enters the kernel at `entry`, with the CPU's number in di and the address of the boot information in si.
 pub fn enter<const LONG: bool>(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, tables: u64, entry: u64, number: u64, info: u64) {
     let descriptors = boot_descriptors(LONG);
     for (index, word) in descriptors.iter().enumerate() {
@@ -36,13 +35,13 @@ pub fn enter<const LONG: bool>(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, 
     cpu.write(RegisterX86::RSI, info);
 }
 
-/// Null, unused, code, data.
+/// The descriptors: null, unused, code, data.
 fn boot_descriptors(long: bool) -> [u64; 4] {
     let code = if long { 0x00af_9b00_0000_ffff } else { 0x00cf_9b00_0000_ffff };
     [0, 0, code, 0x00cf_9300_0000_ffff]
 }
 
-/// The first 4 GiB at their own addresses, in pages of 2 MiB.
+/// Maps the first 4 GiB identically, in pages of 2 MiB.
 fn identity_map(ram: &Ram, top: u64) {
     let upper = top + PAGE;
     let directories = upper + PAGE;

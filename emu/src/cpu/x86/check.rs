@@ -1,4 +1,4 @@
-//! Proves, once per process, that the offsets and the private calls do for x86 cores what they are used for.
+//! Proves, once per process, the offsets and private functions that are used on x86 cores.
 
 use super::core::CORE;
 use super::state;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
 
-/// The answer; the first call finds it out.
+/// The result, computed at the first call.
 pub fn self_check() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(check).clone()
@@ -23,7 +23,7 @@ fn check() -> Result<(), String> {
     let mut image = CoreState::new(core.handle())?;
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
 
-    // inc eax; hlt, then inc ebx in its place: the second must be seen after the drop.
+    // inc eax; hlt, then inc ebx in its place. The core must see the second one after the drop.
     const CODE: u64 = 0x10_0000;
     state::enter_flat_32(&core.stopped(), CODE);
     ram.write(CODE, &[0x40, 0xf4]);
@@ -42,7 +42,7 @@ fn check() -> Result<(), String> {
         return Err(unfit("dropping translated code"));
     }
 
-    // A load and a store: afterwards the core shows where these pages lie, and those alone.
+    // A load and a store. The TLB must then have the physical addresses of these pages, and no other page's.
     const READ: u64 = 0x20_1238;
     const WRITTEN: u64 = 0x20_3450;
     const NEITHER: u64 = 0x20_5000;
@@ -57,8 +57,7 @@ fn check() -> Result<(), String> {
         return Err(unfit("where the core has last found a page"));
     }
 
-    // The guest overwrites what it has run: mov word [DATA], "inc eax; ret"; call DATA; mov byte [DATA], "inc ebx";
-    // call DATA; hlt.
+    // Self-modifying code: mov word [DATA], "inc eax; ret"; call DATA; mov byte [DATA], "inc ebx"; call DATA; hlt.
     const STORES: [u8; 25] = *b"\x66\xc7\x05\0\0\x20\0\x40\xc3\xba\0\0\x20\0\xff\xd2\xc6\x02\x43\xff\xd2\xf4\xf4\xf4\xf4";
     ram.write(CODE, &STORES);
     drop_translations(core.handle(), &ram, CODE, STORES.len());
@@ -76,7 +75,7 @@ fn check() -> Result<(), String> {
     core.stopped().set_pc(CODE);
     line::self_check(&mut core, CODE, 3, |cpu| cpu.read(RegisterX86::RAX))?;
 
-    // mov byte [CODE + 8], nop; inc eax; inc ecx; hlt: a block that writes into itself, of 10 bytes.
+    // mov byte [CODE + 8], nop; inc eax; inc ecx; hlt: a block of 10 bytes that modifies itself.
     let write_itself = [&[0xc6, 0x05][..], &(CODE as u32 + 8).to_le_bytes(), &[0x90, 0x40, 0x41, 0xf4]].concat();
     ram.write(CODE, &write_itself);
     drop_translations(core.handle(), &ram, CODE, write_itself.len());
@@ -87,7 +86,7 @@ fn check() -> Result<(), String> {
     }
     line.set_count(0);
 
-    // int3; its pc must be the address behind it.
+    // int3: the pc must be the address behind it.
     ram.write(CODE, &[0xcc, 0xf4]);
     drop_translations(core.handle(), &ram, CODE, 2);
     core.stopped().set_pc(CODE);

@@ -1,4 +1,4 @@
-//! The kind of core that x86 runs on.
+//! The kind of core for x86.
 
 use super::state;
 use crate::unicorn::kinds::CoreKind;
@@ -6,7 +6,7 @@ use crate::unicorn::plain_hooks::Program;
 use crate::unicorn::x86::LIBRARY;
 use unicorn_engine_sys::{Arch, Mode, RegisterX86};
 
-/// QEMU64 in the library's list.
+/// The index of QEMU64 in Unicorn's list of models.
 const MODEL: i32 = 0;
 
 /// A 64-bit core; both widths run on it (docs/unicorn.md, "one core for both widths").
@@ -22,7 +22,7 @@ pub static CORE: CoreKind = CoreKind {
     pc: || RegisterX86::RIP.into(),
 };
 
-/// Calls for a core without us, in 64-bit code.
+/// A loop of calls on a bare core, for the benches, in 64-bit code.
 pub static LOOP_64: Program = Program {
     library: (Arch::X86, Mode::MODE_64),
     registers: || [RegisterX86::RIP.into(), RegisterX86::RSP.into(), RegisterX86::RCX.into()],
@@ -34,7 +34,7 @@ pub static LOOP_64: Program = Program {
     behind: 0,
 };
 
-/// The same bytes in 32-bit code.
+/// The same loop in 32-bit code.
 pub static LOOP_32: Program = Program {
     library: (Arch::X86, Mode::MODE_32),
     registers: || [RegisterX86::EIP.into(), RegisterX86::ESP.into(), RegisterX86::ECX.into()],

@@ -1,33 +1,32 @@
-//! What CPUID answers: a plain x86-64-v1 CPU, and nothing that the core does not execute.
-//!
-//! The usual one is of AMD's make, as QEMU's: Linux takes those not to leak its memory. One of Intel's make, of these
-//! features, it takes to, and keeps its page tables apart from those of programs: each system call changes them twice.
+//! CPUID: a plain x86-64-v1 CPU with only features that the core executes.
+//! The default is an AMD CPU, as in QEMU. Linux assumes that AMD CPUs are not affected by Meltdown. With an Intel
+//! vendor and these features it enables page-table isolation, and each system call switches page tables twice.
 
 use super::state::REGS;
 use crate::unicorn::engine::InstructionContext;
 use unicorn_engine_sys::RegisterX86;
 
-/// CPUID of a CPU of AMD's make.
+/// CPUID of an AMD CPU.
 pub fn amd(cpu: &InstructionContext, own_controller: bool) {
     identify(cpu, &AMD, own_controller);
 }
 
-/// CPUID of a CPU of Intel's make.
+/// CPUID of an Intel CPU.
 pub fn intel(cpu: &InstructionContext, own_controller: bool) {
     identify(cpu, &INTEL, own_controller);
 }
 
-/// Who has made it, and what it says of itself.
+/// A vendor, with the CPU's signature.
 struct Maker {
-    /// In ebx, ecx, edx.
+    /// The vendor string in ebx, ecx, edx.
     vendor: [u32; 3],
     /// Family, model and stepping.
     signature: u32,
-    /// Whether the vendor stands in front of the extended leaves too, and the signature in them.
+    /// Whether the extended leaves repeat vendor and signature.
     extended: bool,
 }
 
-/// Family 15, model 107, stepping 1: as QEMU's own.
+/// Family 15, model 107, stepping 1, as in QEMU.
 const AMD: Maker = Maker { vendor: [word(b"Auth"), word(b"cAMD"), word(b"enti")], signature: 0x0006_0fb1, extended: true };
 /// Family 15, model 6, stepping 1.
 const INTEL: Maker = Maker { vendor: [word(b"Genu"), word(b"ntel"), word(b"ineI")], signature: 0x0f61, extended: false };
@@ -40,14 +39,14 @@ fn identify(cpu: &InstructionContext, maker: &Maker, has_apic: bool) {
     }
 }
 
-/// RDTSC: a counter of nanoseconds.
+/// RDTSC: counts nanoseconds.
 pub fn read_clock(cpu: &InstructionContext, nanoseconds: u64) {
     const DX: usize = 2;
     cpu.set_live64(REGS, nanoseconds & 0xffff_ffff);
     cpu.set_live64(REGS + 8 * DX, nanoseconds >> 32);
 }
 
-/// eax, ebx, ecx, edx for a leaf.
+/// The result in eax, ebx, ecx, edx for a leaf.
 fn answer(leaf: u32, maker: &Maker, has_apic: bool) -> [u32; 4] {
     let [ebx, ecx, edx] = maker.vendor;
     match leaf {
@@ -66,10 +65,10 @@ fn answer(leaf: u32, maker: &Maker, has_apic: bool) -> [u32; 4] {
 }
 
 const CACHE_LINE: u32 = 8 << 8;
-/// Said where the board has one. Without it kernels have no way to interrupt themselves, put off till the next tick
-/// what they would do then, and some of them trip over that.
+/// Reported if the board has a local APIC. Without it a kernel cannot send itself an interrupt and defers such work to
+/// the next tick, which breaks some kernels.
 const APIC: u32 = 9;
-/// FPU DE PSE TSC MSR PAE CX8 PGE CMOV PAT CLFLUSH MMX FXSR SSE SSE2; no MTRR or SYSENTER: nobody models them.
+/// FPU DE PSE TSC MSR PAE CX8 PGE CMOV PAT CLFLUSH MMX FXSR SSE SSE2. MTRR and SYSENTER are not modelled.
 const FEATURES: &[u32] = &[0, 2, 3, 4, 5, 6, 8, 13, 15, 16, 19, 23, 24, 25, 26];
 const NAME: &[u8; 48] = b"trapline virtual CPU\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
@@ -85,7 +84,7 @@ const fn word(text: &[u8; 4]) -> u32 {
 mod tests {
     use super::*;
 
-    /// DV-4: a guest is told of nothing that its board has not.
+    /// DV-4: CPUID reports a local APIC only if the board has one.
     #[test]
     fn a_local_apic_is_offered_where_the_board_has_one() {
         for maker in [&AMD, &INTEL] {

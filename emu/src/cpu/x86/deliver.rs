@@ -1,5 +1,5 @@
-//! Gives an exception or interrupt to the guest as the CPU would: gates, privilege and stack changes, error codes, and
-//! what happens when that fails.
+//! Delivers an exception or interrupt to the guest as the CPU would: gates, privilege and stack changes, error codes,
+//! and double faults.
 
 use super::paging::{Paging, is_canonical};
 use super::state::*;
@@ -11,15 +11,15 @@ use crate::unicorn::surgery::CoreState;
 use core::ops::Range;
 use unicorn_engine_sys::RegisterX86;
 
-/// A delivery that itself raised an exception.
+/// An exception raised by the delivery of another one.
 struct Nested {
     vector: u32,
     error: u32,
     address: Option<u64>,
 }
 
-/// Delivers; when the guest's tables do not allow it, what they raise instead; when that fails as well, the CPU shuts
-/// down.
+/// Delivers an exception. If the guest's tables do not allow it, delivers the exception that this raises. If that fails
+/// as well, returns a shutdown (triple fault).
 pub fn deliver<const LONG: bool>(
     cpu: &TrapContext,
     _: &mut CoreState,
@@ -45,7 +45,7 @@ pub fn deliver<const LONG: bool>(
             cpu.write(RegisterX86::CR2, address);
         }
         if exception.software {
-            // The fault belongs to the instruction itself, not to what follows it.
+            // The nested fault belongs to the software interrupt instruction itself, not to the next one.
             resume = resume.wrapping_sub(software_length(exception.vector));
         }
         exception = match combines(exception.vector, nested.vector) {
@@ -55,13 +55,13 @@ pub fn deliver<const LONG: bool>(
     }
 }
 
-/// Two faults that make a double fault.
+/// Whether a second fault during delivery of the first makes a double fault.
 fn combines(first: u32, second: u32) -> bool {
     let contributory = |vector| matches!(vector, 0 | 10..=13);
     (contributory(first) && contributory(second)) || (first == PAGE_FAULT && (second == PAGE_FAULT || contributory(second)))
 }
 
-/// INT3 has one byte, INT n two.
+/// Length of a software interrupt: INT3 has one byte, INT n two.
 fn software_length(vector: u32) -> u64 {
     if vector == 3 { 1 } else { 2 }
 }
@@ -75,7 +75,7 @@ struct Delivery<'a> {
     resume: u64,
 }
 
-/// A gate of the interrupt table, decoded.
+/// A decoded gate of the IDT.
 struct Gate {
     target: u64,
     selector: u32,
@@ -83,7 +83,7 @@ struct Gate {
     interrupt: bool,
 }
 
-/// A segment descriptor, decoded.
+/// A decoded segment descriptor.
 struct Descriptor {
     base: u64,
     limit: u32,
@@ -227,7 +227,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// Eight bytes of a table.
+    /// Reads eight bytes of a table in guest memory.
     fn read64(&self, address: u64) -> Result<u64, Nested> {
         let mut bytes = [0; 8];
         self.pieces(address, bytes.len(), |at, part| {
@@ -239,7 +239,7 @@ impl Delivery<'_> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Words from the first down; where the last of them comes to lie.
+    /// Pushes words, the first at the highest address. Returns the address of the last one.
     fn push_all<const WORD: usize>(
         &self,
         from: u64,
@@ -258,7 +258,7 @@ impl Delivery<'_> {
         if in_one_page && self.push(at(0), frame, privilege).is_ok() {
             return Ok(at(0));
         }
-        // The fault is that of the first word that cannot be pushed, and those in front of it stay.
+        // A fault is that of the first word that cannot be pushed. Words before it stay pushed.
         for left in (0..frame.len()).step_by(WORD).rev() {
             self.push(at(left), &frame[left..left + WORD], privilege)?;
         }
@@ -281,7 +281,7 @@ impl Delivery<'_> {
         })
     }
 
-    /// So many bytes, one page after the other: the address of each piece, and which of them it has.
+    /// Calls `each` for the part of a byte range in each page, with its address and its indexes.
     fn pieces(
         &self,
         address: u64,
@@ -298,7 +298,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// An address between the halves is no page fault.
+    /// A non-canonical address raises this vector rather than a page fault.
     fn check_canonical(&self, address: u64, vector: u32) -> Result<(), Nested> {
         match self.paging.is_long() && !is_canonical(address) {
             true => Err(Nested { vector, ..protection(0) }),
@@ -319,12 +319,12 @@ fn page_fault(address: u64, error: u32) -> Nested {
     Nested { vector: PAGE_FAULT, error, address: Some(address) }
 }
 
-/// SYSCALL, of which the core does nothing: selectors out of STAR, flags masked, on to LSTAR.
+/// Executes SYSCALL, which the core does not: loads selectors from STAR, masks flags, and jumps to LSTAR.
 pub fn system_call(cpu: &SyscallContext, _: &mut CoreState) {
     const LENGTH: u64 = 2;
     const CODE: u32 = 0x00a0_9b00;
     const STACK: u32 = 0x00c0_9300;
-    // The arithmetic flags are kept elsewhere, and a kernel masks them only for tidiness.
+    // The core stores arithmetic flags elsewhere. Kernels mask them, but do not depend on it.
     const ARITHMETIC: u64 = 0x8d5;
     const CX: usize = 1;
     const R11: usize = 11;

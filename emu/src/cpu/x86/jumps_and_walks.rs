@@ -1,5 +1,5 @@
-//! Proves two short ways of translated code, each against the long one: jumps that remember where they led
-//! (`translator/jumps.h`), and quick walks through the guest's page tables (`translator/walk.h`).
+//! Tests two fast paths of translated code against the slow ones: cached indirect jumps (`translator/jumps.h`), and
+//! fast page-table walks (`translator/walk.h`).
 
 use super::core::CORE;
 use super::state;
@@ -16,7 +16,7 @@ const CODE: u64 = 0x10_0000;
 /// Two pages with a function each.
 const ONE: u64 = 0x30_0000;
 const OTHER: u64 = 0x30_1000;
-/// Where the guest finds now the one, now the other.
+/// An address that maps to one of the two in turn.
 const ALIAS: u64 = 0x20_0000;
 
 const PRESENT: u64 = 1;
@@ -31,8 +31,8 @@ fn word(value: u64) -> [u8; 4] {
     (value as u32).to_le_bytes()
 }
 
-/// Calls ALIAS three times, from one place, then changes what is there, and all that again: how often each function was
-/// called.
+/// Runs a program that calls ALIAS three times from one place, changes the mapping or code, and repeats that. Returns
+/// how often each function was called.
 fn calls(call: &[u8], change: &[u8]) -> (u64, u64) {
     let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
     let row = |address: u64| word(address | DIRTY | ACCESSED | WRITE | PRESENT);
@@ -80,15 +80,15 @@ fn a_jump_that_remembers_goes_to_what_is_there_now() {
     }
 }
 
-/// A row that leads there, mostly of the kind that a walk goes through. `ends` says whether the walk ends at a row
-/// that is large.
+/// A random page-table entry that points to `to`, mostly one that a walk follows. `ends` says whether a walk ends at an
+/// entry with the large bit.
 fn row(numbers: &mut Numbers, to: u64, wide: bool, last: bool, ends: bool) -> u64 {
     let mut row = to | (numbers.any() & 0xe1e) | PRESENT | ACCESSED;
     row |= if numbers.one_in(3) { 0 } else { DIRTY | WRITE | USER };
     row |= if numbers.one_in(6) { LARGE } else { 0 };
     row &= !if numbers.one_in(12) { PRESENT } else { 0 };
     row &= !if numbers.one_in(12) { ACCESSED } else { 0 };
-    // Of a table's address all stays as it is: where there is no memory, nobody answers here.
+    // A table's address is not changed: the test has no memory elsewhere.
     let is_page = last || ends && row & LARGE != 0;
     row ^= if is_page && numbers.one_in(24) { 1 << (12 + numbers.any() % 20) } else { 0 };
     if wide {

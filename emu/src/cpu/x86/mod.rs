@@ -1,5 +1,4 @@
-//! i386 and x86_64 on one 64-bit core: the same rooms as every ISA, and `boot.rs`, `check.rs`, `paging.rs` and
-//! `cpuid.rs` of their own.
+//! i386 and x86_64 on one 64-bit core: the files that every ISA has, with `cpuid.rs`.
 
 pub mod boot;
 pub mod check;

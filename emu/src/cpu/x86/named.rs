@@ -1,9 +1,8 @@
-//! The architectural state by names, for snapshots: which fields of the core's image there are, and which bits each may
+//! The architectural state by register names, for snapshots: the fields of the core's state, and the bits that each can
 //! have.
-//!
-//! All other bytes of the image must be as after a reset, or the state is not given: so the table is complete, or says
-//! what it lacks. Lazily kept flags are worked out; what follows from other fields (how the core rounds) is set through
-//! the core itself.
+//! All other bytes of the state must be as after reset, or the save fails. So the table is complete, or the error names
+//! the missing byte. Lazily computed flags are evaluated first. State that follows from other fields (rounding modes)
+//! is set through Unicorn's register interface.
 
 use super::state::{CR, DR, EFER, EIP, GDT, HFLAGS, IDT, LSTAR, OLD_EXCEPTION, REGS, SEGMENTS, SIZE, STAR, TR, X87_PC};
 use crate::cpu::Named;
@@ -17,12 +16,12 @@ use unicorn_engine_sys::RegisterX86;
 /// The functions of this file.
 pub const NAMED: Named = Named { save, check, load, save_shared, check_shared, load_shared };
 
-/// A field of the image.
+/// A field of the core's state.
 struct Field {
     name: String,
     at: usize,
     bytes: usize,
-    /// The bits that it may have.
+    /// The bits that can be set.
     bits: u128,
 }
 
@@ -32,29 +31,29 @@ const SHORT: u128 = u16::MAX as u128;
 
 const GENERAL: [&str; 16] =
     ["ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
-/// In the order of the image; TR is the last.
+/// In the order of the state; TR is last.
 const SEGMENT_NAMES: [&str; 8] = ["es", "cs", "ss", "ds", "fs", "gs", "ldt", "tr"];
 const SEGMENT_BYTES: usize = (TR - SEGMENTS) / 7;
 
-/// All flags there are: CF PF AF ZF SF TF IF DF OF IOPL NT RF VM AC VIF VIP ID, and the bit that is always set.
+/// All flags: CF PF AF ZF SF TF IF DF OF IOPL NT RF VM AC VIF VIP ID, and the bit that is always set.
 const FLAGS: u128 = 0x3f_7fd7;
 const FLAGS_NAME: &str = "flags";
 const ALWAYS_SET: u64 = 2;
 
-// Hidden flags: privilege, shadow, widths, and copies of CR0, CR4, EFER and the flags. Not: SMM, SVM, MPX, which
-// nothing here can enter, and the mark of an I/O breakpoint.
+// Hidden flags: privilege, interrupt shadow, widths, and copies of bits of CR0, CR4, EFER and flags. SMM, SVM, MPX and
+// the mark of an I/O breakpoint are excluded, because guests cannot set them here.
 const HIDDEN: u128 = 0x00c7_fffb;
-/// Hidden flags, part two: interrupts are let through at all, an NMI is being served.
+/// The second word of hidden flags: interrupts globally enabled (GIF), an NMI is being served.
 const HIDDEN_2: u128 = 0b101;
 
 /// CR0: PE MP EM TS ET NE WP AM NW CD PG.
 const CR0_BITS: u128 = 0xe005_003f;
-/// CR4: all that the core knows.
+/// CR4: all bits that the core knows.
 const CR4_BITS: u128 = 0x0077_ffff;
 /// EFER: SCE LME LMA NX, and SVME, LMSLE, FFXSR.
 const EFER_BITS: u128 = 0x7d01;
 
-/// Enable bits of DR7: the core keeps objects of its own for breakpoints that are on.
+/// The enable bits of DR7. The core has objects outside its state for enabled breakpoints, so these cannot be saved.
 const DR7_ENABLED: u128 = 0xff;
 
 const X87_CONTROL: (&str, usize) = ("x87.control", 610);
@@ -62,10 +61,10 @@ const SSE_CONTROL: (&str, usize) = ("mxcsr", 816);
 const REGISTERS_80: usize = 624;
 const TAGS: usize = 612;
 const XMM: usize = 824;
-/// Room for the widest vector registers, of which this CPU has the lowest part.
+/// The size of the widest vector registers. This CPU has only the low 16 bytes.
 const XMM_STRIDE: usize = 64;
 
-/// name, place, bytes, bits that it may have
+/// name, offset, bytes, valid bits
 #[rustfmt::skip]
 const SINGLE: &[(&str, usize, usize, u128)] = &[
     ("pc",              EIP,        8,  WORD),
@@ -145,18 +144,18 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     fields
 });
 
-/// What the core keeps for itself between two instructions: lazily kept flags (given as `flags`), rounding modes (they
-/// follow from the control words), scratch values, the last exception's error code, bytes that fill up.
+/// State that the core keeps for itself: lazily computed flags (saved as `flags`), rounding modes (derived from the
+/// control words), scratch values, the last exception's error code, and padding.
 const OWN: &[Range<usize>] = &[
-    136..176,                         // the flags, in several pieces
+    136..176,                         // the flags, in several words
     776..816,                         // rounding and scratch
     2872..2944,                       // scratch
     5384..5400,                       // the last exception
-    OLD_EXCEPTION..OLD_EXCEPTION + 4, // forgotten, as at every delivery
-    5560..SIZE,                       // where in the translated code the core was
+    OLD_EXCEPTION..OLD_EXCEPTION + 4, // reset, as at every delivery
+    5560..SIZE,                       // the position in translated code
 ];
 
-/// For each byte of the image, whether it has a name or is the core's own.
+/// For each byte of the state, whether a field or [`OWN`] covers it.
 static ACCOUNTED: LazyLock<Vec<bool>> = LazyLock::new(|| {
     let mut bytes = vec![false; SIZE];
     let fill = (0..8).map(|number| REGISTERS_80 + 16 * number + 10..REGISTERS_80 + 16 * number + 16);
@@ -173,15 +172,15 @@ fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<V
     let field = |name: &str| FIELDS.iter().find(|field| field.name == name).map_or(0, |field| value(image, field));
     let on = field("dr7") & DR7_ENABLED;
     if on != 0 {
-        return Err(format!("the guest has hardware breakpoints on (DR7 ends in {on:#x}), which have no names"));
+        return Err(format!("the guest has enabled hardware breakpoints (DR7 ends in {on:#x}), which cannot be saved"));
     }
     let (mut now, mut then) = (vec![0; SIZE], vec![0; SIZE]);
     if !image.read(0, &mut now) || !reset.read(0, &mut then) {
-        return Err("the CPU core's state has another size".into());
+        return Err("the CPU core's state has an unknown size".into());
     }
     let strange = (0..SIZE).find(|at| now[*at] != then[*at] && !ACCOUNTED[*at]);
     if let Some(at) = strange {
-        return Err(format!("the CPU holds something that has no name, in byte {at} of its state"));
+        return Err(format!("byte {at} of the CPU's state has a value that no known register explains"));
     }
     let mut registers = Values::default();
     for field in FIELDS.iter() {
@@ -218,7 +217,7 @@ fn load(cpu: &TrapContext, _: &mut CoreState, reset: &CoreState, registers: &Val
             image.write(field.at, &value.to_le_bytes()[..field.bytes]);
         }
     });
-    // Through the core, which works out what follows from them.
+    // Set through the register interface, so that the core derives other state from them.
     for (register, value) in FIELDS.iter().zip(&values).filter_map(|(field, value)| Some((through_core(&field.name)?, *value))) {
         cpu.write(register, value as u64);
     }
@@ -235,8 +234,8 @@ fn through_core(name: &str) -> Option<RegisterX86> {
     }
 }
 
-/// Memory type registers, which the core keeps behind the state that it saves: base and mask of eight ranges, the fixed
-/// ones, the default.
+/// The MTRRs, which the core stores outside the state that it saves: bases and masks of eight ranges, the fixed ranges,
+/// the default type.
 static SHARED: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| {
     let fixed = [0x250, 0x258, 0x259].into_iter().chain(0x268..0x270);
     (0x200..0x210).chain(fixed).chain([0x2ff]).map(|number| (format!("mtrr.{number:x}"), number)).collect()

@@ -1,4 +1,4 @@
-//! Walks of the guest's page tables, of each kind that x86 has.
+//! Page-table walks in all paging modes of x86.
 
 use super::state;
 use crate::cpu::Access;
@@ -18,50 +18,50 @@ const CR0_WRITE_PROTECT: u64 = 1 << 16;
 const CR4_PAGE_SIZE: u64 = 1 << 4;
 const CR4_PAE: u64 = 1 << 5;
 
-/// Which page tables are in force.
+/// The current page tables and paging mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging {
-    /// The top table's physical address.
+    /// The physical address of the top table, as in CR3.
     pub top: u64,
-    /// The kind of the tables.
+    /// The paging mode.
     pub kind: PagingMode,
     write_protect: bool,
     large_pages: bool,
 }
 
-/// Kinds of page tables.
+/// The paging modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagingMode {
     /// Paging is off.
     Off,
-    /// 32 bits, entries of 4 bytes.
+    /// 32-bit addresses, 4-byte entries.
     TwoLevel,
-    /// 32 bits, entries of 8 bytes.
+    /// 32-bit addresses, 8-byte entries (PAE).
     Pae,
-    /// 64 bits.
+    /// 64-bit addresses, 8-byte entries.
     FourLevel,
 }
 
-/// An address found.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where the address lies.
+    /// The physical address.
     pub physical: u64,
-    /// Every level allows writing.
+    /// Whether all levels allow writing.
     pub writable: bool,
-    /// Where the last entry lies, and its bytes.
+    /// The physical address and size of the last entry.
     pub entry: (u64, usize),
 }
 
 impl Paging {
-    /// As the control registers say; a 64-bit guest pages in long mode only.
+    /// The paging of a running CPU. A 64-bit guest pages only in long mode.
     #[inline]
     pub fn of(handle: &Handle, long: bool) -> Paging {
         let [cr0, _, _, cr3, cr4] = handle.live_words(state::CR);
         Paging::new(cr0, cr3, cr4, long)
     }
 
-    /// From the registers' values.
+    /// The paging by the values of the control registers.
     #[inline]
     pub fn new(cr0: u64, cr3: u64, cr4: u64, long: bool) -> Paging {
         let kind = match () {
@@ -73,7 +73,7 @@ impl Paging {
         Paging { top: cr3, kind, write_protect: cr0 & CR0_WRITE_PROTECT != 0, large_pages: cr4 & CR4_PAGE_SIZE != 0 }
     }
 
-    /// Where an address lies.
+    /// Walks the tables for an address.
     #[inline(never)]
     pub fn walk(&self, ram: &Ram, address: u64) -> Option<Found> {
         match self.kind {
@@ -89,7 +89,7 @@ impl Paging {
         found.writable || !self.write_protect
     }
 
-    /// Addresses have 64 bits.
+    /// Whether addresses have 64 bits.
     pub fn is_long(&self) -> bool {
         self.kind == PagingMode::FourLevel
     }
@@ -111,13 +111,13 @@ impl Paging {
     }
 }
 
-/// Whether an address of 64 bits is one: four levels look 48 bits up, and the others are copies of the last of these.
+/// Whether a 64-bit address is canonical: bits 48 to 63 equal bit 47.
 #[inline]
 pub fn is_canonical(address: u64) -> bool {
     (address << 16).cast_signed() >> 16 == address.cast_signed()
 }
 
-/// Four levels of entries of 8 bytes. Every access of a hit comes by here.
+/// Walks four levels of 8-byte entries. Every memory access of a hit in long mode uses it.
 #[inline]
 fn walk_four(ram: &Ram, top: u64, address: u64) -> Option<Found> {
     if !is_canonical(address) {
@@ -131,7 +131,7 @@ fn walk_four(ram: &Ram, top: u64, address: u64) -> Option<Found> {
     walk_last_two(ram, third & ADDRESS, address, fourth & third)
 }
 
-/// Three; the top level has no rights.
+/// Walks three levels (PAE). The entries of the top level have no rights.
 fn walk_three(ram: &Ram, top: u64, address: u64) -> Option<Found> {
     let (_, third) = present(ram, top, address, 30)?;
     walk_last_two(ram, third & ADDRESS, address, WRITABLE)
@@ -147,7 +147,7 @@ fn walk_last_two(ram: &Ram, table: u64, address: u64, rights: u64) -> Option<Fou
     Some(found(at, first, 12, address, rights & second & first))
 }
 
-/// The entry of a table for an address, and where it lies.
+/// The entry for an address in a table, and its physical address. `None` if it is not present.
 #[inline]
 fn present(ram: &Ram, table: u64, address: u64, shift: u32) -> Option<(u64, u64)> {
     let at = table | (address >> (shift - 3) & 0xff8);
@@ -161,7 +161,7 @@ fn found(at: u64, entry: u64, shift: u32, address: u64, rights: u64) -> Found {
     Found { physical: entry & ADDRESS & !offset | address & offset, writable: rights & WRITABLE != 0, entry: (at, 8) }
 }
 
-/// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
+/// Translates a kernel address by the current page tables. Fails if the kernel's rights do not allow the access.
 pub fn translate<const LONG: bool>(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let paging = Paging::of(handle, LONG);
     let found = if LONG && paging.kind == PagingMode::FourLevel {
@@ -180,7 +180,8 @@ pub fn translate<const LONG: bool>(handle: &Handle, ram: &Ram, address: u64, acc
     }
 }
 
-/// As the CPU does on a write: an engine's push must leave the same bits as the guest's own.
+/// Sets the accessed and dirty bits, as the CPU does on a write. An engine's push must leave the same bits as a
+/// guest's.
 #[inline]
 pub fn mark_written(ram: &Ram, (at, bytes): (u64, usize)) {
     if bytes != 0 {

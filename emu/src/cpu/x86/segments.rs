@@ -1,4 +1,5 @@
-//! Proves the quick loads of segment registers (`translator/segments.h`) against the library's own, on random tables.
+//! Tests the fast loads of segment registers (`translator/segments.h`) against Unicorn's own, on random descriptor
+//! tables.
 
 use super::core::CORE;
 use super::state;
@@ -16,13 +17,13 @@ const DESCRIPTORS: u64 = 0x4000;
 const COUNT: u64 = 32;
 const STACK: u64 = 0x8000;
 const CODE: u64 = 0x1_0000;
-/// What an interrupt returns to: INT3.
+/// The target of an interrupt return: INT3.
 const PROGRAM: u64 = 0x2_0000;
 
-/// Where the program's own code and stack segments are: those of `enter_flat_32` need no table.
+/// The first random descriptor. The tests' own code and stack segments (`enter_flat_32`) need no table.
 const FIRST_FREE: u64 = 4;
 
-/// A row: mostly one that a kernel would have, with a bit of it wrong now and then.
+/// A random descriptor: mostly one that a kernel has, sometimes with one wrong bit.
 fn descriptor(numbers: &mut Numbers) -> u64 {
     // Flat code and data, for the kernel and for programs, accessed already, and a small segment with a base.
     let usual =
@@ -31,10 +32,10 @@ fn descriptor(numbers: &mut Numbers) -> u64 {
     if numbers.one_in(2) { row } else { row ^ 1 << (40 + numbers.any() % 16) }
 }
 
-/// Runs this at CODE, between a load from the table and from the stack and the end: the vector that ended it, and all of
-/// the CPU then.
+/// Runs a program at CODE after loads from the descriptor table and the stack. Returns the vector that ended it, the
+/// CPU's state and the stack.
 fn run(ram: &Ram, forgotten: bool, program: &[u8]) -> (Option<Option<u32>>, CoreState, [u8; 64]) {
-    // mov eax, [table]; mov eax, [esp]; then INVLPG of both pages, or what is as long and does nothing.
+    // mov eax, [table]; mov eax, [esp]; then INVLPG of both pages, or a nop of equal length.
     let forget: &[u8] = if forgotten { b"\x0f\x01\x3d" } else { b"\x0f\x1f\x05" };
     let pages = [DESCRIPTORS, STACK].map(|page| (page as u32).to_le_bytes());
     let touch = [b"\xa1", &pages[0][..], b"\xa1", &pages[1]].concat();
@@ -62,7 +63,7 @@ fn run(ram: &Ram, forgotten: bool, program: &[u8]) -> (Option<Option<u32>>, Core
     (witness.last.map(|(vector, _)| vector), image, frame)
 }
 
-/// Both ways through one program over the same tables, and how it ended.
+/// Runs a program with both paths over the same tables and compares the results. Returns how it ended.
 fn compare(numbers: &mut Numbers, program: &[u8], frame: &[u32]) -> Option<Option<u32>> {
     let rows: Vec<u64> = (0..COUNT).map(|row| if row < FIRST_FREE { 0 } else { descriptor(numbers) }).collect();
     let ways = [true, false].map(|forgotten| {
@@ -86,7 +87,7 @@ fn compare(numbers: &mut Numbers, program: &[u8], frame: &[u32]) -> Option<Optio
 }
 
 fn selector(numbers: &mut Numbers) -> u32 {
-    // Now and then none, behind the table's end, or of the other table.
+    // Sometimes null, beyond the table's limit, or in the LDT.
     let row = match numbers.any() % 24 {
         0 => numbers.any() % 64,
         1 | 2 => 0,
@@ -121,7 +122,7 @@ fn an_interrupt_returns_to_a_program_as_the_library_would() {
         let (code, stack) = (any(), any());
         let flags = numbers.any() as u32 & numbers.of(&[0x3cd5, 0x3cd5, 0x25_4dd5, 0xffff_ffff]);
         let frame = [PROGRAM as u32, code, flags, 0x3_0000, stack];
-        // mov ax, selector; mov ds, ax, for what must not be left to it; mov esp, the frame's; iret
+        // mov ax, selector; mov ds, ax, so that DS has a value that must not leak to the program; mov esp, frame; iret
         let program = if numbers.one_in(3) { b"\x66\xb8\x20\0\x8e\xd8\xcf".as_slice() } else { b"\xcf" };
         match compare(&mut numbers, program, &frame) {
             Some(Some(13)) => faults += 1,

@@ -1,4 +1,4 @@
-//! The named architectural state: where each field lies in the core's image, and how the two widths are entered.
+//! The architectural state: offsets of fields in the core's state, and the entry states of the two widths.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::CoreState;
@@ -7,122 +7,122 @@ use trapline_isa::regs::Reg;
 use trapline_isa::x86::abi;
 use unicorn_engine_sys::RegisterX86;
 
-/// General registers, 8 bytes each, in the order of the encoding: ax cx dx bx sp bp si di r8..r15.
+/// Offset of the general registers, 8 bytes each, in encoding order: ax cx dx bx sp bp si di r8..r15.
 pub const REGS: usize = 0;
-/// How many; they have the same numbers in `isa`.
+/// Their number. `isa` uses the same numbers for them.
 pub const GENERAL: u8 = 16;
-/// The pc.
+/// Offset of the pc.
 pub const EIP: usize = 128;
-/// Flags without the arithmetic ones, which the core keeps elsewhere.
+/// Offset of the flags without the arithmetic ones, which the core stores elsewhere.
 pub const EFLAGS: usize = 136;
-/// Privilege level, code width, interrupt shadow and the like.
+/// Offset of the hidden flags: privilege level, code width, interrupt shadow and others.
 pub const HFLAGS: usize = 176;
-/// es cs ss ds fs gs, 24 bytes each.
+/// Offset of es cs ss ds fs gs, 24 bytes each.
 pub const SEGMENTS: usize = 184;
-/// The task register.
+/// Offset of the task register.
 pub const TR: usize = 352;
-/// Descriptor tables.
+/// Offset of the GDT register.
 pub const GDT: usize = 376;
-/// Interrupt descriptors.
+/// Offset of the IDT register.
 pub const IDT: usize = 400;
-/// cr0..cr4, 8 bytes each.
+/// Offset of cr0..cr4, 8 bytes each.
 pub const CR: usize = 424;
-/// Extended features.
+/// Offset of EFER.
 pub const EFER: usize = 592;
-/// Where the last instruction of the x87 stood.
+/// Offset of the address of the last x87 instruction.
 pub const X87_PC: usize = 760;
-/// SYSCALL's selectors.
+/// Offset of STAR: the selectors of SYSCALL.
 pub const STAR: usize = 4824;
-/// SYSCALL's target.
+/// Offset of LSTAR: the target of SYSCALL.
 pub const LSTAR: usize = 4840;
-/// Flags that SYSCALL clears.
+/// Offset of FMASK: the flags that SYSCALL clears.
 pub const FMASK: usize = 4856;
-/// The error code of the exception being reported.
+/// Offset of the error code of the exception being reported.
 pub const ERROR_CODE: usize = 5384;
-/// Whether it was raised by INT n.
+/// Offset of a word that is not 0 if INT n raised it.
 pub const EXCEPTION_IS_INT: usize = 5388;
-/// dr0..dr7.
+/// Offset of dr0..dr7.
 pub const DR: usize = 5400;
-/// dr6.
+/// Offset of dr6.
 pub const DEBUG_STATUS: usize = DR + 6 * 8;
-/// In it: the trap came because the trap flag was set.
+/// DR6.BS: the trap is a single-step.
 pub const DEBUG_STEP: u64 = 1 << 14;
-/// The exception whose delivery was under way; -1 when none is. Never cleared by the core (docs/unicorn.md).
+/// Offset of the exception that is being delivered; -1 if there is none. The core never clears it (docs/unicorn.md).
 pub const OLD_EXCEPTION: usize = 5496;
-/// Bytes in the image of the pinned version.
+/// Size of the state in bytes, in the pinned version of Unicorn.
 pub const SIZE: usize = 5568;
 
-/// Offsets within a segment or table register.
+/// Offset of the base in a segment or table register.
 pub const SEGMENT_BASE: usize = 8;
-/// Its limit.
+/// Offset of the limit in a segment or table register.
 pub const SEGMENT_LIMIT: usize = 16;
 const SEGMENT_FLAGS: usize = 20;
-/// Bytes of a segment register.
+/// Size of a segment register in bytes.
 pub const SEGMENT_BYTES: usize = 24;
 
-/// Segment numbers in the image.
+/// Segment numbers in the core's state.
 pub const ES: usize = 0;
-/// Code.
+/// The code segment.
 pub const CS: usize = 1;
-/// Stack.
+/// The stack segment.
 pub const SS: usize = 2;
-/// Data.
+/// The data segment.
 pub const DS: usize = 3;
-/// One more, whose base is a register.
+/// An extra segment with its base in an MSR.
 pub const FS: usize = 4;
-/// Another one like it.
+/// An extra segment with its base in an MSR.
 pub const GS: usize = 5;
 
-/// Number of the stack pointer among the general registers.
+/// The stack pointer's number among the general registers.
 pub const SP: usize = 4;
 
 /// The privilege level.
 pub const HF_CPL: u32 = 3;
-/// STI or MOV SS has just run.
+/// Interrupt shadow: STI or MOV SS was executed last.
 pub const HF_SHADOW: u32 = 1 << 3;
-/// Code is at least 32 bits wide.
+/// The code segment is at least 32 bits wide.
 pub const HF_CS32: u32 = 1 << 4;
-/// So is the stack.
+/// The stack segment is at least 32 bits wide.
 pub const HF_SS32: u32 = 1 << 5;
 /// Some segment base is not zero.
 pub const HF_ADDSEG: u32 = 1 << 6;
 /// Long mode is active.
 pub const HF_LMA: u32 = 1 << 14;
-/// Code is 64 bits wide.
+/// The code segment is 64 bits wide.
 pub const HF_CS64: u32 = 1 << 15;
 
-/// Flags that delivery looks at.
+/// The trap flag (single-step).
 pub const FLAG_TRAP: u64 = 1 << 8;
-/// Interrupts are on.
+/// The interrupt flag.
 pub const FLAG_INTERRUPT: u64 = 1 << 9;
-/// Nested task.
+/// The nested-task flag.
 pub const FLAG_NESTED: u64 = 1 << 14;
-/// Resume.
+/// The resume flag.
 pub const FLAG_RESUME: u64 = 1 << 16;
-/// Virtual 8086.
+/// The virtual-8086 flag.
 pub const FLAG_VM: u64 = 1 << 17;
 
-/// Long mode active, in EFER.
+/// EFER.LMA: long mode is active.
 pub const EFER_LMA: u64 = 1 << 10;
 
-/// Protection and the always-set bit of CR0.
+/// CR0: protection, and the bit that is always set.
 const CR0_PROTECTED: u64 = 0x11;
 const CR0_PAGING: u64 = 1 << 31;
 const CR4_PAE: u64 = 1 << 5;
 
-/// Descriptor words of flat segments, as the CPU caches them.
+/// The upper descriptor word of a flat 32-bit code segment, as the CPU caches it.
 pub const FLAT_CODE_32: u32 = 0x00cf_9b00;
-/// 64-bit code.
+/// The upper descriptor word of a flat 64-bit code segment.
 pub const FLAT_CODE_64: u32 = 0x00af_9b00;
-/// Data and stack.
+/// The upper descriptor word of a flat data and stack segment.
 pub const FLAT_DATA: u32 = 0x00cf_9300;
 
-/// Selectors that a machine starts with, as Linux's boot protocol has them.
+/// The code selector at a kernel's entry, by Linux's boot protocol.
 pub const BOOT_CODE: u32 = 0x10;
-/// Data.
+/// The data selector at a kernel's entry.
 pub const BOOT_DATA: u32 = 0x18;
 
-/// Reads of fields whose place depends on a number.
+/// Access to fields by number.
 impl CoreState {
     /// A general register.
     pub fn general(&self, number: usize) -> u64 {
@@ -150,7 +150,7 @@ impl CoreState {
     }
 }
 
-/// 32-bit protected mode, paging off, flat segments, interrupts off, from the core's reset state.
+/// Sets 32-bit protected mode from the core's reset state: paging off, flat segments, interrupts off.
 pub fn enter_flat_32(cpu: &TrapContext, pc: u64) {
     cpu.write(RegisterX86::CR0, CR0_PROTECTED);
     cpu.edit(|image| {
@@ -161,7 +161,7 @@ pub fn enter_flat_32(cpu: &TrapContext, pc: u64) {
     });
 }
 
-/// Long mode under these page tables, flat segments, interrupts off, from the core's reset state.
+/// Sets long mode from the core's reset state: these page tables, flat segments, interrupts off.
 pub fn enter_long(cpu: &TrapContext, pc: u64, tables: u64) {
     cpu.write(RegisterX86::CR3, tables);
     cpu.write(RegisterX86::CR4, cpu.handle().read(RegisterX86::CR4) | CR4_PAE);
@@ -178,7 +178,7 @@ fn enter(image: &mut CoreState, code: u32, pc: u64) {
     image.set64(EFLAGS, 2);
 }
 
-/// The core's registers by the numbers of `isa`.
+/// Unicorn's registers by `isa`'s numbers.
 static REGISTERS: LazyLock<[RegisterX86; 256]> = LazyLock::new(|| {
     let mut table = [RegisterX86::INVALID; 256];
     table[usize::from(abi::X87_IP.0)] = RegisterX86::FIP;
@@ -202,7 +202,7 @@ const NAMES: &[(&str, RegisterX86)] = &[
     ("es", RegisterX86::ES), ("fs", RegisterX86::FS), ("gs", RegisterX86::GS), ("ip", RegisterX86::RIP),
 ];
 
-/// Reads a register of `isa`'s numbering; the pc is the one given.
+/// Reads a register in `isa`'s numbering. `pc` is returned for the pc.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     match reg {
@@ -217,7 +217,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     }
 }
 
-/// Sets a register of `isa`'s numbering; segments, their bases and the pc cannot be set this way.
+/// Sets a register in `isa`'s numbering. Segments, their bases and the pc are not changed.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     if reg.0 < GENERAL {
@@ -230,22 +230,22 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
-/// The pc of a CPU that another one has displaced from the core.
+/// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     image.get64(EIP)
 }
 
-/// Whether such a CPU has interrupts off.
+/// Whether interrupts are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
     image.get64(EFLAGS) & FLAG_INTERRUPT == 0
 }
 
-/// No exception is under delivery.
+/// Notes that no exception is being delivered.
 pub fn forget_exception(cpu: &TrapContext) {
     cpu.set_live32(OLD_EXCEPTION, u32::MAX);
 }
 
-/// Everything that a person wants to see of a CPU that has died.
+/// Registers for a report about a dead guest.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let mut values: Vec<_> = NAMES.iter().map(|(name, register)| (*name, handle.read(*register))).collect();
     for (name, register) in
@@ -257,7 +257,8 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     values
 }
 
-/// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
+/// Writes values through the register interface and reads them at their offsets, and the reverse. The error names the
+/// field that differs.
 pub fn self_check(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'static str> {
     if image.len() != SIZE {
         return Err("size of the saved state");

@@ -1,8 +1,7 @@
-//! Where the running task, its number and its name are, out of the code that prints them.
-//!
-//! That code (`cpu/tasks.rs` says which) takes the running task from the per-CPU area, reads the number out of it and
-//! takes the address of its name. So one function tells all three where the kernel has neither types nor names for its
-//! data, as Debian's for i386.
+//! The location of the running task, its number and its name, found in the code that prints them (`cpu/tasks.rs`).
+//! That code loads the running task from the per-CPU data, loads the number and computes the address of the name. So
+//! one function shows all three, even in kernels without type information and data symbols, such as Debian's i386
+//! kernels.
 
 use super::state;
 use crate::boot::Kernel;
@@ -13,8 +12,8 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register}
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 
-/// The running task: the pointer in the per-CPU area or in a variable, or the page of the kernel stack where the kernel
-/// does not say.
+/// The running task: the pointer in the per-CPU data or in a variable. If its location is unknown, the start of the
+/// kernel stack identifies the task.
 pub fn current<const LONG: bool>(view: &mut View) -> u64 {
     let base = if view.tasks.is_variable { 0 } else { own_data::<LONG>(&view.trap.handle()) };
     let at = view.tasks.current.map(|offset| base.wrapping_add(offset));
@@ -23,14 +22,14 @@ pub fn current<const LONG: bool>(view: &mut View) -> u64 {
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }
 
-/// Where the running CPU's own data begins, while its kernel runs.
+/// The start of the running CPU's per-CPU data, in kernel mode.
 pub fn own_data<const LONG: bool>(handle: &Handle) -> u64 {
     let segment = if LONG { state::GS } else { state::FS };
     handle.live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE)
 }
 
-/// Where the count of the moment is: where this code adds an interrupt to a word of the CPU's own, or to a variable in a
-/// kernel for one CPU.
+/// The place of the preemption count: the word to which this code adds an interrupt, in the per-CPU data or, in a
+/// kernel for one CPU, in a variable.
 pub fn count_by_code<const BITS: u32>(start: u64, code: &[u8]) -> Option<CountPlace> {
     let adds = |insn: &Instruction| {
         let fixed = matches!(insn.memory_base(), Register::None | Register::RIP) && insn.memory_index() == Register::None;
@@ -42,21 +41,21 @@ pub fn count_by_code<const BITS: u32>(start: u64, code: &[u8]) -> Option<CountPl
     Some(place(found.memory_displacement64()))
 }
 
-/// Reads or writes the CPU's own data.
+/// Whether the instruction accesses per-CPU data.
 fn is_own(insn: &Instruction) -> bool {
     matches!(insn.segment_prefix(), Register::FS | Register::GS)
 }
 
-/// No task structure is larger.
+/// More than the size of any task structure.
 const LARGEST_TASK: u64 = 64 << 10;
 
-/// What that code tells; nothing if the kernel has no such function, or one of another form.
+/// The locations found in that code; empty if the kernel has no such function, or one of another form.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((start, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
     read(8 * kernel.arch.isa().word as u32, start, &bytes, tasks::is_for_one_cpu(kernel))
 }
 
-/// A kernel for one CPU has the running task in a variable.
+/// Reads the locations from code. A kernel for one CPU has the running task in a variable.
 fn read(bits: u32, start: u64, bytes: &[u8], has_one_cpu: bool) -> TaskPlace {
     let code: Vec<Instruction> = Decoder::with_ip(bits, bytes, start, DecoderOptions::NONE).into_iter().collect();
     let places = (0..code.len()).filter_map(|at| {
@@ -74,14 +73,14 @@ fn read(bits: u32, start: u64, bytes: &[u8], has_one_cpu: bool) -> TaskPlace {
             }
         }
         let pid = numbers.first().copied()?;
-        // A sanitizer takes the address of what is loaded, too.
+        // KASAN's code takes the address of a loaded field, too.
         let comm = addresses.into_iter().find(|address| !numbers.contains(address))?;
         Some(TaskPlace { current: Some(current), is_variable, pid: Some(pid), comm: Some(comm), ..TaskPlace::default() })
     });
     places.into_iter().next().unwrap_or_default()
 }
 
-/// A load of 32 bits that are no pointer: what follows does not go by them.
+/// Whether the instruction loads 32 bits that the following code does not use as a pointer.
 fn is_number(insn: &Instruction, behind: &[Instruction]) -> bool {
     const BYTES: usize = 4;
     let register = insn.op0_register();
@@ -93,13 +92,13 @@ fn is_number(insn: &Instruction, behind: &[Instruction]) -> bool {
     is_load && !same.any(follows) && !behind.iter().find(|insn| writes_to(insn, register.full_register())).is_some_and(follows)
 }
 
-/// Gives the register another value.
+/// Whether the instruction changes the register.
 fn writes_to(insn: &Instruction, register: Register) -> bool {
     let writes = !matches!(insn.mnemonic(), Mnemonic::Push | Mnemonic::Cmp | Mnemonic::Test);
     writes && insn.op0_kind() == OpKind::Register && insn.op0_register().full_register() == register
 }
 
-/// A register loaded from a fixed place of the per-CPU area, or from a variable: which, and where that is.
+/// The register and address of a load from a fixed place in the per-CPU data or from a variable.
 fn loaded(insn: &Instruction, has_one_cpu: bool) -> Option<(Register, u64)> {
     let fixed = matches!(insn.memory_base(), Register::None | Register::RIP) && insn.memory_index() == Register::None;
     let is_load = insn.mnemonic() == Mnemonic::Mov && insn.op0_kind() == OpKind::Register && insn.op1_kind() == OpKind::Memory;
@@ -115,7 +114,7 @@ fn is_member(insn: &Instruction, task: Register) -> bool {
         && (1..LARGEST_TASK).contains(&insn.memory_displacement64())
 }
 
-/// Gives the register another value. One that does so out of the task itself still names a member.
+/// Whether the instruction changes the register. A load from the task itself into it still counts as a field access.
 fn overwrites(insn: &Instruction, task: Register) -> bool {
     writes_to(insn, task) && !is_member(insn, task)
 }
@@ -124,7 +123,7 @@ fn overwrites(insn: &Instruction, task: Register) -> bool {
 mod tests {
     use super::*;
 
-    /// DV-4: as Debian's kernels have it in irq_enter_rcu.
+    /// DV-4: the code of irq_enter_rcu in Debian's kernels.
     #[test]
     fn the_count_of_the_moment_is_where_interrupts_are_added() {
         // call; add dword fs:[0xc1e5_a2f4], 0x10000
@@ -141,7 +140,7 @@ mod tests {
         assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &variable), Some(CountPlace::Variable(0xffff_ffff_8128_000a)));
     }
 
-    /// DV-4: code as compilers make it, and code that tells nothing.
+    /// DV-4: code as compilers emit it, and code without the fields.
     #[test]
     fn the_three_places_are_read_out_of_the_code() {
         let place =
@@ -167,7 +166,7 @@ mod tests {
         }
     }
 
-    /// DV-4: code for one CPU, with a sanitizer, and with another member's pointer in front of the number.
+    /// DV-4: code for one CPU, with KASAN, and with a load of another field's pointer before the number.
     #[test]
     fn the_three_places_are_read_out_of_code_for_one_cpu() {
         const START: u64 = 0xffff_ffff_8100_0000;

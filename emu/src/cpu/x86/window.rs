@@ -1,4 +1,4 @@
-//! The probe window on x86: where it lies, and the entries by which the guest's tables show it.
+//! The probe window on x86: its place, and the entries in the guest's page tables that map it.
 
 use super::paging::{Paging, PagingMode};
 use super::state;
@@ -10,24 +10,23 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::insn::LONGEST;
 
-/// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2
-/// GiB of text and modules), i386 the middle of what is the kernel's area for vmalloc with any amount of memory: that
-/// is filled from its start, behind the 896 MiB of memory at most that are mapped below it, and by the per-CPU areas
-/// from its end.
+/// The window's virtual start. On x86_64, the last entries of the directory that maps the kernel's image, within 2 GiB
+/// of text and modules. On i386, the middle of the vmalloc area whatever the size of memory: Linux fills that area from
+/// its start, which is at most 896 MiB into the kernel's half, and per-CPU data from its end.
 pub const fn window_start(long: bool) -> u64 {
     if long { 0xffff_ffff_be00_0000 } else { 0xfb00_0000 }
 }
 
-/// The most that the window may hold there.
+/// The window's largest size in bytes.
 pub const WINDOW_MOST: u64 = 16 << 20;
 
-/// Bytes of page tables of our own for a window of that size: one i386 table for each 4 MiB.
+/// Size in bytes of our own page tables for a window of that size: one i386 table per 4 MiB.
 pub fn table_bytes(window: u64) -> u64 {
     window.div_ceil(4 << 20) * 4096
 }
 
-// Present, accessed, dirty: neither writable nor for user mode; nor global, for then what the guest maps there later would
-// not be found after a new CR3 either.
+// Present, accessed, dirty; neither writable nor for user mode. Not global either: otherwise a later mapping of the
+// guest's at that address would not be seen after a write of CR3.
 const LARGE_ENTRY: u64 = 0xe1;
 const SMALL_ENTRY: u32 = 0x61;
 const DIRECTORY_ENTRY: u32 = 0x61;
@@ -35,11 +34,11 @@ const PRESENT: u64 = 1;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 const LARGE: u64 = 1 << 7;
 const LARGE_PAGE: u64 = 2 << 20;
-/// Where the top table of PAE lies, by CR3: it has four entries.
+/// The bits of CR3 that hold the address of PAE's top table, which has four entries.
 const PAE_TOP: u64 = 0xffff_ffe0;
 const DIRECTORY_SPAN: u64 = 4 << 20;
 
-/// Fills the tables of our own, once: they map the window's pages for any directory that points at them.
+/// Fills our own i386 tables, once. Any directory can point to them.
 pub fn prepare_tables(ram: &Ram, window: &WindowPlace) {
     for page in 0..window.len / 4096 {
         let entry = (window.physical + page * 4096) as u32 | SMALL_ENTRY;
@@ -47,8 +46,8 @@ pub fn prepare_tables(ram: &Ram, window: &WindowPlace) {
     }
 }
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`:
-/// they have no room for it.
+/// Maps an address of the window in the current page tables while the CPU is there. Returns `None` if they have no room
+/// for it.
 pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     let paging = Paging::of(handle, LONG);
     let offset = address.wrapping_sub(window.start);
@@ -67,12 +66,12 @@ pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &Window
     }
 }
 
-/// CR3: writing it drops all translations.
+/// CR3: writing it flushes the TLB.
 pub fn tables_in_force(handle: &Handle) -> u64 {
     handle.live64(state::CR + 8 * 3)
 }
 
-/// An entry of the guest's own is left alone.
+/// Writes our entry unless the guest has one there.
 fn put_entry(ram: &Ram, shown: Shown, wanted: u64) -> Option<Shown> {
     if shown.before & PRESENT != 0 {
         return None;
@@ -81,7 +80,7 @@ fn put_entry(ram: &Ram, shown: Shown, wanted: u64) -> Option<Shown> {
     Some(shown)
 }
 
-/// Where the entry of 2 MiB for an address lies.
+/// The physical address of the 2 MiB entry for an address.
 #[inline]
 fn directory_entry(ram: &Ram, paging: &Paging, address: u64) -> Option<u64> {
     let (mut table, upper) = match paging.kind {
@@ -90,7 +89,7 @@ fn directory_entry(ram: &Ram, paging: &Paging, address: u64) -> Option<u64> {
     };
     for shift in upper {
         let entry = ram.word64(table + (address >> shift & 511) * 8);
-        // A page of 1 GiB is the guest's own, as any other is.
+        // A 1 GiB page belongs to the guest, like any other entry.
         if entry & PRESENT == 0 || entry & LARGE != 0 {
             return None;
         }
@@ -99,10 +98,11 @@ fn directory_entry(ram: &Ram, paging: &Paging, address: u64) -> Option<u64> {
     Some(table + (address >> 21 & 511) * 8)
 }
 
-/// The fetch that has failed, if it was one of the window's.
+/// The window address whose fetch failed, if it is one.
 pub fn missed<const LONG: bool>(handle: &Handle, exception: &Exception, window: &WindowPlace) -> Option<u64> {
     let (address, pc) = (fault_address(handle), pc::<LONG>(handle));
-    // Without no-execute the error code does not tell fetches, but their address does: it is the instruction's own.
+    // Without no-execute, the error code does not mark fetches. They are recognised by an address within the
+    // instruction.
     let is_fetch = |code| code & FAULT_FETCH != 0 || code & FAULT_WRITE == 0 && address.wrapping_sub(pc) < LONGEST as u64;
     let is_absent = |code| code & FAULT_PRESENT == 0;
     let inside = window.holds(address) && window.holds(pc);
@@ -110,8 +110,8 @@ pub fn missed<const LONG: bool>(handle: &Handle, exception: &Exception, window: 
     ours.then_some(address)
 }
 
-/// No exception is under delivery, and a page fault has left no trace in CR2, nor a step in DR6 (where kernels clear
-/// what they have seen).
+/// Removes a reported exception from the core's state: a page fault's address in CR2, or a single-step's mark in DR6,
+/// which kernels clear themselves after use.
 pub fn forget(cpu: &TrapContext, _: &mut CoreState, exception: &Exception, before: u64) {
     forget_exception(cpu);
     if exception.vector == DEBUG {
@@ -122,7 +122,7 @@ pub fn forget(cpu: &TrapContext, _: &mut CoreState, exception: &Exception, befor
     }
 }
 
-/// CR2.
+/// The value of CR2.
 pub fn fault_address(handle: &Handle) -> u64 {
     handle.live64(state::CR + 8 * 2)
 }

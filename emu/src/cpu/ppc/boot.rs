@@ -1,4 +1,4 @@
-//! From reset to a kernel's entry: in the hypervisor's state, untranslated, nothing let in.
+//! The state at a kernel's entry: hypervisor state, translation off, interrupts off.
 
 use super::state::{MSR_HV, MSR_LE, MSR_ME, MSR_SF, set_msr};
 use crate::unicorn::engine::TrapContext;
@@ -6,10 +6,10 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterPPC;
 
-/// The bits of an address that is not translated.
+/// The bits of a real-mode address.
 const REAL: u64 = 0x0fff_ffff_ffff_ffff;
 
-/// Puts a CPU at the entry of a kernel whose order of bytes is that of the model.
+/// Enters the kernel at `entry`. The byte order is the model's.
 pub fn enter<const LITTLE: bool>(
     cpu: &TrapContext,
     _image: &mut CoreState,
@@ -21,8 +21,8 @@ pub fn enter<const LITTLE: bool>(
 ) {
     set_msr(cpu, MSR_SF | MSR_HV | MSR_ME | if LITTLE { MSR_LE } else { 0 });
     cpu.write(RegisterPPC::R3, info);
-    // Of the first one 0, as Linux wants it; so it does r5, which is 0 from the reset on.
+    // The CPU's number: Linux requires 0 for the first one. It requires 0 in r5 too, which is so after reset.
     cpu.write(RegisterPPC::R4, number);
-    // A kernel's file may have its own address of the entry; nothing is translated yet.
+    // A kernel's file may give the entry as a virtual address, but translation is still off.
     cpu.set_pc(entry & REAL);
 }

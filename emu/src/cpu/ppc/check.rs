@@ -1,4 +1,4 @@
-//! Proves, once per process, that the offsets and the private calls do for PowerPC cores what they are used for.
+//! Proves, once per process, the offsets and private functions that are used on 64-bit PowerPC cores.
 
 use super::core::BIG as CORE;
 use super::deliver::deliver;
@@ -13,10 +13,10 @@ use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterPPC;
 
-/// Where the error code lies.
+/// Offset of the error code.
 pub const ERROR_CODE: usize = 77728;
 
-/// The answer; the first call finds it out.
+/// The result, computed at the first call.
 pub fn self_check() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(check).clone()
@@ -59,7 +59,7 @@ fn check() -> Result<(), String> {
         if last != Some((Some(EMULATION), CODE + 4)) {
             return Err(unfit(&format!("how what is no instruction arrives: {last:x?}")));
         }
-        // One instruction has run, and the pc is 4 too far.
+        // One instruction has run, and the reported pc is 4 too high.
         let (r3, last, _) = run(&[ADDI, ADDI, SC], plain | MSR_SE);
         if (r3, last) != (1, Some((Some(TRACE), CODE + 8))) {
             return Err(unfit(&format!("how a step arrives: {r3:#x} {last:x?}")));
@@ -67,7 +67,7 @@ fn check() -> Result<(), String> {
         if core.handle().live64(state::MSR) != plain | MSR_SE {
             return Err(unfit("the machine state"));
         }
-        // The handler reads where it came from: mfsrr0 r3; mfsrr1 r4; sc.
+        // The handler reads the saved state: mfsrr0 r3; mfsrr1 r4; sc.
         let handler: Vec<u8> = [0x7c7a_02a6_u32, 0x7c9b_02a6, SC]
             .iter()
             .flat_map(|word| if order == 0 { word.to_be_bytes() } else { word.to_le_bytes() })
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use trapline_isa::ppc::abi;
 
-    /// What is read and written where it lies is what the library's own doors say.
+    /// Registers that are accessed by their offsets agree with Unicorn's register interface.
     #[test]
     fn what_is_read_where_it_lies_is_what_the_library_says() {
         self_check().unwrap();
@@ -116,7 +116,7 @@ mod tests {
                 assert_eq!(state::get(&core.handle(), reg, 0), value, "{reg:?}");
             }
         }
-        // As code sees it: mfxer r3; sc.
+        // The value of XER as code sees it: mfxer r3; sc.
         for value in [0xe00c_0000_u64, 0x2000_0000, 0x4008_0000, 0] {
             state::set(&core.stopped(), abi::XER, value);
             assert_eq!(state::get(&core.handle(), abi::XER, 0), value);

@@ -1,13 +1,14 @@
-//! The kind of core that 64-bit PowerPC runs on.
+//! The kind of core for 64-bit PowerPC.
 
 use super::state;
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::ppc::LIBRARY;
 use unicorn_engine_sys::RegisterPPC;
 
-/// The library's POWER10, which knows the ISA 3.0 as a POWER9 does: its own choice, and the only one that it can make.
+/// Unicorn's POWER10, which implements ISA 3.0 like a POWER9. Unicorn's default, and the only 64-bit model that it can
+/// create.
 pub static BIG: CoreKind = kind(false);
-/// The same for guests with the low byte first, which a bit of the core's state makes of it.
+/// The same core for little-endian guests. Byte order is a bit of the core's state.
 pub static LITTLE: CoreKind = kind(true);
 
 const fn kind(turned_round: bool) -> CoreKind {

@@ -1,4 +1,4 @@
-//! Gives an exception or interrupt to the guest as the CPU would: to its vector at the bottom of memory.
+//! Delivers an exception or interrupt to the guest as the CPU would: through the vectors at the bottom of memory.
 
 use super::state::{HSRR0, HSRR1, LPCR, MSR, MSR_DR, MSR_HV, MSR_IR, MSR_LE, MSR_ME, MSR_SF, SRR0, SRR1, set_msr};
 use super::trap::{DATA, EMULATION, FETCH, PROGRAM, SYSTEM_CALL, TRACE};
@@ -7,40 +7,41 @@ use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 
-/// The interrupt of a device.
+/// The vector of device interrupts.
 const EXTERNAL: u64 = 0x500;
-/// The decrementer's.
+/// The vector of the decrementer.
 pub const DECREMENTER: u32 = 0x900;
 
-// In the control of partitions: a device's interrupt goes by SRR0; exceptions out of translated code stay translated.
+// LPCR: external interrupts use SRR0 (LPES); exceptions keep translation on (AIL).
 const EXTERNAL_BY_SRR: u64 = 8;
 const WITH_TRANSLATION: u64 = 3 << 23;
-/// Where these then go.
+/// The address of the vectors that are used with translation on.
 const TRANSLATED_VECTORS: u64 = 0xc000_0000_0000_4000;
 
-/// What of the machine state goes to SRR1.
+/// The bits of MSR that are saved in SRR1.
 const KEPT: u64 = !0x783f_0000;
 
-/// The core's numbers and the architecture's vectors, and whether it is one of the hypervisor's.
+/// The core's exception numbers, the architecture's vectors, and whether the hypervisor's registers (HSRR0, HSRR1) are
+/// used.
 #[rustfmt::skip]
 const VECTORS: &[(u32, u64, bool)] = &[
     (DATA,        0x300, false),
     (FETCH,       0x400, false),
     (5,           0x600, false), // alignment
     (PROGRAM,     0x700, false),
-    (7,           0x800, false), // floating point is off
+    (7,           0x800, false), // floating point unavailable
     (SYSTEM_CALL, 0xc00, false),
-    (65,          0x380, false), // segment of data
-    (66,          0x480, false), // segment of code
+    (65,          0x380, false), // data segment
+    (66,          0x480, false), // instruction segment
     (TRACE,       0xd00, false),
-    (73,          0xf20, false), // vectors are off
-    (94,          0xf40, false), // VSX is off
-    (95,          0xf60, false), // a facility is off
+    (73,          0xf20, false), // vector unavailable
+    (94,          0xf40, false), // VSX unavailable
+    (95,          0xf60, false), // facility unavailable
     (EMULATION,   0xe40, true),
     (98,          0xf80, true),
 ];
 
-/// The bits in SRR1 that say what a program interrupt is, by the error code.
+/// The bits of SRR1 that describe a program interrupt, from the core's error code.
 pub fn reason(exception: &Exception) -> u64 {
     let error = exception.error.unwrap_or(0);
     match exception.vector {
@@ -55,7 +56,8 @@ pub fn reason(exception: &Exception) -> u64 {
     }
 }
 
-/// Delivers, in the kernel's own order of bytes: on a bare machine the firmware has set that for all exceptions.
+/// Delivers the exception in the kernel's byte order. On a bare machine, the firmware has set that order for all
+/// exceptions.
 pub fn deliver<const LITTLE: bool>(
     cpu: &TrapContext,
     _: &mut CoreState,
@@ -67,7 +69,7 @@ pub fn deliver<const LITTLE: bool>(
     let (vector, is_hypervisors) = if exception.external {
         match exception.vector {
             DECREMENTER => (DECREMENTER.into(), false),
-            // Whichever it is, a controller tells.
+            // The interrupt controller tells which device it is.
             _ => (EXTERNAL, control & EXTERNAL_BY_SRR == 0),
         }
     } else {

@@ -1,5 +1,4 @@
-//! 64-bit PowerPC in both orders of bytes, in the hypervisor's state as on a bare machine: the same rooms as every ISA,
-//! and `boot.rs`, `check.rs` and `paging.rs` of their own. 32-bit PowerPC has its rooms in `narrow/`.
+//! 64-bit PowerPC in both byte orders, in hypervisor state as on a bare machine. 32-bit PowerPC is in `narrow/`.
 
 pub mod boot;
 pub mod check;
@@ -20,9 +19,9 @@ use trapline_isa::mem::ByteOrder;
 use trapline_isa::ppc::abi::r;
 use trapline_isa::regs::Reg;
 
-/// The high byte first.
+/// Big-endian kernels.
 pub static PPC64: Model = model::<false>(Arch::Ppc64, &[Choice::of("power9", &core::BIG)], ByteOrder::Big);
-/// The low byte first.
+/// Little-endian kernels.
 pub static PPC64LE: Model = model::<true>(Arch::Ppc64le, &[Choice::of("power9", &core::LITTLE)], ByteOrder::Little);
 
 const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order: ByteOrder) -> Model {
@@ -52,7 +51,7 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
         window: Window {
             start: window::start,
             most: window::most,
-            // Blocks of 2 MiB in a table of the guest's own.
+            // The window is mapped by 2 MiB blocks in the guest's own tables.
             table_bytes: |_| 0,
             prepare: |_, _| (),
             clear: window::clear,
@@ -80,7 +79,7 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
     }
 }
 
-/// The number of a call, and what it is given.
+/// The registers of an OPAL call's number and arguments.
 const OPAL: &[Reg] = &[r(0), r(3), r(4), r(5), r(6), r(7), r(8), r(9), r(10)];
-/// What it gives back.
+/// The register of an OPAL call's result.
 const RESULT: &[Reg] = &[r(3)];

@@ -1,4 +1,4 @@
-//! Walks of the guest's radix trees, whose words have their highest byte first whatever the guest's order is.
+//! Walks of the guest's radix trees. Their words are big-endian in either byte order of the guest.
 
 use super::state::{LPCR, MSR, MSR_DR, PID, PTCR};
 use crate::cpu::Access;
@@ -6,37 +6,38 @@ use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::{ByteOrder, Fault};
 
-/// In the control of partitions: radix trees, not hashed tables.
+/// LPCR.HR: radix trees rather than hashed page tables.
 const HOST_RADIX: u64 = 1 << 20;
-/// The table of partitions, and in its second word the table of processes and its size.
+/// The address of the partition table; in its second word, the address and size of the process table.
 const PARTITIONS: u64 = 0x0fff_ffff_ffff_f000;
 const PROCESSES: u64 = 0x0fff_ffff_ffff_f000;
 const PROCESSES_BITS: u64 = 0x1f;
-/// An address without the two bits that say whose it is.
+/// An effective address without the two bits that select the process.
 const ADDRESS: u64 = 0x3fff_ffff_ffff_ffff;
-/// What has no translation still has no use for the highest bits.
+/// Real mode ignores the highest address bits.
 const REAL: u64 = 0x0fff_ffff_ffff_ffff;
 
-// An entry: it is there, it is a page's, where the page or the next table lies, bits of an address that this looks up.
+// Parts of an entry: it is valid, it maps a page; the address of the page or of the next table, the number of address
+// bits that this table decodes.
 const VALID: u64 = 1 << 63;
 const LEAF: u64 = 1 << 62;
 const PAGE: u64 = 0x01ff_ffff_ffff_f000;
 const TABLE: u64 = 0x0fff_ffff_ffff_ff00;
 const TABLE_BITS: u64 = 0x1f;
-/// May be written.
+/// The entry allows writing.
 pub const WRITABLE: u64 = 2;
 
-/// What an address is looked up in.
+/// A radix tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     table: u64,
-    /// Bits that its first table looks up.
+    /// The number of address bits that its first table decodes.
     stride: u32,
-    /// Bits of an address.
+    /// The number of address bits that the tree translates.
     bits: u32,
 }
 
-/// Where an address leads to.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The physical address.
@@ -45,20 +46,20 @@ pub struct Found {
     pub writable: bool,
 }
 
-/// A word of the tables.
+/// Reads a word of the tables.
 pub fn word(ram: &Ram, at: u64) -> u64 {
     let mut bytes = [0; 8];
     if ram.read(at, &mut bytes) { ByteOrder::Big.number(&bytes) } else { 0 }
 }
 
-/// Sets a word of the tables.
+/// Writes a word of the tables.
 pub fn set_word(ram: &Ram, at: u64, value: u64) {
     let mut bytes = [0; 8];
     ByteOrder::Big.put(value, &mut bytes);
     ram.write(at, &bytes);
 }
 
-/// The tree for an address of the hypervisor's; `None`: there is none.
+/// The tree that translates an address in hypervisor state. `None` if there is none.
 pub fn tree(handle: &Handle, ram: &Ram, address: u64) -> Option<Tree> {
     if handle.live64(LPCR) & HOST_RADIX == 0 {
         return None;
@@ -71,7 +72,7 @@ pub fn tree(handle: &Handle, ram: &Ram, address: u64) -> Option<Tree> {
     tree_of(ram, handle.live64(PTCR), process)
 }
 
-/// The tree of a process, by its number and the register that leads to all tables.
+/// The tree of a process, by its number and the value of PTCR.
 fn tree_of(ram: &Ram, partitions: u64, process: u64) -> Option<Tree> {
     let table = word(ram, (partitions & PARTITIONS) + 8);
     let offset = process * 16;
@@ -83,8 +84,8 @@ fn tree_of(ram: &Ram, partitions: u64, process: u64) -> Option<Tree> {
     Some(Tree { table: entry & TABLE, stride: (entry & TABLE_BITS) as u32, bits })
 }
 
-/// The entry for an address in the table whose entries stand for so many bits of it, or the entry of a larger page on
-/// the way there: where it lies, and how many bits it stands for.
+/// The entry for an address at the level whose entries cover `down_to` bits, or a larger page's entry above it. Returns
+/// its physical address and the number of bits that it covers.
 pub fn entry(ram: &Ram, tree: Tree, address: u64, down_to: u32) -> Option<(u64, u32)> {
     let Tree { mut table, mut stride, mut bits } = tree;
     let address = address & ADDRESS;
@@ -106,7 +107,7 @@ pub fn entry(ram: &Ram, tree: Tree, address: u64, down_to: u32) -> Option<(u64, 
     }
 }
 
-/// Where an address lies.
+/// Walks the tree for an address.
 pub fn walk(ram: &Ram, tree: Tree, address: u64) -> Option<Found> {
     let (at, bits) = entry(ram, tree, address, 0)?;
     let found = word(ram, at);
@@ -115,7 +116,7 @@ pub fn walk(ram: &Ram, tree: Tree, address: u64) -> Option<Found> {
     (found & (VALID | LEAF) == VALID | LEAF).then_some(Found { physical, writable: found & WRITABLE != 0 })
 }
 
-/// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
+/// Translates a kernel address by the current page tables. Fails if the kernel's rights do not allow the access.
 pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     if handle.live64(MSR) & MSR_DR == 0 {
         return Ok(address & REAL);
@@ -125,13 +126,13 @@ pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Re
     if access == Access::Write && !found.writable { Err(fault) } else { Ok(found.physical) }
 }
 
-/// An entry for a page that the kernel may read and run, which has been accessed.
+/// An entry for a page that the kernel may read and execute, marked as accessed.
 pub fn page_that_runs(physical: u64) -> u64 {
     const RUNS: u64 = VALID | LEAF | 0x100 | 0x8 | 0x4 | 0x1;
     physical | RUNS
 }
 
-/// Whether an entry is that of a page.
+/// Whether an entry maps a page.
 pub fn is_page(entry: u64) -> bool {
     entry & (VALID | LEAF) == VALID | LEAF
 }

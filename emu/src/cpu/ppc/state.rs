@@ -1,4 +1,4 @@
-//! The named architectural state: registers by the numbers of `isa`, and where fields lie in the core's image.
+//! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::CoreState;
@@ -6,105 +6,104 @@ use trapline_isa::ppc::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterPPC;
 
-/// The general registers.
+/// Offset of the general registers.
 pub const REGS: usize = 0;
-/// How many these are.
+/// The number of general registers.
 pub const GENERAL: u8 = 32;
-/// The link register.
+/// Offset of the link register.
 const LINK: usize = 512;
-/// The count register.
+/// Offset of the count register.
 const COUNT: usize = 520;
-/// The condition register: eight words of four bits, the first the highest.
+/// Offset of the condition register: eight words of four bits, the most significant field first.
 const CONDITION: usize = 528;
-/// What of XER is not kept apart; then SO, OV, CA, OV32, CA32, a doubleword each.
+/// Offset of the bits of XER that are not stored separately. Then SO, OV, CA, OV32 and CA32, a doubleword each.
 const XER: usize = 568;
-/// Where these stand in XER.
+/// The positions of these in XER.
 const XER_APART: [u32; 5] = [31, 30, 29, 19, 18];
-/// The address of the reservation; all ones: there is none.
+/// Offset of the reservation's address. All ones mean that there is none.
 pub const RESERVATION: usize = 616;
-/// The machine state.
+/// Offset of MSR.
 pub const MSR: usize = 640;
-/// The pc.
+/// Offset of the pc.
 pub const PC: usize = 680;
-/// The special registers by their numbers, a doubleword each.
+/// Offset of the special-purpose registers (SPRs) by number, a doubleword each.
 const SPECIAL: usize = 2840;
-/// Status of vectors; the vectors, of which the first half holds the floating-point registers; whether something was
-/// cut off.
+/// Offset of VSCR, the status of vector arithmetic.
 pub const VSCR: usize = 76568;
-/// The vectors.
+/// Offset of the vector registers (VSRs). The first half of them contains the floating-point registers.
 pub const VECTORS: usize = 76576;
-/// Whether something was cut off.
+/// Offset of VSCR's saturation flag.
 pub const VSCR_SAT: usize = VECTORS + 16 * 64;
-/// Status of floating-point arithmetic.
+/// Offset of FPSCR, the status of floating-point arithmetic.
 pub const FPSCR: usize = 77648;
-/// What the translator goes by.
+/// Offset of the translator's flags.
 pub const FLAGS: usize = 78616;
-/// What the core knows of the exception that it has reported.
+/// Offset of the error code of the exception being reported.
 pub const ERROR_CODE: usize = super::check::ERROR_CODE;
 
-/// The number behind those of the special registers by which an instruction's wish for a random number arrives
+/// A number behind the SPRs' numbers, by which an instruction's request for a random number arrives
 /// (`translator/loop.c`).
 pub const RANDOM: u32 = 1024;
 
-/// Where a special register lies.
+/// The offset of an SPR.
 pub const fn special(number: usize) -> usize {
     SPECIAL + 8 * number
 }
 
-/// Why the last access failed.
+/// The cause of the last data storage fault.
 pub const DSISR: usize = special(18);
-/// Its address.
+/// The address of the last data storage fault.
 pub const DAR: usize = special(19);
 /// The decrementer.
 pub const DEC: usize = special(22);
-/// Where an exception came from.
+/// The return address of an exception.
 pub const SRR0: usize = special(26);
-/// What the machine state was when it came.
+/// The MSR saved by an exception.
 pub const SRR1: usize = special(27);
-/// Whose memory a program sees.
+/// The process ID, which selects the address space.
 pub const PID: usize = special(48);
-/// Where the kernel keeps what is of this CPU alone.
+/// HSPRG0, in which Linux stores the address of its per-CPU data (the PACA) in hypervisor state.
 pub const PER_CPU: usize = special(304);
-/// What the hypervisor has set for all that runs: where exceptions go, among others.
+/// The hypervisor's control of the logical partition, such as the place of the vectors.
 pub const LPCR: usize = special(318);
-/// The tables of translation.
+/// The partition table's address.
 pub const PTCR: usize = special(464);
 /// The version of the CPU.
 pub const PVR: usize = special(287);
-/// The same for the hypervisor's exceptions.
+/// The return address of an exception to the hypervisor.
 pub const HSRR0: usize = special(314);
-/// What the machine state was when such a one came.
+/// The MSR saved by an exception to the hypervisor.
 pub const HSRR1: usize = special(315);
-/// The target of bctar.
+/// TAR: the target of bctar.
 const TARGET: usize = special(815);
 
-/// 64 bits.
+/// 64-bit mode.
 pub const MSR_SF: u64 = 1 << 63;
-/// The hypervisor's state.
+/// Hypervisor state.
 pub const MSR_HV: u64 = 1 << 60;
-/// Interrupts are taken.
+/// External interrupts are enabled.
 pub const MSR_EE: u64 = 1 << 15;
-/// A program runs.
+/// Problem state: a user program runs.
 pub const MSR_PR: u64 = 1 << 14;
-/// Machine checks are taken.
+/// Machine checks are enabled.
 pub const MSR_ME: u64 = 1 << 12;
-/// Instructions are stepped.
+/// Single-step trace is enabled.
 pub const MSR_SE: u64 = 1 << 10;
-/// Instructions' addresses are translated.
+/// Instruction addresses are translated.
 pub const MSR_IR: u64 = 1 << 5;
-/// Data's addresses are translated.
+/// Data addresses are translated.
 pub const MSR_DR: u64 = 1 << 4;
-/// The low byte comes first.
+/// Little-endian mode.
 pub const MSR_LE: u64 = 1;
 
-/// Sets the machine state, the hypervisor's bit too, which the library's own door leaves as it is.
+/// Sets MSR with its HV bit, which Unicorn's register interface does not change.
 pub fn set_msr(cpu: &TrapContext, value: u64) {
     cpu.set_live64(MSR, value);
-    // The core works out what depends on it.
+    // The core derives other state from it.
     cpu.write(RegisterPPC::MSR, value);
 }
 
-/// The condition register, out of its eight fields.
+/// The condition register, assembled from its eight fields.
 #[inline]
 fn condition(handle: &Handle) -> u64 {
     (0..8).fold(0, |all, field| all << 4 | u64::from(handle.live32(CONDITION + 4 * field) & 15))
@@ -116,7 +115,7 @@ fn set_condition(cpu: &TrapContext, value: u64) {
     }
 }
 
-/// XER, out of the pieces that the core keeps it in.
+/// XER, assembled from the fields in which the core stores it.
 fn xer(handle: &Handle) -> u64 {
     let apart = |(place, bit): (usize, u32)| (handle.live64(XER + 8 * place) & 1) << bit;
     handle.live64(XER) | (1..).zip(XER_APART).map(apart).sum::<u64>()
@@ -129,12 +128,12 @@ fn set_xer(cpu: &TrapContext, value: u64) {
     cpu.set_live64(XER, XER_APART.iter().fold(value, |rest, bit| rest & !(1 << bit)));
 }
 
-/// Where half a register of vectors lies, by its number, which is not less than that of the first.
+/// The offset of half a vector register, by its number in `isa`'s numbering (at least `abi::VECTORS`).
 const fn vector_half(number: u8) -> usize {
     VECTORS + 8 * (number - abi::VECTORS.0) as usize % (16 * 64)
 }
 
-/// Reads a register of `isa`'s numbering; the pc is the one given.
+/// Reads a register in `isa`'s numbering. `pc` is returned for the pc.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     match reg {
@@ -153,7 +152,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     }
 }
 
-/// Sets a register of `isa`'s numbering; the pc not at all.
+/// Sets a register in `isa`'s numbering. The pc is not changed.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     match reg {
@@ -171,17 +170,17 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
-/// The pc of a CPU that another one has displaced from the core.
+/// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     image.get64(PC)
 }
 
-/// Whether such a CPU has interrupts off.
+/// Whether interrupts are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
     image.get64(MSR) & MSR_EE == 0
 }
 
-/// Everything that a person wants to see of a CPU that has died.
+/// Registers for a report about a dead guest.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let own = abi::ELF_V2.names.iter().filter(|(_, reg)| !matches!(*reg, abi::SOFTE | abi::TRAP));
     let special = [

@@ -1,4 +1,4 @@
-//! The running task on 64-bit PowerPC: its address stands in the CPU's own area, to which r13 leads in the kernel.
+//! The running task on 64-bit PowerPC: its address is in the per-CPU data (PACA), to which r13 points in the kernel.
 
 use super::state::PER_CPU;
 use crate::boot::Kernel;
@@ -7,8 +7,8 @@ use crate::cpu::{TaskPlace, View, tasks};
 use trapline_isa::mem::{ByteOrder, Memory};
 use trapline_isa::regs::Registers;
 
-/// The running task: the pointer in the CPU's own area, which a register of the hypervisor's leads to; or the page of
-/// the kernel stack where the kernel does not say.
+/// The running task: the pointer in the per-CPU data, whose address is in an SPR. If its location is unknown, the start
+/// of the kernel stack identifies the task.
 pub fn current(view: &mut View) -> u64 {
     let area = view.trap.handle().live64(PER_CPU);
     let place = view.tasks.current;
@@ -16,7 +16,8 @@ pub fn current(view: &mut View) -> u64 {
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }
 
-/// How Linux keeps the moment: the count at the task's beginning, its flags in a line of the cache of their own.
+/// The sources of ftrace's flags: the count is at the start of the task structure; the flags have a cache line of their
+/// own.
 pub const fn moments(order: ByteOrder) -> Moments {
     let count_by_code = match order {
         ByteOrder::Little => |_, code: &[u8]| count(ByteOrder::Little, code),
@@ -25,8 +26,8 @@ pub const fn moments(order: ByteOrder) -> Moments {
     Moments { count_by_code, flags: CountPlace::Task(128), need_resched: 2, ..Moments::NONE }
 }
 
-/// The code that prints the running task's number loads its address: `ld` of a word behind r13. From there on it loads
-/// the number and makes the address of the name.
+/// The locations found in the code that prints the running task. It loads the task's address with an `ld` relative to
+/// r13, then loads the number and computes the address of the name.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((_, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
     let code: Vec<Access> = accesses(kernel.arch.isa().order, &bytes).collect();
@@ -39,8 +40,8 @@ pub fn by_code(kernel: &Kernel) -> TaskPlace {
     TaskPlace { current: Some(current), pid: member(Kind::Word), comm: member(Kind::Address), ..TaskPlace::default() }
 }
 
-/// Where the count of the moment is: the word of the running task that this code loads and adds an interrupt to, which
-/// is the upper half of a constant.
+/// The place of the preemption count: the word of the running task that this code loads and adds an interrupt to, with
+/// `addis`.
 fn count(order: ByteOrder, code: &[u8]) -> Option<CountPlace> {
     let code: Vec<Access> = accesses(order, code).collect();
     let found = code.windows(3).find(|three| {
@@ -54,20 +55,20 @@ fn count(order: ByteOrder, code: &[u8]) -> Option<CountPlace> {
     found.map(|three| CountPlace::Task(three[1].distance))
 }
 
-/// What is done with a register and a distance.
+/// The operation of an instruction with a register and a displacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `ld`
+    /// The instruction `ld`.
     Doubleword,
-    /// `lwz`
+    /// The instruction `lwz`.
     Word,
-    /// `addi`
+    /// The instruction `addi`.
     Address,
-    /// `addis`
+    /// The instruction `addis`.
     Upper,
 }
 
-/// An instruction that goes some way from a register, upwards.
+/// An instruction with a base register and a positive displacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub kind: Kind,
@@ -76,7 +77,7 @@ pub(super) struct Access {
     pub distance: u64,
 }
 
-/// The register that leads to the CPU's own area.
+/// The number of r13, which points to the per-CPU data.
 const OWN_AREA: u32 = 13;
 
 impl Access {
@@ -112,7 +113,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// DV-4: the words of a kernel of Debian's, a call between them.
+    /// DV-4: the instructions of a kernel of Debian's, with a call between them.
     #[test]
     fn the_code_that_prints_a_task_tells_where_it_is() {
         let kernel = |code: &[u32]| {

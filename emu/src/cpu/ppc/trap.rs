@@ -1,45 +1,45 @@
-//! How each event arrives: the core's callbacks turned into a [`Trap`]. Whatever it is, the core has added 4 to the pc.
+//! Converts the core's callbacks into a [`Trap`]. At every exception the core has added 4 to the pc.
 
 use super::state::{DAR, ERROR_CODE, MSR, MSR_EE, MSR_IR, MSR_PR, MSR_SE};
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::CoreState;
 
-/// Data could not be accessed.
+/// A data storage fault.
 pub const DATA: u32 = 2;
-/// An instruction could not be fetched.
+/// An instruction storage fault.
 pub const FETCH: u32 = 3;
-/// A program interrupt: a trap, a privileged or an illegal instruction.
+/// A program interrupt: a trap, or a privileged or illegal instruction.
 pub const PROGRAM: u32 = 6;
-/// A system call, or a call of the hypervisor: of the firmware.
+/// A system call or, with level 1, a firmware call.
 pub const SYSTEM_CALL: u32 = 8;
-/// A stepped instruction has run.
+/// A single-step trace exception.
 pub const TRACE: u32 = 68;
-/// What no CPU has, in the hypervisor's state.
+/// An emulation-assist interrupt: an invalid instruction in hypervisor state.
 pub const EMULATION: u32 = 96;
 
-/// Bytes of an instruction.
+/// Length of an instruction.
 pub const INSN: u64 = 4;
-/// Of a program interrupt's error code: which it is.
+/// The bits of a program interrupt's error code that say which kind it is.
 pub const PROGRAM_KIND: u32 = !15;
-/// It is a trap.
+/// The kind of a trap instruction.
 pub const PROGRAM_TRAP: u32 = 0x40;
 
-/// What an exception's callback reports. The core's pc is put to where the instruction is.
+/// Converts an exception, and sets the core's pc to the instruction.
 pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let behind = handle.pc();
     let pc = behind.wrapping_sub(INSN);
     cpu.set_pc(pc);
     let error = handle.live32(ERROR_CODE);
-    // Of all others it is what the last one of these has left.
+    // For other exceptions, the field holds the value of an earlier one.
     let has_error = matches!(vector, FETCH | PROGRAM | SYSTEM_CALL);
     let exception = Exception { fetch: vector == FETCH, error: has_error.then_some(error), ..Exception::of(vector) };
     match vector {
         PROGRAM if error & PROGRAM_KIND == PROGRAM_TRAP && in_kernel(&handle) => {
             Trap { kind: TrapKind::Breakpoint, exception, pc, resume: pc }
         }
-        // Of the firmware, by a hypervisor that runs untranslated.
+        // A firmware call: `sc 1` in real mode.
         SYSTEM_CALL if error == 1 && handle.live64(MSR) & (MSR_PR | MSR_IR) == 0 => {
             Trap { kind: TrapKind::FirmwareCall, exception, pc, resume: behind }
         }
@@ -49,30 +49,30 @@ pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     }
 }
 
-/// No program runs.
+/// Whether the CPU is in a privileged state.
 #[inline]
 pub fn in_kernel(handle: &Handle) -> bool {
     handle.live64(MSR) & MSR_PR == 0
 }
 
-/// Interrupts are not taken.
+/// Whether external interrupts are masked.
 #[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
     handle.live64(MSR) & MSR_EE == 0
 }
 
-/// The guest steps its own code: a trap comes behind the next instruction.
+/// Whether the guest single-steps its own code, so that a trap follows the next instruction.
 pub fn stepping(handle: &Handle) -> bool {
     handle.live64(MSR) & MSR_SE != 0
 }
 
-/// This kind of core reports what is no instruction as an exception; should it ever not, it is one.
+/// Converts an invalid instruction. This core reports them as exceptions, so this is not expected to be called.
 pub fn invalid(cpu: &TrapContext) -> Trap {
     let pc = cpu.handle().pc();
     Trap { kind: TrapKind::Exception, exception: Exception::of(EMULATION), pc, resume: pc }
 }
 
-/// The exception never happened. The core keeps no trace of it but the address of an access.
+/// Removes a reported exception from the core's state: restores DAR, the only register that it changed.
 pub fn forget(cpu: &TrapContext, _image: &mut CoreState, exception: &Exception, before: u64) {
     if exception.vector == DATA {
         cpu.set_live64(DAR, before);

@@ -1,4 +1,4 @@
-//! The probe window on 64-bit PowerPC: where it lies, and the entry by which the guest's tables show it.
+//! The probe window on 64-bit PowerPC: its place, and the entry in the guest's page tables that maps it.
 
 use super::paging;
 use super::state::{PID, PTCR};
@@ -9,27 +9,26 @@ use crate::unicorn::ram::Ram;
 use std::ops::Range;
 use trapline_isa::mem::ByteOrder;
 
-/// As far as a branch reaches.
+/// The reach of a branch.
 const REACH: u64 = 32 << 20;
 const BLOCK_BITS: u32 = 21;
 const BLOCK: u64 = 1 << BLOCK_BITS;
-/// Where kernels see all memory.
+/// The start of the kernel's linear mapping.
 const LINEAR: u64 = 0xc000_0000_0000_0000;
 
-/// Where the kernel sees it: in the hole of its image, or where its own memory would go on.
+/// The window's virtual start: in the gap of the kernel's image, otherwise behind the kernel in its linear mapping.
 pub fn start(kernel: &Kernel, physical: u64) -> u64 {
     hole(kernel).map_or(LINEAR.wrapping_add(physical), |hole| hole.start)
 }
 
-/// As much as there is room for.
+/// The window's largest size in bytes.
 pub fn most(kernel: &Kernel) -> u64 {
     hole(kernel).map_or(REACH / 2, |hole| hole.end - hole.start)
 }
 
-/// The largest piece between the image's sections, in blocks, within reach of a branch from where its text begins:
-/// Linux's constants end somewhere, and its init sections begin at the next multiple of 16 MiB. A kernel keeps its whole
-/// image and never looks at what is in none of its sections; what it maps there is taken out as soon as it has its page
-/// tables ([`clear`]).
+/// The largest gap between the image's sections, in 2 MiB blocks, within branch reach of the text's start. Linux's
+/// read-only data ends somewhere, and its init sections begin at the next multiple of 16 MiB. A kernel never accesses
+/// the gap. It maps the gap with its whole image, so [`clear`] removes these entries once the kernel has page tables.
 fn hole(kernel: &Kernel) -> Option<Range<u64>> {
     let text = kernel.tables.text.start;
     let last = text.checked_add(REACH)?;
@@ -47,9 +46,9 @@ fn hole(kernel: &Kernel) -> Option<Range<u64>> {
     (!best.is_empty()).then_some(best)
 }
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`:
-/// they have no room for it. A table of smaller pages that hangs there is put back with the entry; the guest has
-/// nothing in it.
+/// Maps an address of the window in the current page tables while the CPU is there. Returns `None` if they have no room
+/// for it. The entry may replace one that points to a table of small pages, which has nothing for this range and is
+/// restored later.
 pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     let tree = paging::tree(handle, ram, address)?;
     let (at, bits) = paging::entry(ram, tree, address, BLOCK_BITS)?;
@@ -62,7 +61,7 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
     Some(Shown { at, before, bytes: 8 })
 }
 
-/// Takes the guest's own entries out, once, so that a fetch from there is noticed.
+/// Removes the guest's own entries for the window, once, so that a fetch there faults.
 pub fn clear(cpu: &TrapContext, ram: &Ram, window: &WindowPlace) {
     let handle = &cpu.handle();
     for address in (window.start..window.start + window.len).step_by(1 << BLOCK_BITS) {
@@ -73,19 +72,19 @@ pub fn clear(cpu: &TrapContext, ram: &Ram, window: &WindowPlace) {
     }
 }
 
-/// Takes the entry out again.
+/// Restores the replaced entry.
 pub fn hide_window(ram: &Ram, shown: &Shown) {
     let mut bytes = [0; 8];
     ByteOrder::Big.put(shown.before, &mut bytes);
     ram.write(shown.at, &bytes);
 }
 
-/// The core drops all translations when one of these is written.
+/// The core flushes its TLB when PTCR or PID is written.
 pub fn tables_in_force(handle: &Handle) -> u64 {
     handle.live64(PTCR) ^ handle.live64(PID) << 48
 }
 
-/// The fetch that has failed, if it was one of the window's.
+/// The window address whose fetch failed, if it is one.
 pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace) -> Option<u64> {
     let pc = handle.pc();
     (exception.fetch && window.holds(pc)).then_some(pc)

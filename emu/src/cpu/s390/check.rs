@@ -1,5 +1,5 @@
-//! Proves, once per process, that the offsets and the private calls do for cores of z/Architecture what they are used
-//! for, and that the instructions arrive which the library does nothing of.
+//! Proves, once per process, the offsets and private functions that are used on z/Architecture cores, and that the
+//! instructions that Unicorn does not execute arrive here.
 
 use super::core::CORE;
 use super::state::{
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterS390X;
 
-/// The answer; the first call finds it out.
+/// The result, computed at the first call.
 pub fn self_check() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(check).clone()
@@ -28,7 +28,7 @@ const OPERATION: u32 = 1;
 const PRIVILEGED: u32 = 2;
 const SEGMENT: u32 = 0x10;
 
-/// The number by which the board is told of control register 0 (`translator/loop.c`).
+/// The register number by which the board learns of control register 0 (`translator/loop.c`).
 const CONTROL_0: u32 = 0xb700;
 
 const CODE: u64 = 0x1_0000;
@@ -37,7 +37,7 @@ const PAGES: u64 = 0x2_0000;
 const TABLE_LENGTH: u64 = 3;
 const INVALID: u64 = 0x20;
 
-/// `aghi %r1,1`, `aghi %r2,1`, and what ends each program here.
+/// `aghi %r1,1`, `aghi %r2,1`, and the breakpoint that ends each test program.
 const ADD_1: [u8; 4] = [0xa7, 0x1b, 0, 1];
 const ADD_2: [u8; 4] = [0xa7, 0x2b, 0, 1];
 const END: [u8; 2] = [0, 2];
@@ -45,7 +45,7 @@ const END: [u8; 2] = [0, 2];
 struct Bench {
     ram: Ram,
     core: Core<Witness>,
-    /// What the last run has written of registers that the board has.
+    /// The register that the last run wrote to the board, with its value.
     written: Option<(u32, u64)>,
 }
 
@@ -56,20 +56,20 @@ impl Bench {
         Ok(Bench { ram, core, written: None })
     }
 
-    /// Runs this code and what ends it under such a mask, up to the first exception: which, and where.
+    /// Runs code, followed by the breakpoint, with this PSW mask up to the first exception. Returns its number and pc.
     fn run(&mut self, mask: u64, code: &[&[u8]]) -> Option<(Option<u32>, u64)> {
         let bytes = [&code.concat()[..], &END].concat();
         self.put(CODE, &bytes);
         self.again(mask)
     }
 
-    /// Other code in the place of what stands there.
+    /// Overwrites code and drops its translation blocks.
     fn put(&mut self, at: u64, bytes: &[u8]) {
         self.ram.write(at, bytes);
         drop_translations(self.core.handle(), &self.ram, at, bytes.len());
     }
 
-    /// The same for the code that is there.
+    /// Runs the code that is there again.
     fn again(&mut self, mask: u64) -> Option<(Option<u32>, u64)> {
         self.again_at(CODE, mask)
     }
@@ -92,7 +92,7 @@ impl Bench {
         self.core.stopped().write(register, value);
     }
 
-    /// The program interruption that was reported last, and the length of its instruction.
+    /// The last program interruption, and the length of its instruction.
     fn program(&self) -> (u32, u32) {
         (self.core.handle().live32(PROGRAM_CODE), self.core.handle().live32(PROGRAM_LENGTH))
     }
@@ -106,7 +106,7 @@ fn check() -> Result<(), String> {
         bench.set_general(register, 0);
     }
 
-    // Other code in the place of some that has run: it must be seen after the drop.
+    // Overwrites code that has run. The core must see the new code after the drop.
     let first = bench.run(WIDE, &[&ADD_1]);
     let seen = sums(&bench);
     bench.run(WIDE, &[&ADD_2]);
@@ -116,7 +116,7 @@ fn check() -> Result<(), String> {
     if bench.program() != (OPERATION, 2) {
         return Err(unfit("how a breakpoint arrives"));
     }
-    // The guest overwrites what it has run: st %r4,0(%r5); st %r6,4(%r5); basr %r14,%r5; st %r7,0(%r5); basr %r14,%r5.
+    // Self-modifying code: st %r4,0(%r5); st %r6,4(%r5); basr %r14,%r5; st %r7,0(%r5); basr %r14,%r5.
     for (register, value) in [
         (RegisterS390X::R4, u32::from_be_bytes(ADD_1).into()),
         (RegisterS390X::R5, CODE + 0x1000),
@@ -152,11 +152,11 @@ fn check() -> Result<(), String> {
     line::self_check(&mut bench.core, CODE, 8, |cpu| cpu.read(RegisterS390X::R1))
 }
 
-/// What ends a block as an exception is a part of it: a breakpoint behind an instruction that has run, and what is
-/// refused to programs, are gone when something else stands there, whoever has put it there.
+/// An instruction that ends its block by an exception belongs to the block: a breakpoint, or a privileged instruction
+/// in a user program. If the guest or the host overwrites it, the block must be dropped.
 fn check_refused(bench: &mut Bench) -> Result<(), String> {
     const SPX: [u8; 4] = [0xb2, 0x10, 0x30, 0];
-    // st %r4,4(%r5); br %r14; its target: aghi %r1,1 and what ends it, or is refused to it.
+    // st %r4,4(%r5); br %r14; their target is aghi %r1,1 and the instruction under test.
     let overwrites: [&[u8]; 2] = [&[0x50, 0x40, 0x50, 0x04], &[0x07, 0xfe]];
     for (refused, mask) in [(&END[..], WIDE), (&SPX[..], WIDE | PROBLEM)] {
         for guest_writes in [false, true] {
@@ -185,7 +185,7 @@ fn check_refused(bench: &mut Bench) -> Result<(), String> {
     Ok(())
 }
 
-/// spx 0(%r3) of 0x2000; and while ex waits for its target, that is known.
+/// Sets the prefix to 0x2000 by spx 0(%r3), and checks its offset and that of EXECUTE's pending target.
 fn check_prefix(bench: &mut Bench) -> Result<(), String> {
     bench.ram.write(0x3000, &0x2000_u32.to_be_bytes());
     bench.set_general(RegisterS390X::R3, 0x3000);
@@ -199,7 +199,7 @@ fn check_prefix(bench: &mut Bench) -> Result<(), String> {
     Ok(())
 }
 
-/// The home space shows the first MiB where it lies, and nothing behind it.
+/// The home space maps the first MiB identically, and nothing behind it.
 fn check_translation(bench: &mut Bench) -> Result<(), String> {
     const READ: u64 = 0x3_1238;
     const WRITTEN: u64 = 0x3_3450;
@@ -237,7 +237,7 @@ fn check_translation(bench: &mut Bench) -> Result<(), String> {
     Ok(())
 }
 
-/// Instructions that must not run as the library has them, and whether programs may use them.
+/// Instructions that Unicorn must leave to the machine, and whether user programs may execute them.
 #[rustfmt::skip]
 const LEFT: &[(&[u8], bool)] = &[
     (&[0x82, 0, 0x30, 0],       false), // lpsw
@@ -276,8 +276,8 @@ const LEFT: &[(&[u8], bool)] = &[
     (&[0xc8, 0x01, 0x30, 0, 0x30, 0], true), // ectg
 ];
 
-/// Each arrives where it stands, first in its block and behind an instruction whose condition code is still to be
-/// worked out; nothing of it has happened. To a program those that are privileged are refused.
+/// Each instruction must arrive with the pc at itself, with nothing executed, both first in a block and after an
+/// instruction whose condition code is computed lazily. User programs must get an exception for privileged ones.
 fn check_left_to_us(bench: &mut Bench) -> Result<(), String> {
     const COMPARE: [u8; 4] = [0xa7, 0x1e, 0, 0]; // chi %r1,0
     for (bytes, is_anyones) in LEFT {
@@ -305,7 +305,8 @@ fn check_left_to_us(bench: &mut Bench) -> Result<(), String> {
     Ok(())
 }
 
-/// What EXECUTE executes is left to us as well: at EXECUTE, with the instruction in the state.
+/// An instruction executed by EXECUTE is left to the machine as well: the pc is EXECUTE's, and the instruction is in
+/// the state.
 fn check_executed(bench: &mut Bench) -> Result<(), String> {
     const TARGET: u64 = 0x3_8000;
     const STCK: [u8; 4] = [0xb2, 0x05, 0x30, 0];
@@ -322,7 +323,7 @@ fn check_executed(bench: &mut Bench) -> Result<(), String> {
     Ok(())
 }
 
-/// Who loads control register 0 tells of it, and nobody else.
+/// Loads of control register 0 must be reported to the board, and no other instruction.
 fn check_control(bench: &mut Bench) -> Result<(), String> {
     const PLACE: u64 = 0x3_9000;
     let before = bench.core.handle().live64(CONTROL);
@@ -349,7 +350,7 @@ fn check_control(bench: &mut Bench) -> Result<(), String> {
     Ok(())
 }
 
-/// Of the first page half a KiB is protected and no more, however a store lies in it.
+/// Low-address protection covers the first 512 bytes of the first two pages, and no other bytes.
 fn check_low_protection(bench: &mut Bench) -> Result<(), String> {
     const PROTECTION: u32 = 4;
     const PROTECTS: u64 = 1 << 28;
@@ -377,7 +378,7 @@ mod tests {
     use trapline_isa::regs::Reg;
     use trapline_isa::s390::abi;
 
-    /// The condition code as code leaves it, not as a write of the PSW does.
+    /// The condition code as set by code rather than by a write of the PSW.
     #[test]
     fn what_is_read_where_it_lies_is_what_the_library_says() {
         self_check().unwrap();
@@ -409,8 +410,7 @@ mod tests {
         assert_eq!(seen, [true; 4], "each condition code was seen");
     }
 
-    /// The guest steps its own code: the exception comes behind the instruction, wherever that has gone, with the
-    /// condition code that it has left.
+    /// Single-step (PER): the exception comes after the instruction, also after a branch, with its condition code.
     #[test]
     fn what_the_guest_records_is_behind_the_instruction_with_its_condition_code() {
         self_check().unwrap();
@@ -441,7 +441,7 @@ mod tests {
         }
     }
 
-    /// Instructions of 32 bits leave the upper half of their register alone, in blocks of one and of many of them.
+    /// 32-bit instructions keep the upper half of their register, in short and in long blocks.
     #[test]
     fn the_upper_half_is_left_alone() {
         self_check().unwrap();

@@ -1,4 +1,4 @@
-//! The kind of core that z/Architecture runs on.
+//! The kind of core for z/Architecture.
 
 use super::state;
 use crate::unicorn::kinds::CoreKind;
@@ -6,8 +6,8 @@ use crate::unicorn::plain_hooks::Program;
 use crate::unicorn::s390::LIBRARY;
 use unicorn_engine_sys::{Arch, Mode, RegisterS390X};
 
-/// The library's own model: what a guest finds of it is told by instructions that are ours to answer, so no other would
-/// be another one.
+/// Unicorn's own model. A guest identifies its CPU by instructions that the machine executes, so other models would not
+/// differ.
 pub static CORE: CoreKind = CoreKind {
     library: &LIBRARY,
     model: Some(QEMU),
@@ -20,10 +20,10 @@ pub static CORE: CoreKind = CoreKind {
     pc: || RegisterS390X::PC.into(),
 };
 
-/// By the number in the library's list.
+/// Its index in Unicorn's list of models.
 const QEMU: i32 = 36;
 
-/// Calls for a core without us.
+/// A loop of calls on a bare core, for the benches.
 pub static LOOP: Program = Program {
     library: (Arch::S390X, Mode::BIG_ENDIAN),
     registers: || [RegisterS390X::PC.into(), RegisterS390X::R15.into(), RegisterS390X::R1.into()],

@@ -1,5 +1,5 @@
-//! Gives an exception or interrupt to the guest as the CPU would: what it is goes to the lowcore, and the PSW is
-//! exchanged there.
+//! Delivers an exception or interrupt to the guest as the CPU would: stores its description in the lowcore, and swaps
+//! the PSW there.
 
 use super::paging::PREFIXED;
 use super::state::{LETS_ANY_IN, PREFIX, RECORDED, RECORDED_ADDRESS, WAITS, is_sound, set_psw};
@@ -10,17 +10,17 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterS390X;
 
-// Places in the lowcore.
+// Offsets in the lowcore.
 const EXTERNAL_PARAMETER: u64 = 0x80;
 const EXTERNAL_CODE: u64 = 0x86;
 const CALL_WHAT: u64 = 0x88;
 const PROGRAM_WHAT: u64 = 0x8c;
 const RECORDED_WHY: u64 = 0x96;
 const RECORDED_WHERE: u64 = 0x98;
-/// The branch that led here. What the core says of it is not the same with probes and without.
+/// The address of the last branch. It is stored as 0, because the core's value differs with and without probes.
 const LAST_BRANCH: u64 = 0x110;
 
-/// Where the old PSW goes to, and the new one comes from.
+/// The offsets in the lowcore of the old PSW and the new PSW of an interruption.
 struct Swap {
     old: u64,
     new: u64,
@@ -30,13 +30,12 @@ const EXTERNAL: Swap = Swap { old: 0x130, new: 0x1b0 };
 const SYSTEM_CALL: Swap = Swap { old: 0x140, new: 0x1c0 };
 const PROGRAM: Swap = Swap { old: 0x150, new: 0x1d0 };
 
-/// Delivers. A program interruption's detail is the length of the instruction, an interrupt's its parameter.
+/// Delivers the exception. `detail` is the length of the instruction for a program interruption, and the parameter for
+/// an interrupt.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let lowcore = cpu.handle().live64(PREFIX);
     if !ram.holds(lowcore, PREFIXED as usize) {
-        return Err(Shutdown {
-            why: format!("the CPU's own page at {lowcore:#x} is not in memory, and nothing can be delivered"),
-        });
+        return Err(Shutdown { why: format!("the CPU's lowcore at {lowcore:#x} is not in memory, so nothing can be delivered") });
     }
     let half = |at: u64, value: u32| ram.write(lowcore + at, &(value as u16).to_be_bytes());
     let length = exception.detail;
@@ -55,7 +54,7 @@ pub fn deliver(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, exception: Excep
             half(RECORDED_WHY, cpu.handle().live32(RECORDED) & 0xffff);
             ram.set_word(lowcore + RECORDED_WHERE, cpu.handle().live64(RECORDED_ADDRESS), 8);
         }
-        // Of an instruction that has not come to its end nothing is told.
+        // A PER event of an instruction that did not complete is dropped.
         cpu.set_live32(RECORDED, cpu.handle().live32(RECORDED) & !0xffff);
         let is_done = exception.vector == trap::RECORDED || is_nullifying(exception.vector) || exception.fetch;
         (PROGRAM, if is_done { resume } else { resume.wrapping_add(length) })
@@ -65,12 +64,12 @@ pub fn deliver(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, exception: Excep
     ram.set_word(lowcore + swap.old + 8, back, 8);
     let [mask, address] = [0, 8].map(|at| ram.word64(lowcore + swap.new + at));
     let why = if !is_sound(mask) {
-        format!("the PSW {mask:016x} {address:016x} of its handler is none")
+        format!("the PSW {mask:016x} {address:016x} of its handler is invalid")
     } else if mask & WAITS != 0 {
         let what = if mask & LETS_ANY_IN == 0 { "stops the CPU" } else { "waits" };
         format!("the PSW {mask:016x} {address:016x} of its handler {what}")
     } else if (mask, address) == (old, resume) {
-        format!("its handler begins at {address:#x}, which has raised it")
+        format!("its handler at {address:#x} is the instruction that raised it")
     } else {
         set_psw(cpu, mask, address);
         return Ok(());

@@ -1,8 +1,7 @@
-//! Instructions that the core leaves to us: clocks, the service processor, channels, other CPUs, what the machine has,
-//! and the PSWs that wait.
-//!
-//! They are done here, or refused as the CPU refuses them, with nothing done. What is asked of the board is in
-//! `boards/s390ccw.rs`; a board without an answer has none of these.
+//! Instructions that the core does not execute: clocks, the service processor, channels, signals to other CPUs, machine
+//! information, and loads of waiting PSWs.
+//! They are executed here, or raise the exception that the CPU would raise, without other effects. The board's answers
+//! are in `boards/s390ccw.rs`; a board without an answer has none of these facilities.
 
 use super::paging::{self, PROTECTION, Space, absolute, wrapped};
 use super::state::{self, CONTROL, EXECUTED, LETS_ANY_IN, MASK, PREFIX, WAITS, is_sound, set_psw};
@@ -16,23 +15,23 @@ use trapline_isa::regs::Reg;
 use trapline_isa::s390::abi::{CC, r};
 use trapline_isa::s390::opcodes::length;
 
-/// The instruction has operands that it cannot have.
+/// Specification exception: the operands are invalid.
 const SPECIFICATION: u32 = 6;
 
-/// What the CPU offers, by the numbers of the list that STFLE stores: what Linux cannot do without, and what the core
-/// does. Not among them: random numbers and ciphers, large pages, vectors.
+/// The facilities that STFLE reports: those that Linux requires and that the core implements. Not among them are random
+/// numbers, ciphers, large pages and vectors.
 const FACILITIES: &[usize] =
     &[0, 1, 2, 3, 4, 7, 9, 16, 18, 19, 21, 22, 24, 25, 27, 30, 31, 32, 33, 34, 35, 37, 40, 41, 45, 49, 51, 52, 53, 75];
 const FACILITY_BYTES: usize = 16;
 
-/// The machine's type, in the words of STIDP and, as text, of STSI.
+/// The machine type as in STIDP's result, and as text for STSI.
 const MACHINE: u64 = 0x8561_0000;
 const MACHINE_TEXT: &str = "8561";
 
-/// What the answer to a request for channels says: there is no such command.
+/// CHSC's response block: unknown command.
 const NO_SUCH_COMMAND: [u8; 8] = [0, 8, 0, 4, 0, 0, 0, 0];
 
-/// Why an instruction was not done.
+/// The reason why an instruction was not executed.
 enum Not {
     Raises(u32),
     Dead(String),
@@ -44,15 +43,15 @@ impl From<u32> for Not {
     }
 }
 
-/// How it went on.
+/// How execution continues after the instruction.
 enum How {
     Next,
     ReadTheClock,
     Went { waits: bool },
 }
 
-/// Does the instruction at the pc. In the window, whose translation the core may know though no table shows it, it is
-/// the `copy` that lies there in memory.
+/// Executes the instruction at the pc. `copy` is its physical address if it is in the probe window, which the core may
+/// have in its TLB although no table maps it.
 pub fn left(cpu: &TrapContext, ram: &Ram, board: &mut dyn Board, at: At, copy: Option<u64>) -> Left {
     let handle = cpu.handle();
     let pc = handle.pc();
@@ -118,7 +117,7 @@ impl Doing<'_> {
                 let number = (self.at.cpu as u16).to_be_bytes();
                 self.store(self.operand(), &number)?;
             }
-            // SCK: nobody may.
+            // SCK is never allowed.
             0xb204 => self.set(CC, 1),
             0xb205 | 0xb27c => return self.store_clock(8),
             0xb278 => return self.store_clock(16),
@@ -146,10 +145,10 @@ impl Doing<'_> {
         Ok(How::Next)
     }
 
-    /// What asks for channels learns that there are none.
+    /// Executes a channel instruction on a machine without channels.
     fn channel(&mut self, code: u16) -> Result<(), Not> {
         match code {
-            // TPI, STCRW: nothing has happened. SAL, SCHM, STCPS: there is nothing to set or tell.
+            // TPI, STCRW: nothing is pending. SAL, SCHM, STCPS: accepted without an effect.
             0xb236 => self.set(CC, 0),
             0xb239 => {
                 self.store(self.operand(), &[0; 4])?;
@@ -180,7 +179,7 @@ impl Doing<'_> {
         let waits = mask & WAITS != 0;
         if waits && mask & LETS_ANY_IN == 0 {
             return Err(Not::Dead(format!(
-                "the guest has stopped its CPU: it waits and lets nothing in (PSW {mask:016x} {address:016x})"
+                "the guest stopped its CPU: it loaded a waiting PSW with all interrupts masked (PSW {mask:016x} {address:016x})"
             )));
         }
         set_psw(self.cpu, mask, address);
@@ -192,7 +191,7 @@ impl Doing<'_> {
         let mut clock = [0; 16];
         if bytes == 16 {
             clock[1..9].copy_from_slice(&time.unwrap_or(0).to_be_bytes());
-            // Something other than 0 behind the time.
+            // STCKE's programmable field must not be 0.
             clock[13] = time.is_some().into();
         } else {
             clock[..8].copy_from_slice(&time.unwrap_or(0).to_be_bytes());
@@ -202,7 +201,8 @@ impl Doing<'_> {
         Ok(How::ReadTheClock)
     }
 
-    /// The first operand less the timer, the second, and what the register leads to.
+    /// ECTG: r0 gets the first operand minus the CPU timer, r1 the second operand, the third register the doubleword it
+    /// points to.
     fn extract_time(&mut self) -> Result<How, Not> {
         let register = self.bytes[1] >> 4;
         let places = [self.operand(), self.base_and_distance(4), wrapped(&self.handle, self.general(register))];
@@ -242,7 +242,7 @@ impl Doing<'_> {
         Ok(())
     }
 
-    /// A hint that another CPU had better run, of which there is none; the machine's restart; and nothing else.
+    /// DIAGNOSE: yield hints, which do nothing with one CPU; the machine's restart; and no other function.
     fn diagnose(&mut self) -> Result<(), Not> {
         let (first, third) = (self.bytes[1] >> 4, self.bytes[1] & 15);
         match self.operand() & 0xffff {
@@ -313,7 +313,7 @@ impl Doing<'_> {
         state::set(self.cpu, register, value);
     }
 
-    /// The address that the bytes from the third on make.
+    /// The address of the first storage operand.
     fn operand(&self) -> u64 {
         self.base_and_distance(2)
     }
@@ -351,7 +351,7 @@ impl Doing<'_> {
         Ok(())
     }
 
-    /// All or nothing.
+    /// Stores all bytes, or none if one of them cannot be stored.
     fn store(&self, address: u64, bytes: &[u8]) -> Result<(), u32> {
         let (one, other) = bytes.split_at(bytes.len().min((PAGE - address % PAGE) as usize));
         let there = self.place(address, one.len(), true)?;
@@ -361,7 +361,8 @@ impl Doing<'_> {
         Ok(())
     }
 
-    /// Where so many bytes lie; what says that they do not is told the guest as well.
+    /// The physical address of a range within a page. If it cannot be accessed, stores the translation-exception
+    /// address in the lowcore.
     fn place(&self, address: u64, len: usize, write: bool) -> Result<u64, u32> {
         if len == 0 {
             return Ok(self.ram.base());
@@ -385,7 +386,7 @@ impl Doing<'_> {
         }
     }
 
-    /// Whether the bytes at the start of the first two pages, of which this is one, are protected.
+    /// Whether low-address protection covers this address.
     fn is_low(&self, address: u64) -> bool {
         let of = |register: u8| self.handle.live64(CONTROL + 8 * usize::from(register));
         let is_private = match self.space {
@@ -397,17 +398,17 @@ impl Doing<'_> {
 }
 
 const PAGE: u64 = 4096;
-// What is told of a refused access, beside the page and the space.
+// Flags in the translation-exception address, besides page and space.
 const FETCH: u64 = 0x800;
 const STORE: u64 = 0x400;
 const IS_LOW: u64 = 0x80;
 const IS_PROTECTED: u64 = 4;
-/// In control register 0.
+/// Control register 0: low-address protection is enabled.
 const LOW_PROTECTION: u64 = 1 << 28;
-/// In what leads to the tables of a space: it has nothing at the bottom that would have to be protected.
+/// ASCE flag: a private space, without low-address protection.
 const PRIVATE: u64 = 0x100;
 
-/// A PSW of 8 bytes, as one of 16.
+/// Expands an 8-byte PSW to 16 bytes.
 fn short_psw(word: u64) -> (u64, u64) {
     const IS_SHORT: u64 = 1 << 51;
     const ADDRESS: u64 = 0x7fff_ffff;
@@ -422,12 +423,12 @@ fn facilities() -> [u8; FACILITY_BYTES] {
     list
 }
 
-/// What the machine is, on each of its levels: its maker's name, its CPUs, those of the partition, those of the guest.
-/// It says that a guest of KVM's runs here, for which Linux chooses the console that there is.
+/// STSI's information block for a level: the machine's maker, its CPUs, the partition's CPUs, the guest's CPUs. The
+/// last one claims KVM, for which Linux selects a console that the board has.
 fn information(level: u64, selectors: (u64, u64)) -> Option<Vec<u8>> {
     let mut block = vec![0; PAGE as usize];
     let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
-    // Of a level's CPUs, at this place: all, running, in reserve.
+    // CPUs of a level: total, configured, standby.
     const ONE_CPU: [u8; 4] = [0, 1, 0, 1];
     match (level, selectors) {
         (1, (1, 1)) => {
@@ -458,10 +459,10 @@ fn information(level: u64, selectors: (u64, u64)) -> Option<Vec<u8>> {
     Some(block)
 }
 
-/// How fast it is, in no unit that would have a meaning; not 0.
+/// The CPU capability, in no defined unit. It must not be 0.
 const CAPABILITY: u32 = 1000;
 
-/// Text in the alphabet of these machines, filled up with blanks.
+/// Converts text to EBCDIC, padded with blanks.
 fn ebcdic(text: &str, length: usize) -> Vec<u8> {
     let letter = |byte: u8| match byte {
         b'A'..=b'I' => byte - b'A' + 0xc1,

@@ -1,4 +1,4 @@
-//! z/Architecture: the same rooms as every ISA, and `left.rs` for the instructions that the core leaves to us.
+//! z/Architecture: the files that every ISA has, and `left.rs` for instructions that the core does not execute.
 
 pub mod boot;
 pub mod check;
@@ -17,7 +17,7 @@ use super::{Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interr
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 
-/// In 64-bit mode.
+/// Kernels in 64-bit mode.
 pub static S390X: Model = Model {
     arch: Arch::S390x,
     choices: &[Choice::of("z", &core::CORE)],
@@ -65,7 +65,7 @@ pub static S390X: Model = Model {
         dump: state::dump,
     },
     tasks: Tasks {
-        // The lowcore is seen at 0, whichever CPU looks.
+        // Every CPU sees its own lowcore at address 0.
         moments: Moments {
             count_by_code: tasks::count_by_code,
             own_data: |_| 0,

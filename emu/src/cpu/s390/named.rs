@@ -1,7 +1,6 @@
-//! The architectural state by names, for snapshots: registers where they lie in the core's state.
-//!
-//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
-//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
+//! The architectural state by register names, for snapshots: registers at their offsets in the core's state.
+//! Each save is verified: loading the values into a reset core must restore the same bytes, except those that the core
+//! computes or keeps for itself. So the table is complete, or the save fails.
 
 use super::state::{self, EXECUTED};
 use crate::cpu::Named;
@@ -13,11 +12,11 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterS390X;
 
-/// The functions of this file. Nothing is held once for all CPUs.
+/// The functions of this file. The core has no state shared by all CPUs.
 pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| ()), load, ..Named::NOTHING_SHARED };
 
-/// What there is once. The rounding follows from the control of floating-point arithmetic when an instruction loads
-/// that.
+/// Registers that exist once. The rounding mode is derived from FPC only when an instruction loads FPC, so it is saved,
+/// too.
 #[rustfmt::skip]
 const SINGLE: &[(&str, usize, usize, u128)] = &[
     ("fpc",                 756,                        4,  HALF),
@@ -32,12 +31,12 @@ const SINGLE: &[(&str, usize, usize, u128)] = &[
     ("program",             1064,                       8,  WORD),
 ];
 
-/// What the core keeps for itself: what it works out of other registers, the last exception, the last branch.
+/// State that the core computes from other registers or keeps for itself, the last exception, the last branch.
 const OWN: &[Range<usize>] = &[
-    760..764,   // the condition code, or what it follows from
-    766..784,   // flags of arithmetic, and the second half of a result
-    789..790,   // the condition code that the mask of the PSW had when it was loaded
-    800..824,   // what the condition code follows from
+    760..764,   // the condition code, or the operation that determines it
+    766..784,   // arithmetic flags, and the second half of a result
+    789..790,   // the condition code in the PSW mask when it was loaded
+    800..824,   // the operands that determine the condition code
     832..840,   // the last exception
     848..864,   // program interruption and system call
     1056..1064, // the last branch
@@ -64,7 +63,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     fields
 });
 
-/// The mask of the PSW, with the condition code in it, goes by the library.
+/// The PSW mask with the condition code is read through Unicorn's register interface.
 const PSW: (&str, u128) = ("psw.mask", WORD);
 
 fn numbers(values: &Values) -> Result<Vec<u128>, String> {
@@ -78,7 +77,7 @@ fn numbers(values: &Values) -> Result<Vec<u128>, String> {
 
 fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
     if cpu.handle().live64(EXECUTED) != 0 {
-        return Err("it stands between an instruction and what that executes".into());
+        return Err("the CPU is between EXECUTE and the instruction that it executes".into());
     }
     image.save(cpu.handle());
     let mut values = named::values_of(&FIELDS, image)?;

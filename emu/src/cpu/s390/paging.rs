@@ -1,4 +1,4 @@
-//! Walks of the guest's tables: regions, segments and pages, for each address space by a register; then the prefix.
+//! Page-table walks: region, segment and page tables, for each address space; then the prefix.
 
 use super::state::{CONTROL, MASK, PREFIX, PROBLEM, SPACE, TRANSLATES, WIDE};
 use crate::cpu::Access;
@@ -6,45 +6,45 @@ use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
 
-// Program interruptions of an access.
+// Program interruption codes of an access: protection.
 /// It may not be written.
 pub const PROTECTION: u32 = 4;
-/// There is no such memory.
+/// Addressing: the memory does not exist.
 pub const ADDRESSING: u32 = 5;
-/// The tables contradict themselves.
+/// Translation specification: the tables are invalid.
 const SPECIFICATION: u32 = 0x12;
 const SEGMENT: u32 = 0x10;
 const PAGE: u32 = 0x11;
 const TYPE: u32 = 0x38;
 const REGION_FIRST: u32 = 0x39;
 
-/// What leads to the tables: where they lie, that there are none, of what kind the first one is, and how long.
+/// Fields of an ASCE: the origin of the first table, real space, the table's type, its length.
 const ORIGIN: u64 = !0xfff;
 const REAL_SPACE: u64 = 0x20;
 const KIND_BIT: u32 = 2;
 const LENGTH: u64 = 3;
 
-// An entry of a region's or a segment's table; that of a segment has its table of pages at any multiple of 2 KiB.
-/// There is nothing.
+// A region- or segment-table entry. The page table of a segment may be at any multiple of 2 KiB.
+/// The entry is invalid.
 pub const INVALID: u64 = 0x20;
 const OFFSET_BIT: u32 = 6;
 const PAGES: u64 = !0x7ff;
-/// Nothing of the segment may be written.
+/// The whole segment is write-protected.
 pub const SEGMENT_PROTECTED: u64 = 0x200;
-// An entry of a page.
+// A page-table entry.
 const PAGE_INVALID: u64 = 0x400;
 const PAGE_PROTECTED: u64 = 0x200;
 
-/// Bits of an address that a segment stands for.
+/// The number of address bits that a segment covers.
 pub const SEGMENT_BITS: u32 = 20;
 /// Pages in a segment.
 pub const SEGMENT_PAGES: u64 = 256;
 const TABLE_BITS: u32 = 11;
 
-/// The bytes from 0 on and from the prefix on are exchanged: so many.
+/// Size of the prefix area: its bytes at real address 0 and at the prefix are exchanged.
 pub const PREFIXED: u64 = 0x2000;
 
-/// Where a real address lies in memory.
+/// The absolute address of a real one.
 #[inline]
 pub fn absolute(handle: &Handle, real: u64) -> u64 {
     let prefix = handle.live64(PREFIX);
@@ -58,20 +58,20 @@ pub fn absolute(handle: &Handle, real: u64) -> u64 {
 /// An address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// Of no tables.
+    /// Real mode, without tables.
     Real,
-    /// Of the tables that this control register leads to.
+    /// The space whose ASCE is in this control register.
     By(u8),
 }
 
-/// The programs' space while one runs.
+/// The primary space, in which user programs run.
 pub const PRIMARY: Space = Space::By(1);
-/// The programs' space while the kernel runs, which has its own tables in the primary one's place.
+/// The secondary space: the user program's while the kernel runs.
 const SECONDARY: Space = Space::By(7);
-/// The kernel's.
+/// The home space: the kernel's.
 pub const HOME: Space = Space::By(13);
 
-/// The one in which the CPU is.
+/// The CPU's current space.
 #[inline]
 pub fn space(handle: &Handle) -> Space {
     let mask = handle.live64(MASK);
@@ -85,10 +85,10 @@ pub fn space(handle: &Handle) -> Space {
     }
 }
 
-/// Why an address leads nowhere: the program interruption.
+/// The program interruption code of a failed translation.
 pub type Refused = u32;
 
-/// The entry of the segment that an address is in, in its table; `None`: there is no table for it.
+/// The address of the segment-table entry for an address. Fails if there is no table for it.
 pub fn segment(handle: &Handle, ram: &Ram, space: Space, address: u64) -> Result<u64, Refused> {
     let Space::By(register) = space else { return Err(TYPE) };
     let element = handle.live64(CONTROL + 8 * usize::from(register));
@@ -123,7 +123,7 @@ pub fn segment(handle: &Handle, ram: &Ram, space: Space, address: u64) -> Result
     Err(SPECIFICATION)
 }
 
-/// Where an address of a space lies in memory, and whether it may be written.
+/// Walks the tables of a space. Returns the absolute address and whether it may be written.
 pub fn walk(handle: &Handle, ram: &Ram, space: Space, address: u64) -> Result<(u64, bool), Refused> {
     if space == Space::Real {
         return Ok((absolute(handle, address), true));
@@ -141,19 +141,18 @@ pub fn walk(handle: &Handle, ram: &Ram, space: Space, address: u64) -> Result<(u
     Ok((absolute(handle, page & ORIGIN | address & !ORIGIN), writable))
 }
 
-/// An entry for a page that may be read and run.
+/// A page-table entry for a page that may be read and executed.
 pub const fn page_that_runs(physical: u64) -> u64 {
     physical | PAGE_PROTECTED
 }
 
-/// Where an address lies under the tables in force: the kernel's own, which is the one in which it runs, or the
-/// program's.
+/// Translates an address by the kernel's tables, or by the user program's for [`Access::User`].
 pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let write = access == Access::Write;
     let in_force = space(handle);
     let space = match access {
         Access::User if in_force != Space::Real => SECONDARY,
-        // A program is in a space of its own.
+        // While a user program runs, the kernel's space is the home space.
         _ if handle.live64(MASK) & PROBLEM != 0 => HOME,
         _ => in_force,
     };
@@ -161,7 +160,7 @@ pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Re
     if write && !writable { Err(Fault { address, write }) } else { Ok(physical) }
 }
 
-/// An address as the CPU makes it of a sum.
+/// Wraps a computed address according to the addressing mode.
 #[inline]
 pub fn wrapped(handle: &Handle, sum: u64) -> u64 {
     match handle.live64(MASK) & WIDE {

@@ -1,4 +1,4 @@
-//! The named architectural state: registers by the numbers of `isa`, and where fields lie in the core's state.
+//! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::CoreState;
@@ -6,72 +6,72 @@ use trapline_isa::regs::Reg;
 use trapline_isa::s390::abi;
 use unicorn_engine_sys::RegisterS390X;
 
-/// The general registers.
+/// Offset of the general registers.
 pub const REGS: usize = 0;
-/// How many these are.
+/// The number of general registers.
 pub const GENERAL: u8 = 16;
-/// The condition code, or how it is to be worked out.
+/// Offset of the condition code, or of the operation that determines it.
 const CONDITION: usize = 760;
-/// The mask of the PSW; the condition code in it is an old one.
+/// Offset of the PSW mask. The condition code in it is outdated.
 pub const MASK: usize = 784;
-/// The address in the PSW.
+/// Offset of the PSW address.
 pub const PC: usize = 792;
-/// An instruction that EXECUTE is about to execute; 0: none.
+/// Offset of the instruction that EXECUTE is about to execute; 0 if there is none.
 pub const EXECUTED: usize = 824;
-/// The prefix: where the lowcore of this CPU lies.
+/// Offset of the prefix register: the address of the CPU's lowcore.
 pub const PREFIX: usize = 840;
-/// The program interruption being reported.
+/// Offset of the program interruption being reported.
 pub const PROGRAM_CODE: usize = 848;
-/// Bytes of the instruction that has raised it.
+/// Offset of the length of the instruction that raised it.
 pub const PROGRAM_LENGTH: usize = 852;
-/// The number of the system call being reported.
+/// Offset of the number of the system call being reported.
 pub const CALL_NUMBER: usize = 856;
-/// Bytes of the instruction that has made it.
+/// Offset of the length of the instruction that made it.
 pub const CALL_LENGTH: usize = 860;
-/// What was recorded last: the address of the instruction, and why; 0: nothing.
+/// Offset of the address of the last PER event.
 pub const RECORDED_ADDRESS: usize = 864;
-/// Two bytes.
+/// Offset of the kind of the last PER event, two bytes; 0 if there is none.
 pub const RECORDED: usize = 872;
-/// The control registers.
+/// Offset of the control registers.
 pub const CONTROL: usize = 880;
 
-/// The control register that says what is recorded.
+/// Offset of control register 9, which selects PER events.
 pub const CONTROL_RECORDING: usize = CONTROL + 8 * 9;
-/// In it: each instruction that is fetched.
+/// The bit of control register 9 for instruction fetches.
 pub const RECORDS_FETCHES: u64 = 1 << 30;
 
-/// What control register 9 asks for is recorded.
+/// PSW: PER is enabled.
 pub const RECORDS: u64 = 1 << 62;
-/// Addresses are translated.
+/// PSW: DAT is on, so addresses are translated.
 pub const TRANSLATES: u64 = 1 << 58;
-/// Interrupts of channels are let in.
+/// PSW: channel (I/O) interrupts are enabled.
 const LETS_CHANNELS_IN: u64 = 1 << 57;
-/// External interrupts are let in, of the kinds that control register 0 says.
+/// PSW: external interrupts are enabled, those that control register 0 selects.
 pub const LETS_IN: u64 = 1 << 56;
-/// Machine checks are let in.
+/// PSW: machine checks are enabled.
 const LETS_CHECKS_IN: u64 = 1 << 50;
-/// Anything may end a wait.
+/// Any of the bits for interrupts that can end a wait.
 pub const LETS_ANY_IN: u64 = LETS_CHANNELS_IN | LETS_IN | LETS_CHECKS_IN;
-/// The CPU waits.
+/// PSW: the CPU waits.
 pub const WAITS: u64 = 1 << 49;
-/// A program of the user's runs.
+/// PSW: problem state, a user program runs.
 pub const PROBLEM: u64 = 1 << 48;
-/// By which tables addresses are translated; none of these bits: those of the primary space, the program's.
+/// PSW: the bits that select the address space. Both are 0 for the primary space.
 pub const SPACE: u64 = 3 << 46;
-/// Those of the secondary space.
+/// PSW: the secondary space.
 pub const SECONDARY: u64 = 2 << 46;
-/// Those of the home space, which is the kernel's.
+/// PSW: the home space, which is the kernel's.
 pub const HOME: u64 = 3 << 46;
 /// 64-bit mode.
 pub const WIDE: u64 = 3 << 31;
-/// What no PSW has.
+/// Bits that are 0 in every valid PSW.
 const NEVER: u64 = 0xb808_007e_7fff_ffff;
-/// The condition code in the mask.
+/// The position of the condition code in the PSW mask.
 const CC_BIT: u32 = 44;
 const CC: u64 = 3 << CC_BIT;
 
-/// The condition code, 0 to 3. Behind most instructions the core keeps what it follows from instead, and works it out
-/// when it is asked.
+/// The condition code, 0 to 3. After most instructions the core stores the operation instead, and computes the code
+/// when asked.
 #[inline]
 pub fn condition(handle: &Handle) -> u64 {
     match handle.live32(CONDITION) {
@@ -80,15 +80,15 @@ pub fn condition(handle: &Handle) -> u64 {
     }
 }
 
-/// The mask of the PSW without the condition code.
+/// The PSW mask without the condition code.
 #[inline]
 pub fn mask(handle: &Handle) -> u64 {
     handle.live64(MASK) & !CC
 }
 
-/// Whether a CPU can go on with a PSW of this mask.
+/// Whether a PSW mask is valid.
 pub fn is_sound(mask: u64) -> bool {
-    // The wider of the two modes' bits does not stand alone.
+    // The bit for 64-bit mode alone is not a valid mode.
     mask & NEVER == 0 && mask & WIDE != 1 << 32
 }
 
@@ -98,7 +98,7 @@ pub fn set_psw(cpu: &TrapContext, mask: u64, address: u64) {
     cpu.set_pc(address);
 }
 
-/// Reads a register of `isa`'s numbering; none of them is the pc.
+/// Reads a register in `isa`'s numbering. The pc is not among them.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, _pc: u64) -> u64 {
     match reg {
@@ -109,7 +109,7 @@ pub fn get(handle: &Handle, reg: Reg, _pc: u64) -> u64 {
     }
 }
 
-/// Sets one; the mask not at all.
+/// Sets a register. The PSW mask is not changed.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     match reg {
@@ -119,17 +119,17 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
-/// The pc of a CPU that another one has displaced from the core.
+/// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     image.get64(PC)
 }
 
-/// Whether such a CPU has interrupts off.
+/// Whether interrupts are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
     image.get64(MASK) & LETS_IN == 0
 }
 
-/// Everything that a person wants to see of a CPU that has died.
+/// Registers for a report about a dead guest.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let own = abi::ELF.names.iter().map(|(name, reg)| (*name, get(handle, *reg, 0)));
     let psw = [("psw.mask", handle.read(RegisterS390X::PSWM)), ("psw.addr", handle.pc()), ("prefix", handle.live64(PREFIX))];
@@ -137,7 +137,8 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     own.chain(psw).chain(control).collect()
 }
 
-/// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
+/// Writes values through the register interface and reads them at their offsets, and the reverse. The error names the
+/// field that differs.
 pub fn self_check(cpu: &TrapContext) -> Result<(), &'static str> {
     let handle = cpu.handle();
     for (number, register) in (0..).zip(GENERALS) {

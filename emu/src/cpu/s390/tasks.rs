@@ -1,4 +1,4 @@
-//! The running task: its address stands in the CPU's own page at the bottom of memory, the lowcore.
+//! The running task: its address is in the CPU's lowcore.
 
 use super::state::PREFIX;
 use crate::boot::Kernel;
@@ -9,7 +9,7 @@ use trapline_isa::insn::{Flow, Insn};
 use trapline_isa::regs::Registers;
 use trapline_isa::s390::S390X;
 
-/// The running task, or the page of the kernel stack where the kernel does not say.
+/// The running task. If its location is unknown, the start of the kernel stack identifies it.
 pub fn current(view: &mut View) -> u64 {
     let lowcore = view.trap.handle().live64(PREFIX);
     let at = view.tasks.current.map(|offset| lowcore.wrapping_add(offset));
@@ -17,9 +17,9 @@ pub fn current(view: &mut View) -> u64 {
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }
 
-/// The code that prints the running task's number loads its address: `lg` with neither a base nor an index, or with a
-/// base that it has made 0 (so that the kernel can put another place in there). From there on it loads the number and
-/// makes the address of the name.
+/// The locations found in the code that prints the running task. It loads the task's address by an `lg` from the
+/// lowcore: without base and index, or with a base that it has set to 0 (newer kernels can move the lowcore). Then it
+/// loads the number and computes the address of the name.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((start, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
     let read = |at: u64, into: &mut [u8]| kernel.read(at, into);
@@ -35,7 +35,7 @@ pub fn by_code(kernel: &Kernel) -> TaskPlace {
     TaskPlace { current: Some(current), pid: member(LOAD), comm: member(LOAD_ADDRESS), ..TaskPlace::default() }
 }
 
-/// `llilh` of 0: the register.
+/// The register that the instruction sets to 0 (`llilh` of 0).
 fn zeroed(bytes: &[u8]) -> Option<u8> {
     match bytes {
         [0xa5, first, 0, 0, ..] if first & 15 == 0x0e => Some(first >> 4),
@@ -43,12 +43,12 @@ fn zeroed(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// Whether this base is 0: none, or the register that is.
+/// Whether the base is 0: no base register, or one that holds 0.
 fn is_zero(base: u8, zero: Option<u8>) -> bool {
     base == 0 || zero == Some(base)
 }
 
-/// `lg` of a word in the lowcore: the register, the word's place.
+/// `lg` of a doubleword in the lowcore: the register, and the offset in the lowcore.
 fn lowcore_load(bytes: &[u8], zero: Option<u8>) -> Option<(u8, u64)> {
     match bytes {
         [0xe3, first, second, third, 0, 0x04] if first & 15 == 0 && is_zero(second >> 4, zero) => {
@@ -61,7 +61,7 @@ fn lowcore_load(bytes: &[u8], zero: Option<u8>) -> Option<(u8, u64)> {
 const LOAD: u8 = 0x58;
 const LOAD_ADDRESS: u8 = 0x41;
 
-/// `l` or `la` of a member of what the register leads to: how far into it that is.
+/// `l` or `la` of a field in the task: its offset.
 fn member(bytes: &[u8], code: u8, task: u8) -> Option<u64> {
     match bytes {
         [found, first, second, third] if *found == code && first & 15 == 0 && second >> 4 == task => Some(place(*second, *third)),
@@ -73,7 +73,7 @@ fn place(second: u8, third: u8) -> u64 {
     u64::from(second & 15) << 8 | u64::from(third)
 }
 
-/// Where the count of the moment is: the word of the lowcore that this code loads and adds an interrupt to.
+/// The place of the preemption count: the word of the lowcore that this code loads and adds an interrupt to.
 pub fn count_by_code(_: u64, code: &[u8]) -> Option<CountPlace> {
     let mut zero = None;
     let loads = code.windows(10).step_by(2).find_map(|bytes| {

@@ -1,5 +1,4 @@
-//! How each event arrives: the core's callback turned into a [`Trap`]. The pc is that of the instruction, also of a
-//! system call.
+//! Converts the core's callback into a [`Trap`]. The pc is that of the instruction, also for a system call.
 
 use super::state::{
     CALL_LENGTH, CONTROL_RECORDING, EXECUTED, LETS_IN, MASK, PROBLEM, PROGRAM_CODE, PROGRAM_LENGTH, RECORDS, RECORDS_FETCHES,
@@ -11,29 +10,28 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::s390::LEFT_TO_US;
 use crate::unicorn::surgery::CoreState;
 
-/// What the core reports: a system call.
+/// The core's number of a system call.
 pub const SYSTEM_CALL: u32 = 2;
-/// A program interruption of any kind.
+/// The core's number of a program interruption.
 pub const PROGRAM: u32 = 3;
 
-// Program interruptions: these are an exception's number. A system call's is `CALL`.
+// Exception numbers: program interruption codes, and `CALL` for a system call.
 /// No instruction of this CPU.
 pub const OPERATION: u32 = 1;
-/// An instruction has run that is to be recorded.
+/// A PER event: a single-stepped instruction has run.
 pub const RECORDED: u32 = 0x80;
 /// A system call.
 pub const CALL: u32 = 0x100;
 
-/// Those after which the PSW is that of the instruction itself, which is to be done again.
+/// Nullifying interruptions: the old PSW has the address of the instruction, which will be repeated.
 const NULLIFIES: &[u32] = &[0x10, 0x11, 0x1c, 0x38, 0x39, 0x3a, 0x3b];
-/// Of these an address says where.
+/// Interruptions with a translation-exception address.
 const OF_AN_ADDRESS: &[u32] = &[0x04, 0x10, 0x11, 0x38, 0x39, 0x3a, 0x3b];
 const PAGE: u64 = !0xfff;
-/// Bytes of the longest instruction, less one.
+/// Length of the longest instruction, minus 1.
 const REST: u64 = 5;
 
-/// What an exception's callback reports. The detail of a program interruption or a system call is the length of the
-/// instruction.
+/// Converts an exception. `detail` is the length of the instruction.
 pub fn trap(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, vector: u32) -> Trap {
     let handle = cpu.handle();
     let pc = handle.pc();
@@ -52,7 +50,7 @@ fn program(handle: &Handle, ram: &Ram, pc: u64) -> Trap {
     let (code, length) = (handle.live32(PROGRAM_CODE), handle.live32(PROGRAM_LENGTH));
     let exception = Exception { detail: length.into(), ..Exception::of(code) };
     match code {
-        // What EXECUTE executes is not at the pc.
+        // An instruction executed by EXECUTE is not at the pc, so it is not a breakpoint.
         OPERATION if length == 2 && in_kernel(handle) => Trap { kind: TrapKind::Breakpoint, exception, pc, resume: pc },
         RECORDED => Trap { kind: TrapKind::Step, exception, pc, resume: pc },
         _ => {
@@ -62,41 +60,42 @@ fn program(handle: &Handle, ram: &Ram, pc: u64) -> Trap {
     }
 }
 
-/// Whether the page that could not be accessed is the instruction's own: no data is in that, for it has been fetched.
+/// Whether the page that could not be accessed contains the instruction. Then the fetch failed, because a fetched
+/// instruction's page is accessible for data, too.
 fn is_of_code(handle: &Handle, ram: &Ram, pc: u64) -> bool {
     let page = window::fault_address(handle, ram) & PAGE;
     page == pc & PAGE || page == pc.wrapping_add(REST) & PAGE
 }
 
-/// Whether the old PSW of such a program interruption is that of its instruction.
+/// Whether the old PSW of this program interruption has the address of the instruction itself.
 pub fn is_nullifying(code: u32) -> bool {
     NULLIFIES.contains(&code)
 }
 
-/// Never comes on this ISA.
+/// Not called on this ISA.
 pub fn invalid(cpu: &TrapContext) -> Trap {
     let pc = cpu.handle().pc();
     Trap { kind: TrapKind::Exception, exception: Exception { detail: 2, ..Exception::of(OPERATION) }, pc, resume: pc }
 }
 
-/// No program runs.
+/// Whether the CPU is in supervisor state.
 #[inline]
 pub fn in_kernel(handle: &Handle) -> bool {
     handle.live64(MASK) & PROBLEM == 0
 }
 
-/// None is let in.
+/// Whether external interrupts are masked.
 #[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
     handle.live64(MASK) & LETS_IN == 0
 }
 
-/// Whether one can be taken: not between EXECUTE and what it executes.
+/// Whether an interrupt can be taken. It cannot between EXECUTE and the instruction that it executes.
 pub fn can_be_interrupted(handle: &Handle, _: &mut CoreState) -> bool {
     !interrupts_off(handle) && handle.live64(EXECUTED) == 0
 }
 
-/// The guest steps its own code: a trap comes behind the next instruction.
+/// Whether the guest single-steps its own code, so that a trap follows the next instruction.
 pub fn stepping(handle: &Handle) -> bool {
     handle.live64(MASK) & RECORDS != 0 && handle.live64(CONTROL_RECORDING) & RECORDS_FETCHES != 0
 }

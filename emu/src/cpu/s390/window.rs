@@ -1,5 +1,5 @@
-//! The probe window on z/Architecture: where the kernel sees what lies behind its RAM, and the entry of a segment by
-//! which its tables show it.
+//! The probe window on z/Architecture: the kernel's view of the memory behind its RAM, and the segment-table entry that
+//! maps it.
 
 use super::paging::{self, HOME, INVALID, SEGMENT_BITS, SEGMENT_PAGES, SEGMENT_PROTECTED, Space};
 use super::state::{CONTROL, PREFIX};
@@ -8,14 +8,15 @@ use crate::cpu::{Exception, Shown, WindowPlace};
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 
-/// Far less than branches reach.
+/// The window's largest size in bytes, far below the reach of branches.
 pub const WINDOW_MOST: u64 = 64 << 20;
 
 const PAGE: u64 = 4096;
 const SEGMENT: u64 = 1 << SEGMENT_BITS;
 
-/// Kernels see memory in one piece, Linux one to one, others as far away as their code is. From 6.10 on Linux sees
-/// itself apart from that, where it has room to grow that it never takes: 512 MiB, to the end of the address space.
+/// The window's virtual start. Linux maps memory identically, the tiny kernel at a constant distance. From 6.10 on,
+/// Linux's image is mapped apart from that, in an area of 512 MiB up to the end of the address space that it never
+/// fills; the window is behind the image there.
 pub fn start(kernel: &Kernel, physical: u64) -> u64 {
     let apart = |segment: &&Segment| segment.virtual_address != segment.physical;
     if kernel.is_stock() {
@@ -26,20 +27,20 @@ pub fn start(kernel: &Kernel, physical: u64) -> u64 {
     physical.wrapping_add(text.map_or(0, |text| text.virtual_address.wrapping_sub(text.physical)))
 }
 
-/// Tables of pages, one for each segment of the window.
+/// Size in bytes of our own page tables, one for each segment of the window.
 pub fn table_bytes(window: u64) -> u64 {
     window / PAGE * 8
 }
 
-/// Fills these.
+/// Fills our own page tables.
 pub fn prepare(ram: &Ram, window: &WindowPlace) {
     for page in 0..window.len / PAGE {
         ram.set_word(window.tables + 8 * page, paging::page_that_runs(window.physical + PAGE * page), 8);
     }
 }
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there;
-/// untranslated it is there already. `None`: they have no room for it.
+/// Maps an address of the window in the current page tables while the CPU is there. Does nothing without DAT. Returns
+/// `None` if they have no room for it.
 pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     if paging::space(handle) == Space::Real {
         return Some(Shown { at: 0, before: 0, bytes: 0 });
@@ -51,34 +52,34 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
     (before & INVALID != 0 && ram.set_word(at, table | SEGMENT_PROTECTED, 8)).then_some(Shown { at, before, bytes: 8 })
 }
 
-/// Takes the entry out again.
+/// Restores the replaced entry.
 pub fn hide_window(ram: &Ram, shown: &Shown) {
     if shown.bytes != 0 {
         ram.set_word(shown.at, shown.before, shown.bytes);
     }
 }
 
-/// The core drops all translations when one of these is loaded.
+/// The two ASCEs. The core flushes its TLB when one of them is loaded.
 pub fn tables_in_force(handle: &Handle) -> u64 {
     let of = |register: usize| handle.live64(CONTROL + 8 * register);
     of(13) ^ of(1).rotate_left(32)
 }
 
-/// The fetch that has failed, if it was one of the window's.
+/// The window address whose fetch failed, if it is one.
 pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace) -> Option<u64> {
     let pc = handle.pc();
     (exception.fetch && window.holds(pc)).then_some(pc)
 }
 
-/// Where in its lowcore the CPU says which address could not be translated.
+/// Offset in the lowcore of the translation-exception address.
 pub const TRANSLATION: u64 = 0xa8;
 
-/// That address.
+/// The translation-exception address.
 pub fn fault_address(handle: &Handle, ram: &Ram) -> u64 {
     ram.get64(handle.live64(PREFIX) + TRANSLATION).unwrap_or(0)
 }
 
-/// The exception never happened.
+/// Removes a reported exception: restores the translation-exception address.
 pub fn forget(handle: &Handle, ram: &Ram, exception: &Exception, before: u64) {
     if exception.fetch {
         ram.set_word(handle.live64(PREFIX) + TRANSLATION, before, 8);

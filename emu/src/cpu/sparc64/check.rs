@@ -1,4 +1,4 @@
-//! Proves, once per process, that the offsets and the private calls do for such a core what they are used for.
+//! Proves, once per process, the offsets and private functions that are used on SPARC cores.
 
 use super::core::CORE;
 use super::state::{self, CANRESTORE, CANSAVE, CLEANWIN, DATA_ACCESS, TBA, TL};
@@ -14,27 +14,27 @@ use trapline_isa::regs::Reg;
 use trapline_isa::sparc64::abi::{self, WINDOWS};
 use unicorn_engine_sys::RegisterSPARC;
 
-/// The answer; the first call finds it out.
+/// The result, computed at the first call.
 pub fn check() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(prove).clone()
 }
 
-/// `ta 5`, behind what is tried, and its exception.
+/// `ta 5`, which ends the tested code, and its trap number.
 const END: u32 = 0x91d0_2005;
 const ENDED: u32 = 0x105;
 const NOP: u32 = 0x0100_0000;
-/// Of a state: the %g registers are those that most handlers have.
+/// PSTATE.AG within TSTATE: the alternate globals are selected, as in most trap handlers.
 const HANDLERS_GLOBALS: u64 = 1 << 8;
-/// add %o0,1,%o0
+/// The instruction `add %o0,1,%o0`.
 const COUNT: u32 = 0x9002_2001;
-/// ldx [%g1],%o0
+/// The instruction `ldx [%g1],%o0`.
 const LOAD: u32 = 0xd058_6000;
 
-/// What is seen of RAM, and where: 4 MiB, the kernel's, written, for ever, by data and by fetches.
+/// A TLB entry for RAM: 4 MiB, privileged, writable, locked, cacheable.
 const ENTRY: u64 = 1 << 63 | 3 << 61 | 1 << 6 | 1 << 5 | 1 << 4 | 1 << 2 | 1 << 1 | 1;
 
-/// The MMU is on, and sees the bench's RAM where it lies.
+/// Switches the MMU on and maps the bench's RAM identically.
 fn in_kernel(cpu: &TrapContext) {
     cpu.prepare_sparc();
     for (at, value) in [(state::LSU, 0xc), (state::DATA_TLB, 0), (state::DATA_TLB + 8, ENTRY)] {
@@ -58,7 +58,7 @@ fn prove() -> Result<(), String> {
             // add %o0,1,%o0; add %o1,1,%o1
             add: [COUNT, 0x9202_6001],
             end: END,
-            // retl is in %g3; what is added to stands in its slot.
+            // %g3 holds `retl`; the addition is in its delay slot.
             values: [(g1, COUNT.into()), (g2, at(0x1000)), (g3, 0x81c3_e008), (g4, 0x9202_6001)],
             // stw %g3,[%g2]; stw %g1,[%g2+4]; jmpl %g2,%o7; nop; stw %g4,[%g2+4]; jmpl %g2,%o7; nop
             overwrite: &[0xc620_a000, 0xc220_a004, 0x9fc0_8000, NOP, 0xc820_a004, 0x9fc0_8000, NOP],
@@ -69,7 +69,7 @@ fn prove() -> Result<(), String> {
         },
     )?;
     check_exceptions(&mut bench, g1)?;
-    // Delivered: both places, the level, the handler; and none beyond the last level.
+    // Delivers a trap: checks TPC, TNPC, the level and the vector, and that none is delivered at the last level.
     let cpu = bench.core.stopped();
     cpu.set_live64(TBA, 0x20_8000);
     if !cpu.enter_trap(0x34, at(16), at(64)) {
@@ -81,7 +81,7 @@ fn prove() -> Result<(), String> {
     if (first, next, number, handle.pc(), handle.live32(TL)) != (at(16), at(64), 0x34, 0x20_8000 + 0x34 * 32, 1) {
         return Err(unfit("where an exception notes what it returns to"));
     }
-    // The handler has other %g registers, which go with the state.
+    // A trap handler has other %g registers. TSTATE selects them.
     let inside = state::get(&handle, abi::TSTATE, 0);
     cpu.set_trap_state(state);
     let outside = state::get(&handle, abi::TSTATE, 0);
@@ -98,18 +98,19 @@ fn prove() -> Result<(), String> {
     check::prove_counting(&mut bench, 12, o0)
 }
 
-/// Words, what %g1 holds, how the windows are, and the exception, its pc and npc.
+/// A test case: instructions, the value of %g1, the state of register windows, and the expected trap with its pc and
+/// npc.
 type Case<'a> = (&'a [u32], u64, &'a dyn Fn(&TrapContext), (u32, u64, u64));
 
-/// Which exception comes where, and where execution would go on behind that place.
+/// Checks the number, pc and npc of each exception.
 fn check_exceptions(bench: &mut Bench, g1: Register) -> Result<(), String> {
     let here = bench.code;
     let at = |offset: u64| here + offset;
-    /// Nothing is there; in another page of the first megabytes; where the entry for the window shows the code.
+    /// An unmapped address; a misaligned one in mapped memory; the address at which the window's entry maps the code.
     const NOWHERE: u64 = 0x50_0008;
     const ODD: u64 = 0x40_0001;
     const WINDOW: u64 = 0x7000_0000;
-    /// ba, 16 bytes on; jmp %g1; save; restore; flushw
+    /// ba, 16 bytes further; jmp %g1; save; restore; flushw
     const BA: u32 = 0x1080_0004;
     const JMP: u32 = 0x81c0_4000;
     const SAVE: u32 = 0x9de3_bf40;
@@ -154,7 +155,7 @@ fn check_exceptions(bench: &mut Bench, g1: Register) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
+/// Writes values one way and reads them the other; the error names the field that differs.
 fn check_registers(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'static str> {
     let handle = cpu.handle();
     if (handle.live32(CANSAVE), handle.live32(CLEANWIN), handle.live32(TL)) != (6, 7, 0) || !state::in_kernel(&handle) {
@@ -173,7 +174,7 @@ fn check_registers(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'sta
             }
         }
     }
-    // `save` goes to the next window, whose %i0-%i7 are this one's %o0-%o7.
+    // `save` goes to the next register window, whose %i0-%i7 are this one's %o0-%o7.
     let outs = abi::o(3);
     for window in 0..WINDOWS {
         state::set(cpu, abi::CWP, window);
@@ -210,7 +211,7 @@ fn check_registers(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'sta
 
 #[cfg(test)]
 mod tests {
-    /// The core does what the machine takes it for: both places at exceptions, windows, levels of traps.
+    /// The core behaves as the machine expects: pc and npc at exceptions, register windows, trap levels.
     #[test]
     fn the_core_passes_its_self_check() {
         assert_eq!(super::check(), Ok(()));

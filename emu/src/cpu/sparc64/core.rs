@@ -1,5 +1,4 @@
-//! The kind of core that SPARC V9 runs on: the library's own choice, an UltraSPARC IV, with eight windows and five levels
-//! of traps.
+//! The kind of core for SPARC V9: Unicorn's default, an UltraSPARC IV with eight register windows and five trap levels.
 
 use super::state;
 use crate::boot::Kernel;
@@ -7,12 +6,12 @@ use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::sparc64;
 use unicorn_engine_sys::RegisterSPARC;
 
-/// 64 bits.
+/// The 64-bit core.
 pub static CORE: CoreKind = CoreKind {
     library: &sparc64::LIBRARY,
     model: None,
     turned_round: false,
-    // As many as an entry of its TLB has.
+    // The number of physical address bits in an entry of its TLB.
     physical_bits: 41,
     encode_pc: |_, pc| pc,
     live_pc: state::PC,
@@ -21,7 +20,7 @@ pub static CORE: CoreKind = CoreKind {
     pc: || RegisterSPARC::PC.into(),
 };
 
-/// There is one.
+/// The only CPU model.
 pub fn of(_: &Kernel) -> &'static str {
     "UltraSPARC-IV"
 }

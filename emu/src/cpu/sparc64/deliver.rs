@@ -1,5 +1,4 @@
-//! Gives an exception or interrupt to the guest: the core knows how its CPU enters a handler, with all that registers
-//! then say.
+//! Delivers an exception or interrupt to the guest. Unicorn's own function enters the handler and sets the registers.
 
 use super::state::{INTERRUPT_LEVEL, TL, next_pc};
 use crate::cpu::{Exception, Shutdown};
@@ -7,11 +6,11 @@ use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 
-/// Interrupts by their levels.
+/// The trap number of interrupt level 0.
 const INTERRUPT: u32 = 0x40;
 
-/// Gives the exception to the guest as the CPU would: where it stands, both of its places are known; in a delay slot whose
-/// instruction has run elsewhere the exception has brought the second one with it.
+/// Delivers the exception to the guest as the CPU would, with both pc and npc. For an instruction in a delay slot that
+/// ran in the window, `detail` is the npc.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
     let next = match exception.delayed {

@@ -1,4 +1,4 @@
-//! SPARC V9, 64 bits, the high byte first: the same rooms as every ISA.
+//! SPARC V9, 64 bits, big-endian.
 
 pub mod boot;
 pub mod check;
@@ -27,7 +27,7 @@ pub static SPARC64: Model = Model {
     self_check: check::check,
     exceptions: Exceptions {
         arrived: |cpu, _, _, vector| trap::trap(cpu, vector),
-        // The core reports these as exceptions, too.
+        // The core reports invalid instructions as exceptions, too.
         arrived_invalid: trap::invalid,
         system_call: Some(SYSTEM_CALL),
         stepping: |_| false,
@@ -40,7 +40,7 @@ pub static SPARC64: Model = Model {
         can_be_taken: |handle, _| !state::interrupts_off(handle),
         are_off: state::interrupts_off,
         were_off: state::saved_interrupts_off,
-        // Sleep is the board's.
+        // Sleeping is a device of the board.
         wake_though_off: true,
         pins: None,
     },
@@ -74,5 +74,5 @@ pub static SPARC64: Model = Model {
     named: named::NAMED,
 };
 
-/// What Linux's programs make their calls by: `ta 0x6d`.
+/// The trap of Linux's system calls: `ta 0x6d`.
 const SYSTEM_CALL: u32 = 0x16d;

@@ -1,8 +1,7 @@
-//! The architectural state by names, for snapshots: registers where the core's own headers say that they lie, its windows,
-//! its levels of traps and both of its TLBs among them.
-//!
-//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
-//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
+//! The architectural state by register names, for snapshots: registers at the offsets of the core's own headers, with
+//! register windows, trap levels and both TLBs.
+//! Each save is verified: loading the values into a reset core must restore the same bytes, except those that the core
+//! computes or keeps for itself. So the table is complete, or the save fails.
 
 use crate::cpu::Named;
 use crate::cpu::named::{self, Field};
@@ -13,10 +12,10 @@ use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// Nothing is held once for all CPUs.
+/// The functions of this file. The core has no state shared by all CPUs.
 pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| ()), load, ..Named::NOTHING_SHARED };
 
-/// What has names, and what the core keeps for itself.
+/// The named fields, and the ranges that the core keeps for itself.
 static TABLE: LazyLock<(Vec<Field>, Vec<Range<usize>>)> = LazyLock::new(|| {
     let (mut fields, mut own) = (Vec::new(), Vec::new());
     for field in sparc64::fields() {
@@ -39,7 +38,7 @@ fn numbers(values: &Values) -> Result<Vec<u128>, String> {
     for (name, most) in limits {
         let found = TABLE.0.iter().zip(&numbers).find(|(field, _)| field.name == name);
         if let Some((_, number)) = found.filter(|(_, number)| **number > most) {
-            return Err(format!("the register `{name}` is {number}, and can be no more than {most}"));
+            return Err(format!("the register `{name}` is {number}, but at most {most} is possible"));
         }
     }
     Ok(numbers)

@@ -1,12 +1,12 @@
-//! Where addresses lie: as the TLB of data says, or everywhere where they are while the MMU is off. What it does not hold
-//! at the moment is in the guest's own tables, whose form is the guest's.
+//! Address translation by the data TLB; identical if the MMU is off. A page that is not in the TLB cannot be
+//! translated, because the format of the page tables is the guest's own.
 
 use crate::cpu::Access;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
 
-/// Where a kernel address lies, if the kernel's rights allow the access.
+/// Translates a kernel address. Fails if the kernel's rights do not allow the access.
 pub fn translate(handle: &Handle, _: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let write = access == Access::Write;
     match handle.data_page(address) {

@@ -1,80 +1,80 @@
-//! Registers by the numbers of `isa`, and where they lie in the core's state.
-//!
-//! The library counts windows downwards: `save` goes to the one before, whose %i0-%i7 are this one's %o0-%o7, and so in
-//! memory a window's registers stand in the order %o, %l, %i.
+//! Registers in `isa`'s numbering, and their offsets in the core's state.
+//! Unicorn counts register windows downwards: `save` goes to the previous one, whose %i0-%i7 are this one's %o0-%o7. So
+//! a window's registers are stored in the order %o, %l, %i.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::regs::Reg;
 use trapline_isa::sparc64::abi::{self, BEHIND_CALL, BIAS, WINDOWS};
 
-/// %g0 to %g7; they come first in the state.
+/// The number of global registers (%g0 to %g7), which come first in the state.
 pub const GLOBALS: u8 = 8;
-/// The pc, and behind it npc.
+/// Offset of the pc. npc follows.
 pub const PC: usize = 0x48;
 const NPC: usize = PC + 8;
 const Y: usize = 0x58;
 const FSR: usize = 0x90;
-/// The window, by the library's own number; 4 bytes.
+/// Offset of the current register window's number, as Unicorn counts; 4 bytes.
 pub const CWP: usize = 0x198;
-/// Where traps lead.
+/// Offset of TBA, the base of the trap table.
 pub const TBA: usize = 0x1a0;
-/// Interrupts up to this level are off; 4 bytes.
+/// Offset of PIL: interrupts up to this level are masked; 4 bytes.
 const PIL: usize = 0x1a8;
-/// The windows, 16 registers each; the last one's %i0-%i7 stand behind them while it is the current one.
+/// Offset of the register windows, 16 registers each. While the last window is current, its %i0-%i7 are stored behind
+/// all windows.
 pub const WINDOW: usize = 0x1b8;
 const WINDOW_BYTES: usize = 128;
-/// Which MMUs are on.
+/// Offset of the LSU control register, which enables the MMUs.
 pub const LSU: usize = 0x1208;
-/// What the MMU of data was last asked for in vain.
+/// Offset of the data MMU's tag access register, which has the address of the last miss.
 pub const DATA_ACCESS: usize = 0x12c0;
-/// The TLB of fetches, which has the same form.
+/// Offset of the instruction TLB, with entries like the data TLB's.
 pub const FETCH_TLB: usize = 0x1310;
-/// Its TLB: for each entry its page and context, and what they lead to.
+/// Offset of the data TLB: for each entry a tag with page and context, and the data.
 pub const DATA_TLB: usize = 0x1710;
 const ASI: usize = 0x1c44;
-/// The state of the CPU; 4 bytes.
+/// Offset of PSTATE; 4 bytes.
 pub const PSTATE: usize = 0x1c48;
-/// The level of traps; 4 bytes.
+/// Offset of TL, the trap level; 4 bytes.
 pub const TL: usize = 0x1c4c;
-/// How many windows are free; 4 bytes, as are the next ones.
+/// Offset of CANSAVE, the number of free register windows; 4 bytes, like the following.
 pub const CANSAVE: usize = 0x1c54;
-/// How many hold callers.
+/// Offset of CANRESTORE, the number of windows that hold callers.
 pub const CANRESTORE: usize = 0x1c58;
-/// How many hold those of another space.
+/// Offset of OTHERWIN, the number of windows of another address space.
 pub const OTHERWIN: usize = 0x1c5c;
-/// Which handlers their exceptions have.
+/// Offset of WSTATE, which selects the spill and fill handlers.
 pub const WSTATE: usize = 0x1c60;
-/// How many hold nothing of another space's.
+/// Offset of CLEANWIN, the number of windows without another address space's data.
 pub const CLEANWIN: usize = 0x1c64;
 const FPRS: usize = 0x1f68;
-/// What each level of traps has saved, 32 bytes apart: the pc, npc, the state, and the number of the trap.
+/// Offset of the trap levels' saved state, 32 bytes each: TPC, TNPC, TSTATE and TT.
 const TRAPS: usize = 0x1b40;
 const LEVELS: u32 = 5;
 
-/// Where the first of these lies, for that level.
+/// The offset of a trap level's saved state.
 pub fn trap_place(level: u32) -> usize {
     TRAPS + 32 * level.min(LEVELS) as usize
 }
 
-/// Where the addresses lie that they return to.
+/// The offsets of the return addresses of all trap levels.
 pub fn returns() -> Vec<usize> {
     (1..=LEVELS).flat_map(|level| [trap_place(level), trap_place(level) + 8]).collect()
 }
 
-/// Interrupts are let in.
+/// Interrupts are enabled.
 const PSTATE_IE: u32 = 2;
-/// Code of the kernel's privilege runs.
+/// Privileged mode.
 const PSTATE_PRIV: u32 = 4;
-/// The level at which a board without a controller interrupts.
+/// The level of interrupts on a board without a controller.
 pub const INTERRUPT_LEVEL: u32 = 14;
 
-/// The window of the CPU as its register says.
+/// The current register window, as in CWP.
 fn window(handle: &Handle) -> u64 {
     (WINDOWS - 1).wrapping_sub(handle.live32(CWP).into())
 }
 
-/// Where a register of the current window lies, from 8 for %o0 on.
+/// The offset of a register of the current window, from number 8 for %o0 on.
 fn in_window(handle: &Handle, number: u8) -> usize {
     WINDOW + WINDOW_BYTES * handle.live32(CWP) as usize + 8 * usize::from(number - GLOBALS)
 }
@@ -84,18 +84,19 @@ fn general(handle: &Handle, number: u8) -> u64 {
     if number < GLOBALS { handle.live64(8 * usize::from(number)) } else { handle.live64(in_window(handle, number)) }
 }
 
-/// Which of all windows' registers it is, if it is one.
+/// The index among the registers of all windows, for a number in `isa`'s numbering.
 fn in_all_windows(number: u8) -> Option<usize> {
     number.checked_sub(abi::FIRST_OF_WINDOWS).map(usize::from).filter(|number| *number < abi::WINDOW_REGISTERS)
 }
 
-/// Where that one lies: while the last window is the current one, the first eight stand behind all others.
+/// The offset of that register. While the last window is current, the first eight registers are stored behind all
+/// others.
 fn place_of(handle: &Handle, number: usize) -> usize {
     let moved = number < 8 && u64::from(handle.live32(CWP)) == WINDOWS - 1;
     WINDOW + 8 * if moved { abi::WINDOW_REGISTERS + number } else { number }
 }
 
-/// Reads a register of `isa`'s numbering; the pc is the one given.
+/// Reads a register in `isa`'s numbering. `pc` is returned for the pc.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     match reg {
@@ -124,7 +125,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     }
 }
 
-/// A word of the 16 that a window has at its stack, where that window is still in the CPU.
+/// A word of the 16 that a register window has on its stack, if that window has not been spilled.
 pub fn held(handle: &Handle, address: u64) -> Option<u64> {
     const WINDOW_WORDS: u64 = 16 * 8;
     let current = u64::from(handle.live32(CWP));
@@ -133,24 +134,25 @@ pub fn held(handle: &Handle, address: u64) -> Option<u64> {
         let start = WINDOW + WINDOW_BYTES * number as usize;
         let sp = handle.live64(start + 8 * 6).wrapping_add(BIAS);
         let into = address.checked_sub(sp).filter(|into| *into < WINDOW_WORDS && into % 8 == 0)? as usize;
-        // Those that are the next window's too stand at the beginning again, unless the last one is the current.
+        // The %i registers are the next window's %o registers. Those of the last window are stored at the beginning,
+        // unless it is current.
         let wraps = into >= 64 && number == last && current != last;
         Some(handle.live64(if wraps { WINDOW + into - 64 } else { start + 64 + into }))
     })
 }
 
-/// What a trap would save now.
+/// The value that a trap would save in TSTATE now.
 fn tstate(handle: &Handle) -> u64 {
     let [asi, pstate] = [ASI, PSTATE].map(|at| u64::from(handle.live32(at)));
     handle.condition_codes() << 32 | (asi & 0xff) << 24 | (pstate & 0xf3f) << 8 | window(handle)
 }
 
-/// npc at the pc where the core stands.
+/// The npc that belongs to the core's pc.
 pub fn next_pc(handle: &Handle) -> u64 {
     handle.live64(NPC)
 }
 
-/// Sets a register of `isa`'s numbering; what traps have saved not at all.
+/// Sets a register in `isa`'s numbering. TPC, TNPC and the saved TSTATE are not changed.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     let handle = cpu.handle();
@@ -177,17 +179,17 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
-/// The pc of a CPU that another one has displaced from the core.
+/// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     image.get64(PC)
 }
 
-/// Whether such a CPU has interrupts off.
+/// Whether interrupts are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
     are_off(image.get32(PSTATE), image.get32(PIL))
 }
 
-/// Whether none of the board's is let in.
+/// Whether the board's interrupts are masked.
 #[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
     are_off(handle.live32(PSTATE), handle.live32(PIL))
@@ -197,13 +199,13 @@ fn are_off(pstate: u32, level: u32) -> bool {
     pstate & PSTATE_IE == 0 || level >= INTERRUPT_LEVEL
 }
 
-/// Code of the kernel's privilege runs.
+/// Whether the CPU is in privileged mode.
 #[inline]
 pub fn in_kernel(handle: &Handle) -> bool {
     handle.live32(PSTATE) & PSTATE_PRIV != 0
 }
 
-/// Everything that a person wants to see of a CPU that has died.
+/// Registers for a report about a dead guest.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     const NAMES: [&str; 32] = [
         "g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7", "o0", "o1", "o2", "o3", "o4", "o5", "sp", "o7", "l0", "l1", "l2", "l3",
@@ -227,7 +229,7 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
         ("daccess", handle.live64(DATA_ACCESS)),
         ("tl", handle.live32(TL).into()),
     ];
-    // The innermost first.
+    // The innermost trap level first.
     const SAVED: [[&str; 4]; LEVELS as usize] = [
         ["tpc1", "tnpc1", "tstate1", "tt1"],
         ["tpc2", "tnpc2", "tstate2", "tt2"],

@@ -1,5 +1,4 @@
-//! How each event arrives: the core's callback turned into a [`Trap`]. `unicorn/translator/sparc64.h` has seen to it that
-//! the pc and npc are right.
+//! Converts the core's callback into a [`Trap`]. `unicorn/translator/sparc64.h` makes sure that pc and npc are correct.
 
 use super::state::{CANRESTORE, CANSAVE, CLEANWIN, OTHERWIN, WSTATE, in_kernel};
 use super::window;
@@ -8,23 +7,23 @@ use crate::unicorn::engine::{Handle, TrapContext};
 use trapline_isa::sparc64::abi::WINDOWS;
 use trapline_isa::sparc64::slot;
 
-/// A fetch of a page that this privilege may not run.
+/// A fetch from a page that this privilege may not execute.
 const FETCH_REFUSED: u32 = 0x08;
-/// No instruction of this CPU.
+/// An illegal instruction.
 pub const ILLEGAL: u32 = 0x10;
-/// `save` would go to a window that still holds what another space has left there.
+/// `save` would go to a register window with another address space's data.
 const CLEAN_WINDOW: u32 = 0x24;
-/// The TLB of fetches has no fitting entry; four numbers are one.
+/// A miss in the instruction TLB. Four trap numbers belong to it.
 pub const FETCH_MISS: u32 = 0x64;
-/// A window is to be written to the stack; and to be read from it.
+/// A register window must be spilled to the stack, or filled from it.
 const SPILL: u32 = 0x80;
 const FILL: u32 = 0xc0;
-/// It belongs to another space than the one that runs.
+/// The window belongs to another address space than the running one.
 const OF_OTHERS: u32 = 0x20;
-/// `ta 0`, and so on.
+/// The trap number of `ta 0`.
 const TRAP: u32 = 0x100;
 
-/// The number of the exception of such a breakpoint.
+/// The trap number of a breakpoint instruction.
 const fn number(word: u32) -> u32 {
     TRAP + (word & 0x7f)
 }
@@ -36,9 +35,9 @@ const BREAK_SAVE: u32 = number(slot::BREAK_SAVE);
 const BREAK_RESTORE: u32 = number(slot::BREAK_RESTORE);
 const BREAK_FLUSH: u32 = number(slot::BREAK_FLUSH);
 
-/// What an exception's callback reports. Where an instruction on windows is probed and its own exception is due, that
-/// comes instead: the guest handles it, comes again, and is hit then. In the probe window a copy may just have given the
-/// kernel's privilege up.
+/// Converts an exception. A breakpoint may replace an instruction on register windows whose own trap is due: then that
+/// trap is reported instead. The guest handles it, repeats the instruction, and the probe is hit then. A copy in the
+/// probe window may have left privileged mode just before its breakpoint.
 pub fn trap(cpu: &TrapContext, vector: u32) -> Trap {
     let handle = cpu.handle();
     let pc = handle.pc();
@@ -72,13 +71,14 @@ fn flush_raises(handle: &Handle) -> Option<u32> {
     (u64::from(handle.live32(CANSAVE)) != WINDOWS - 2).then(|| SPILL | window_handler(handle))
 }
 
-/// Which handler of windows: three bits for this space's, and three for another one's.
+/// The part of a trap number that selects the spill or fill handler: by WSTATE's three bits for the own address space,
+/// or its three for others.
 fn window_handler(handle: &Handle) -> u32 {
     let chosen = handle.live32(WSTATE);
     if handle.live32(OTHERWIN) != 0 { OF_OTHERS | (chosen & 0x38) >> 1 } else { (chosen & 7) << 2 }
 }
 
-/// Never comes on this ISA.
+/// Not called on this ISA.
 pub fn invalid(cpu: &TrapContext) -> Trap {
     exception(ILLEGAL, cpu.handle().pc())
 }

@@ -1,12 +1,12 @@
-//! Many registers at once, as a jprobe keeps them and puts them back: those of all windows are one piece of the core's
-//! state, which is copied and compared as one.
+//! Access to many registers at once, for the save and restore of a jprobe. The registers of all windows are contiguous
+//! in the core's state, so they are copied and compared as a whole.
 
 use super::state::{CWP, GLOBALS, WINDOW, get, set};
 use crate::unicorn::engine::{Handle, TrapContext};
 use trapline_isa::regs::Reg;
 use trapline_isa::sparc64::abi::{WINDOW_REGISTERS, WINDOWS, in_windows};
 
-/// What the registers that instructions can name hold where the CPU stands.
+/// The values of the registers that instructions can name in the current window.
 struct Now([u64; 32]);
 
 impl Now {
@@ -28,8 +28,8 @@ impl Now {
     }
 }
 
-/// The registers of all windows, in their order. While the last window is the current one, the first eight stand behind
-/// all others.
+/// The registers of all windows, in order. While the last window is current, the first eight are stored behind all
+/// others.
 fn of_all_windows(handle: &Handle) -> [u64; WINDOW_REGISTERS] {
     let mut all = handle.live_words(WINDOW);
     if u64::from(handle.live32(CWP)) == WINDOWS - 1 {
@@ -38,7 +38,7 @@ fn of_all_windows(handle: &Handle) -> [u64; WINDOW_REGISTERS] {
     all
 }
 
-/// How many of these come in front of those of all windows, if they end with them.
+/// The number of names before those of all windows' registers, if the list ends with these.
 fn in_front_of_windows(names: &[(&str, Reg)]) -> usize {
     let start = names.len().saturating_sub(WINDOW_REGISTERS);
     let ends = names.get(start).zip(names.last()).is_some_and(|((_, first), (_, last))| {
@@ -47,7 +47,7 @@ fn in_front_of_windows(names: &[(&str, Reg)]) -> usize {
     if ends { start } else { names.len() }
 }
 
-/// Reads as many as there are values.
+/// Reads as many registers as there are values.
 pub fn get_many(handle: &Handle, names: &[(&str, Reg)], pc: u64, values: &mut [u64]) {
     let front = in_front_of_windows(names).min(values.len());
     let now = Now::of(handle);
@@ -60,7 +60,7 @@ pub fn get_many(handle: &Handle, names: &[(&str, Reg)], pc: u64, values: &mut [u
     }
 }
 
-/// Sets those that hold something else now. What is set first may lead to another window.
+/// Writes the registers whose value differs. The first ones may switch the register window.
 pub fn put_back(cpu: &TrapContext, names: &[(&str, Reg)], pc: u64, values: &[u64]) {
     let handle = cpu.handle();
     let front = in_front_of_windows(names).min(values.len());
@@ -86,7 +86,7 @@ mod tests {
     use trapline_isa::regs::{Registers, get_each};
     use trapline_isa::sparc64::abi::{CWP, ELF};
 
-    /// JP-1: all at once are what each is by itself, in every window, and all come back.
+    /// JP-1: bulk reads equal single reads in every window, and all registers are restored.
     #[test]
     fn many_registers_at_once_are_those_that_are_read_one_by_one() {
         let tiny = trapline_images::find("tiny/sparc64").expect("it is built in");

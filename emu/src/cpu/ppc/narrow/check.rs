@@ -1,4 +1,4 @@
-//! Proves, once per process, that the offsets and the private calls do for this kind of core what they are used for.
+//! Proves, once per process, the offsets and private functions that are used on 32-bit PowerPC cores.
 
 use super::core::CORE;
 use super::deliver::deliver;
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterPPC;
 
-/// The answer; the first call finds it out.
+/// The result, computed at the first call.
 pub fn self_check() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(check).clone()
@@ -55,7 +55,7 @@ fn check() -> Result<(), String> {
             return Err(unfit(&format!("how {what} arrives: {last:x?} {error:#x}")));
         }
     }
-    // One instruction has run, and the pc is 4 too far.
+    // One instruction has run, and the reported pc is 4 too high.
     let (r3, last, _) = run(&[ADDI, ADDI, SC], MSR_ME | MSR_SE);
     if (r3, last) != (1, Some((Some(TRACE), CODE + 8))) {
         return Err(unfit(&format!("how a step arrives: {r3:#x} {last:x?}")));
@@ -63,7 +63,7 @@ fn check() -> Result<(), String> {
     if u64::from(core.handle().live32(state::MSR)) != MSR_ME | MSR_SE || core.handle().live32(state::PVR) != VERSION {
         return Err(unfit("the machine state, or the version of the CPU"));
     }
-    // Code at an address that only a hidden block of instructions leads to, with all else untranslated.
+    // Runs code at an address that only a hidden instruction BAT maps, with data translation off.
     let hidden = WindowPlace { start: SEEN, len: 2 << 20, physical: 0, tables: 0 };
     state::set_msr(&core.stopped(), MSR_ME | MSR_IR);
     window::clear(&core.stopped(), &ram, &hidden);
@@ -76,7 +76,7 @@ fn check() -> Result<(), String> {
     if witness.last != Some((Some(SYSTEM_CALL), SEEN + CODE + 8)) {
         return Err(unfit(&format!("blocks that no CPU of this kind has: {witness:x?}")));
     }
-    // The handler reads where it came from: mfsrr0 r3; mfsrr1 r4; sc.
+    // The handler reads the saved state: mfsrr0 r3; mfsrr1 r4; sc.
     put(0x700, &[0x7c7a_02a6, 0x7c9b_02a6, SC]);
     let exception = Exception { error: Some(0x40), ..Exception::of(PROGRAM) };
     let at = CODE + 0x24;

@@ -1,4 +1,4 @@
-//! The kind of core that 32-bit PowerPC runs on.
+//! The kind of core for 32-bit PowerPC.
 
 use super::state;
 use crate::unicorn::kinds::CoreKind;
@@ -8,7 +8,7 @@ use unicorn_engine_sys::{Arch, RegisterPPC};
 
 const MODEL_750: i32 = 184;
 
-/// A 750, version 3.1.
+/// A PowerPC 750, version 3.1.
 pub static CORE: CoreKind = CoreKind {
     library: &LIBRARY_32,
     model: Some(MODEL_750),
@@ -21,7 +21,7 @@ pub static CORE: CoreKind = CoreKind {
     pc: || RegisterPPC::PC.into(),
 };
 
-/// Calls for a core without us.
+/// A loop of calls on a bare core, for the benches.
 pub static LOOP: Program = Program {
     library: (Arch::PPC, MODE_32),
     registers: || [RegisterPPC::PC.into(), RegisterPPC::R1.into(), RegisterPPC::R4.into()],

@@ -1,4 +1,4 @@
-//! Gives an exception or interrupt to the guest as the CPU would: to its vector, untranslated.
+//! Delivers an exception or interrupt to the guest as the CPU would: through its vector, with translation off.
 
 use super::state::{MSR, MSR_ME, SRR0, SRR1, set_msr};
 use crate::cpu::ppc::deliver::{DECREMENTER, reason};
@@ -8,26 +8,26 @@ use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 
-/// The interrupt of a device.
+/// The vector of device interrupts.
 const EXTERNAL: u32 = 0x500;
-/// What of the machine state goes to SRR1.
+/// The bits of MSR that are saved in SRR1.
 const KEPT: u64 = !0x783f_0000;
-/// Vectors are at the end of the address space, where this is set; an exception leaves it.
+/// MSR.IP: vectors are at the end of the address space. Exceptions do not change it.
 const MSR_IP: u64 = 0x40;
 const HIGH_VECTORS: u64 = 0xfff0_0000;
 
-/// The core's numbers and the architecture's vectors.
+/// The core's exception numbers and the architecture's vectors.
 const VECTORS: &[(u32, u32)] = &[
     (DATA, 0x300),
     (FETCH, 0x400),
     (5, 0x600), // alignment
     (PROGRAM, 0x700),
-    (7, 0x800), // floating point is off
+    (7, 0x800), // floating point unavailable
     (SYSTEM_CALL, 0xc00),
     (TRACE, 0xd00),
 ];
 
-/// Delivers.
+/// Delivers the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let vector = if exception.external {
         if exception.vector == DECREMENTER { DECREMENTER } else { EXTERNAL }

@@ -1,5 +1,5 @@
-//! 32-bit PowerPC, the high byte first, with block registers and a hashed page table: the same rooms as every ISA, and
-//! `boot.rs`, `check.rs` and `paging.rs` of their own. How its exceptions are numbered stands in `cpu/ppc/trap.rs`.
+//! 32-bit big-endian PowerPC, with BATs (block registers) and a hashed page table. The exception numbers are in
+//! `cpu/ppc/trap.rs`.
 
 pub mod boot;
 pub mod check;

@@ -1,7 +1,6 @@
-//! The architectural state by names, for snapshots: registers where they lie in the core's state.
-//!
-//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
-//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
+//! The architectural state by register names, for snapshots: registers at their offsets in the core's state.
+//! Each save is verified: loading the values into a reset core must restore the same bytes, except those that the core
+//! computes or keeps for itself. So the table is complete, or the save fails.
 
 use super::state::{self, MSR, set_msr};
 use super::window;
@@ -14,10 +13,10 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterPPC;
 
-/// The functions of this file. Nothing is held once for all CPUs.
+/// The functions of this file. The core has no state shared by all CPUs.
 pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| ()), load, ..Named::NOTHING_SHARED };
 
-/// What there is once.
+/// Registers that exist once.
 #[rustfmt::skip]
 const SINGLE: &[(&str, usize, usize, u128)] = &[
     ("nip",                 state::PC,              4,  HALF),
@@ -37,19 +36,19 @@ const SINGLE: &[(&str, usize, usize, u128)] = &[
 
 const CONDITIONS: usize = 8;
 const SEGMENTS: usize = 16;
-/// Of data and of instructions, upper and lower words.
+/// The words of all BATs: for data and for instructions, upper and lower words.
 const BLOCK_WORDS: usize = 32;
 const SPECIALS: usize = 1024;
 const VECTORS: usize = 64;
 
-/// What the core keeps for itself: what it works out of other registers, and the last exception.
+/// State that the core computes from other registers or keeps for itself, and the last exception.
 const OWN: &[Range<usize>] = &[
-    360..372,                                    // the upper half of a result, and what the last access was
-    692..696,                                    // translations that are to be forgotten
-    state::VECTORS + 16 * 64 + 28..state::FPSCR, // rounding and flags of arithmetic, which follow from the status
+    360..372,                                    // the upper half of a result, and the kind of the last access
+    692..696,                                    // pending TLB flushes
+    state::VECTORS + 16 * 64 + 28..state::FPSCR, // rounding modes and arithmetic flags, derived from the status
     state::ERROR_CODE..state::ERROR_CODE + 4,    // the last exception
-    71904..71908,                                // where the core would look for vectors, which follows from the machine state
-    state::FLAGS..state::FLAGS + 16,             // flags of the translator, which follow from the rest
+    71904..71908,                                // the core's vector base, derived from MSR
+    state::FLAGS..state::FLAGS + 16,             // the translator's flags, derived from other state
 ];
 
 static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
@@ -94,7 +93,7 @@ fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &V
     reset.restore(cpu.handle());
     named::set(&FIELDS, cpu, &numbers);
     window::look_at_hidden_blocks(cpu);
-    // Through the core, which works out what follows from them.
+    // Through Unicorn's register interface, so that the core derives other state from them.
     let handle = cpu.handle();
     cpu.write(RegisterPPC::FPSCR, handle.live32(state::FPSCR).into());
     set_msr(cpu, handle.live32(MSR).into());

@@ -1,4 +1,4 @@
-//! How addresses are translated: by block registers, else by a segment's number and one table of hashed pages.
+//! Address translation: by BATs (block registers), otherwise by segment registers and the hashed page table.
 
 use super::state::{BLOCK_COUNT, BLOCKS, MSR, MSR_DR, SDR1, SEGMENTS};
 use crate::cpu::Access;
@@ -6,28 +6,29 @@ use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::{ByteOrder, Fault};
 
-/// Of a block's first word: it is there for the kernel. Its size, in blocks of 128 KiB less one, stands above.
+/// Bit of a BAT's upper word: valid in supervisor mode (Vs). Its size, in blocks of 128 KiB less one, is above this
+/// bit.
 const BLOCK_IS_KERNELS: u64 = 2;
 const BLOCK_BYTES: u64 = 128 << 10;
-/// Of a segment: it leads to no memory; the key of the kernel's accesses; its number.
+/// Parts of a segment register: direct-store segment; the key for kernel accesses; the VSID.
 const SEGMENT_IS_DIRECT: u64 = 1 << 31;
 const SEGMENT_KEY: u64 = 1 << 30;
 const SEGMENT_NUMBER: u64 = 0xff_ffff;
-/// Of an entry's first word: it is there; it stands in the second group for its page.
+/// Parts of a page-table entry's first word: valid; it is in the secondary group of its page.
 const VALID: u64 = 1 << 31;
 const SECOND: u64 = 1 << 6;
 const GROUP_BYTES: u64 = 64;
 const ENTRY_BYTES: u64 = 8;
 const PAGE: u64 = 4096;
 
-/// Where a page or a block lies, and its two bits of rights.
+/// The physical address of a page or block, and its two protection bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     physical: u64,
     rights: u64,
 }
 
-/// The block that an address is in: the registers' words, two for each.
+/// The block that contains an address, by the upper and lower words of the BATs.
 fn block(words: impl Iterator<Item = (u64, u64)>, address: u64) -> Option<Found> {
     words.filter(|(upper, _)| upper & BLOCK_IS_KERNELS != 0).find_map(|(upper, lower)| {
         let inside = ((upper >> 2 & 0x7ff) + 1) * BLOCK_BYTES - 1;
@@ -37,7 +38,7 @@ fn block(words: impl Iterator<Item = (u64, u64)>, address: u64) -> Option<Found>
     })
 }
 
-/// The page of an address in a segment with that number, in the table that the register leads to.
+/// The page of an address in the segment with this VSID, by the hashed page table in SDR1.
 fn page(ram: &Ram, table: u64, number: u64, address: u64) -> Option<Found> {
     let (base, mask) = (table & 0xffff_0000, (table & 0x1ff) << 16 | 0xffff);
     let name = VALID | number << 7 | address >> 22 & 0x3f;
@@ -53,7 +54,7 @@ fn page(ram: &Ram, table: u64, number: u64, address: u64) -> Option<Found> {
     })
 }
 
-/// What the rights of a page let an access with that key do.
+/// Whether a page's protection bits allow an access with this key.
 fn page_allows(rights: u64, has_key: bool, write: bool) -> bool {
     match (rights, has_key) {
         (0, true) => false,
@@ -62,7 +63,7 @@ fn page_allows(rights: u64, has_key: bool, write: bool) -> bool {
     }
 }
 
-/// Where a kernel address lies, if the kernel's rights allow the access.
+/// Translates a kernel address. Fails if the kernel's rights do not allow the access.
 pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let write = access == Access::Write;
     let fault = Fault { address, write };
@@ -105,7 +106,7 @@ mod tests {
             assert_eq!(found, expected, "{what}");
         }
         let ram = Ram::at(0, 1 << 20, ByteOrder::Big).expect("memory");
-        // Number 5, address 0x12345678: hash 0x2345 ^ 5 = 0x2340; then the group for what is not it.
+        // VSID 5, address 0x12345678: hash 0x2345 ^ 5 = 0x2340; then the secondary group.
         let put = |at: u64, entry: u64| assert!(ram.write(at, &entry.to_be_bytes()));
         put(0x1_0000 + 0x340 * 64 + 8, (VALID | 5 << 7 | 0x12345678 >> 22 & 0x3f) << 32 | 0x7_0002);
         put(0x1_0000 + (!0x2341u64 & 0x3ff) * 64, (VALID | SECOND | 4 << 7 | 0x12345678 >> 22 & 0x3f) << 32 | 0x8_0003);

@@ -1,4 +1,4 @@
-//! The named architectural state: registers by the numbers of `isa`, and where fields lie in the core's image.
+//! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::CoreState;
@@ -6,87 +6,87 @@ use trapline_isa::ppc::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterPPC;
 
-/// The general registers, 4 bytes each.
+/// Offset of the general registers, 4 bytes each.
 pub const REGS: usize = 0;
-/// How many these are.
+/// The number of general registers.
 pub const GENERAL: u8 = 32;
-/// The link register.
+/// Offset of the link register.
 pub const LINK: usize = 256;
-/// The count register.
+/// Offset of the count register.
 pub const COUNT: usize = 260;
-/// The condition register: eight words of four bits, the first the highest.
+/// Offset of the condition register: eight words of four bits, the most significant field first.
 pub const CONDITION: usize = 264;
-/// What of XER is not kept apart; then SO, OV, CA, OV32, CA32, a word each.
+/// Offset of the bits of XER that are not stored separately. Then SO, OV, CA, OV32 and CA32, a word each.
 pub const XER: usize = 296;
-/// Where these stand in XER, as far as this CPU has them.
+/// The positions in XER of those that this CPU has.
 const XER_APART: [u32; 3] = [31, 30, 29];
-/// The address of the reservation, and what stood there.
+/// Offset of the reservation's address. The reserved value follows.
 pub const RESERVATION: usize = 320;
-/// The machine state.
+/// Offset of MSR.
 pub const MSR: usize = 332;
-/// The pc.
+/// Offset of the pc.
 pub const PC: usize = 352;
-/// What the segments are.
+/// Offset of the segment registers.
 pub const SEGMENTS: usize = 372;
-/// How many block registers of each kind the core looks at.
+/// Offset of the number of BATs of each kind that the core searches.
 pub const BLOCKS_LOOKED_AT: usize = 500;
-/// The block registers of data, upper words and then lower ones, room for 8 each; behind them those of instructions.
+/// Offset of the data BATs, 8 upper words and then 8 lower words. The instruction BATs follow.
 pub const BLOCKS: usize = 504;
-/// Where the latter begin.
+/// Distance from the data BATs to the instruction BATs.
 pub const INSTRUCTION_BLOCKS: usize = 64;
-/// How many of them this CPU has.
+/// The number of BATs of each kind that this CPU has.
 pub const BLOCK_COUNT: usize = 4;
-/// The special registers by their numbers, a word each.
+/// Offset of the special-purpose registers (SPRs) by number, a word each.
 const SPECIAL: usize = 696;
-/// The floating-point registers are the first halves of these.
+/// Offset of the vector registers. Their first halves are the floating-point registers.
 pub const VECTORS: usize = 70336;
-/// Status of floating-point arithmetic.
+/// Offset of FPSCR, the status of floating-point arithmetic.
 pub const FPSCR: usize = 71404;
-/// What the core knows of the exception that it has reported.
+/// Offset of the error code of the exception being reported.
 pub const ERROR_CODE: usize = 71472;
-/// What the translator goes by.
+/// Offset of the translator's flags.
 pub const FLAGS: usize = 71932;
 
-/// Where a special register lies.
+/// The offset of an SPR.
 pub const fn special(number: usize) -> usize {
     SPECIAL + 4 * number
 }
 
-/// Why the last access failed.
+/// The cause of the last data storage fault.
 pub const DSISR: usize = special(18);
-/// Its address.
+/// The address of the last data storage fault.
 pub const DAR: usize = special(19);
-/// The table of hashed pages.
+/// The address and size of the hashed page table.
 pub const SDR1: usize = special(25);
-/// Where an exception came from.
+/// The return address of an exception.
 pub const SRR0: usize = special(26);
-/// What the machine state was when it came.
+/// The MSR saved by an exception.
 pub const SRR1: usize = special(27);
-/// Where the kernel keeps what is of this CPU alone.
+/// SPRG0, in which the tiny kernel stores the address of its per-CPU data.
 pub const PER_CPU: usize = special(272);
 /// The version of the CPU.
 pub const PVR: usize = special(287);
 
-/// Interrupts are taken.
+/// External interrupts are enabled.
 pub const MSR_EE: u64 = 1 << 15;
-/// A program runs.
+/// Problem state: a user program runs.
 pub const MSR_PR: u64 = 1 << 14;
-/// Machine checks are taken.
+/// Machine checks are enabled.
 pub const MSR_ME: u64 = 1 << 12;
-/// Instructions are stepped.
+/// Single-step trace is enabled.
 pub const MSR_SE: u64 = 1 << 10;
-/// Instructions' addresses are translated.
+/// Instruction addresses are translated.
 pub const MSR_IR: u64 = 1 << 5;
-/// Data's addresses are translated.
+/// Data addresses are translated.
 pub const MSR_DR: u64 = 1 << 4;
 
-/// Sets the machine state.
+/// Sets MSR.
 pub fn set_msr(cpu: &TrapContext, value: u64) {
-    // The core works out what depends on it.
+    // The core derives other state from it.
     cpu.write(RegisterPPC::MSR, value);
 }
 
-/// The condition register, out of its eight fields.
+/// The condition register, assembled from its eight fields.
 #[inline]
 fn condition(handle: &Handle) -> u64 {
     (0..8).fold(0, |all, field| all << 4 | u64::from(handle.live32(CONDITION + 4 * field) & 15))
@@ -98,7 +98,7 @@ fn set_condition(cpu: &TrapContext, value: u64) {
     }
 }
 
-/// XER, out of the pieces that the core keeps it in.
+/// XER, assembled from the fields in which the core stores it.
 fn xer(handle: &Handle) -> u64 {
     let apart = |(place, bit): (usize, u32)| (handle.live32(XER + 4 * place) & 1) << bit;
     (handle.live32(XER) | (1..).zip(XER_APART).map(apart).sum::<u32>()).into()
@@ -111,7 +111,7 @@ fn set_xer(cpu: &TrapContext, value: u64) {
     cpu.set_live32(XER, XER_APART.iter().fold(value as u32, |rest, bit| rest & !(1 << bit)));
 }
 
-/// Where half a register of vectors lies, by its number, which is not less than that of the first.
+/// The offset of half a vector register, by its number in `isa`'s numbering (at least `abi::VECTORS`).
 const fn vector_half(number: u8) -> usize {
     VECTORS + 8 * (number - abi::VECTORS.0) as usize % (16 * 64)
 }
@@ -127,7 +127,7 @@ fn place(reg: Reg) -> Option<usize> {
     })
 }
 
-/// Reads a register of `isa`'s numbering; the pc is the one given.
+/// Reads a register in `isa`'s numbering. `pc` is returned for the pc.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     match reg {
@@ -140,7 +140,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     }
 }
 
-/// Sets a register of `isa`'s numbering; the pc not at all.
+/// Sets a register in `isa`'s numbering. The pc is not changed.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     match reg {
@@ -156,17 +156,17 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
-/// The pc of a CPU that another one has displaced from the core.
+/// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     image.get32(PC).into()
 }
 
-/// Whether such a CPU has interrupts off.
+/// Whether interrupts are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
     u64::from(image.get32(MSR)) & MSR_EE == 0
 }
 
-/// Everything that a person wants to see of a CPU that has died.
+/// Registers for a report about a dead guest.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let own = abi::SYSV.names.iter().filter(|(_, reg)| !matches!(*reg, abi::SOFTE | abi::TRAP));
     let special = [("srr0", SRR0), ("srr1", SRR1), ("sdr1", SDR1), ("sr0", SEGMENTS), ("fpscr", FPSCR)];

@@ -1,6 +1,6 @@
-//! The running task on 32-bit PowerPC. Linux keeps its address in r2 for as long as the kernel runs; where its number, its
-//! name and the count of the moment are in it, the code tells that prints or changes them (`cpu/tasks.rs` says which).
-//! Our own kernel keeps it in the CPU's own area, whose physical address a special register holds.
+//! The running task on 32-bit PowerPC. Linux keeps its address in r2 in kernel mode. The location of its number, its
+//! name and the preemption count is found in the code that prints or changes them (`cpu/tasks.rs`). The tiny kernel has
+//! the task's address in its per-CPU data, whose physical address is in an SPR.
 
 use super::state::{PER_CPU, REGS};
 use crate::boot::Kernel;
@@ -10,17 +10,16 @@ use crate::cpu::{TaskPlace, View, tasks};
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Registers;
 
-/// Linux's register for the running task.
+/// The number of r2, in which Linux keeps the running task.
 const TASK: u32 = 2;
-/// Where the task's flags are in a kernel for one CPU: behind its count, what is this ISA's alone, and the times that it has
-/// taken.
+/// Offset of the task's flags in a kernel for one CPU: behind the count, the ISA's own fields and the CPU times.
 const FLAGS: u64 = 76;
 
-/// How Linux keeps the moment.
+/// The sources of ftrace's flags.
 pub const MOMENTS: Moments =
     Moments { count_by_code: |_, code| count(code), flags: CountPlace::Task(FLAGS), need_resched: 2, ..Moments::NONE };
 
-/// The running task; the page of the kernel stack where our own kernel does not say.
+/// The running task. In the tiny kernel without a known location, the start of the kernel stack identifies it.
 pub fn current(view: &mut View) -> u64 {
     if view.tasks.has_process {
         return view.trap.handle().live32(REGS + 4 * TASK as usize).into();
@@ -32,8 +31,8 @@ pub fn current(view: &mut View) -> u64 {
     task.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }
 
-/// The code that prints the running task's number loads the number by r2, and makes the address of the name by it or by a
-/// copy of it.
+/// The locations found in the code that prints the running task. It loads the number relative to r2, and computes the
+/// address of the name from r2 or a copy of it.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((_, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
     let copies: Vec<u32> =
@@ -44,13 +43,13 @@ pub fn by_code(kernel: &Kernel) -> TaskPlace {
     TaskPlace { pid: member(Kind::Word), comm: member(Kind::Address), ..TaskPlace::default() }
 }
 
-/// The register that r2 is copied to (`mr`).
+/// The register to which the instruction copies r2 (`mr`).
 fn copy(word: u32) -> Option<u32> {
     (word & 0xffe0_ffff == 0x7c40_1378).then_some(word >> 16 & 31)
 }
 
-/// Where the count of the moment is: the word that this code loads by r2 and adds an interrupt to, which is the upper half
-/// of a constant.
+/// The place of the preemption count: the word that this code loads relative to r2 and adds an interrupt to, with
+/// `addis`.
 fn count(code: &[u8]) -> Option<CountPlace> {
     let code: Vec<Access> = accesses(ByteOrder::Big, code).collect();
     let adds_to = |register| {
@@ -72,7 +71,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// DV-4: the words of a kernel built by `images/linux-ppc`, a call between them.
+    /// DV-4: the instructions of a kernel built by `images/linux-ppc`, with a call between them.
     #[test]
     fn the_code_that_prints_a_task_tells_where_it_is() {
         let kernel = |code: &[u32]| {

@@ -52,7 +52,7 @@ fn questions(from: impl BufRead) -> Result<Vec<(u64, ProbeKind)>, Failure> {
         let address = u64::from_str_radix(digits, 16)
             .ok()
             .filter(|_| plain)
-            .ok_or_else(|| wrong(format!("`{}` is no hexadecimal address", shortened(address))))?;
+            .ok_or_else(|| wrong(format!("`{}` is not a hexadecimal address", shortened(address))))?;
         let kind = ProbeKind::from_letter(kind).ok_or_else(|| wrong(format!("`{}` is no kind of probe", shortened(kind))))?;
         questions.push((address, kind));
     }
@@ -87,10 +87,10 @@ mod tests {
         let cases = [
             ("no tab",              "0x10 p\n",             1, "has no tab"),
             ("an empty line",       "0x10\tp\n\n0x20\tp\n", 2, "has no tab"),
-            ("no address",          "0x10\tp\nvfs\tp\n",    2, "is no hexadecimal address"),
-            ("an empty address",    "\tp\n",                1, "is no hexadecimal address"),
-            ("a sign",              "+10\tp\n",             1, "is no hexadecimal address"),
-            ("too long an address", "0x11112222333344445\tp\n", 1, "is no hexadecimal address"),
+            ("no address",          "0x10\tp\nvfs\tp\n",    2, "is not a hexadecimal address"),
+            ("an empty address",    "\tp\n",                1, "is not a hexadecimal address"),
+            ("a sign",              "+10\tp\n",             1, "is not a hexadecimal address"),
+            ("too long an address", "0x11112222333344445\tp\n", 1, "is not a hexadecimal address"),
             ("no such kind",        "0x10\tx\n",            1, "is no kind of probe"),
             ("a third word",        "0x10\tp\tmore\n",      1, "is no kind of probe"),
         ];

@@ -1,7 +1,8 @@
-//! The kernel's symbols as kallsyms sees them: names to addresses and back.
+//! The kernel's symbols with the semantics of kallsyms: from names to addresses and back.
 //!
-//! Sorted by address; at one address the order is that of the kernel's own table, so that the first name is the one
-//! that the kernel prints. A symbol's size is the distance to the next one, padding included, as the kernel counts.
+//! They are sorted by address. Symbols at one address keep the order of the kernel's own table, so that the first is
+//! the one that the kernel prints. A symbol's size is the distance to the next symbol, including padding, as in the
+//! kernel.
 
 pub mod pattern;
 pub mod similar;
@@ -11,26 +12,26 @@ use pattern::Pattern;
 use std::ops::Range;
 use trapline_probes::guest::Symbol;
 
-/// One symbol.
+/// A symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its first address, or its value if it is absolute.
+    /// The first address, or the value of an absolute symbol.
     pub address: u64,
-    /// Its name.
+    /// The name.
     pub name: Box<str>,
-    /// The letter that `nm` shows: `T` text, `D` data, `A` absolute, small when local.
+    /// The letter of `nm`: `T` text, `D` data, `A` absolute; lower case for local symbols.
     pub kind: char,
-    /// The module it is in, if any.
+    /// The name of the module that it belongs to, if any.
     pub module: Option<Box<str>>,
 }
 
 impl Entry {
-    /// A number, not a place.
+    /// Whether it is a number instead of an address.
     pub fn is_absolute(&self) -> bool {
         self.kind.eq_ignore_ascii_case(&'a')
     }
 
-    /// Names code.
+    /// Whether it names code.
     pub fn is_text(&self) -> bool {
         matches!(self.kind, 'T' | 't' | 'W' | 'w')
     }
@@ -39,26 +40,26 @@ impl Entry {
 /// All symbols of a kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
-    /// Places, by address.
+    /// The symbols that are addresses, sorted by address.
     places: Vec<Entry>,
-    /// Numbers, by name.
+    /// The absolute symbols, sorted by name.
     absolute: Vec<Entry>,
-    /// Indices into `places`, by name and then by address.
+    /// Indices into `places`, sorted by name and then by address.
     by_name: Vec<u32>,
-    /// The kernel's own addresses; what lies outside has no symbol, whatever the table says.
+    /// The kernel's own address ranges; an address outside has no symbol.
     covered: Vec<Range<u64>>,
-    /// Data between the code, by address.
+    /// Ranges of data within the code, sorted by address.
     data: Vec<Range<u64>>,
 }
 
 impl Symbols {
-    /// The table of these, in the order that the kernel would most likely give them.
+    /// A table of these symbols; at one address they get the order that the kernel would most likely give them.
     pub fn new(mut entries: Vec<Entry>) -> Symbols {
         entries.sort_by(|one, other| order(one).cmp(&order(other)));
         Symbols::in_table_order(entries)
     }
 
-    /// The table of these, which are the kernel's own table: at one address their order is kept.
+    /// A table of these symbols, which come from the kernel's own table: at one address their order is kept.
     pub fn in_table_order(mut entries: Vec<Entry>) -> Symbols {
         entries.sort_by_key(|entry| entry.address);
         let (mut absolute, places): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(Entry::is_absolute);
@@ -70,19 +71,20 @@ impl Symbols {
         symbols
     }
 
-    /// The same with the places of data between the code, by address.
+    /// Adds the ranges of data within the code, sorted by address.
     pub fn with_data(mut self, data: Vec<Range<u64>>) -> Symbols {
         self.data = data;
         self
     }
 
-    /// Whether data is known to lie there, between the code: a breakpoint would change it.
+    /// Whether data within the code is known to be at this address, so that a breakpoint would change it.
     pub fn is_data(&self, address: u64) -> bool {
         let next = self.data.partition_point(|range| range.start <= address);
         next.checked_sub(1).is_some_and(|last| self.data[last].contains(&address))
     }
 
-    /// The table of these, in their order; each lies within one of the ranges and ends there at the latest.
+    /// A table of these symbols, in their order. Symbols outside the ranges are dropped; the others end with their
+    /// range.
     pub fn within(mut entries: Vec<Entry>, mut covered: Vec<Range<u64>>) -> Symbols {
         covered.sort_by_key(|range| range.start);
         covered = apart(covered);
@@ -106,7 +108,7 @@ impl Symbols {
         }
     }
 
-    /// The same of a kernel that lies there. Where no symbol says where it ends, what the last one lies in is its end.
+    /// Extends the last symbol to the end of its segment, if no symbol marks the end of the kernel.
     pub fn lying_in(mut self, mut segments: impl Iterator<Item = Range<u64>>) -> Symbols {
         let last = self.places.last().map_or(0, |entry| entry.address);
         if let [range] = &mut self.covered[..]
@@ -118,38 +120,38 @@ impl Symbols {
         self
     }
 
-    /// How many there are.
+    /// The number of symbols.
     pub fn len(&self) -> usize {
         self.places.len() + self.absolute.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value of a symbol, be it a place or an absolute number.
+    /// The value of a symbol, which may be an address or an absolute number.
     pub fn address_of(&self, name: &str) -> Option<u64> {
         self.first_named(name).map(|index| self.places[index].address).or_else(|| self.value_of(name))
     }
 
-    /// The first place of that name, as kallsyms finds it.
+    /// The first symbol of that name that is an address, in the order of kallsyms.
     pub fn find(&self, name: &str) -> Option<Symbol> {
         self.first_named(name).map(|index| self.symbol(index))
     }
 
-    /// How many places have that name.
+    /// The number of symbols with that name that are addresses.
     pub fn count(&self, name: &str) -> usize {
         self.named(name).len()
     }
 
-    /// The symbol whose extent covers an address.
+    /// The symbol whose range contains an address.
     pub fn containing(&self, address: u64) -> Option<Symbol> {
         let index = self.index_at(address)?;
         Some(self.symbol(index))
     }
 
-    /// `name+0x12`, or the bare number where no symbol is.
+    /// The address as `name+0x12`, or as a number if no symbol contains it.
     pub fn describe(&self, address: u64) -> String {
         match self.index_at(address) {
             Some(index) => match address - self.places[index].address {
@@ -160,28 +162,28 @@ impl Symbols {
         }
     }
 
-    /// A few names that are like this one, the likest first.
+    /// A few names similar to this one, the most similar first.
     pub fn similar(&self, name: &str) -> Vec<String> {
         similar::nearest(name, self.by_name.iter().map(|index| &*self.places[*index as usize].name))
     }
 
-    /// The places whose names match a pattern, by address.
+    /// The symbols whose names match a pattern, by address; without absolute ones.
     pub fn matching<'a>(&'a self, pattern: &str) -> impl Iterator<Item = &'a Entry> {
         let pattern = Pattern::new(pattern);
         self.places.iter().filter(move |entry| pattern.matches(&entry.name))
     }
 
-    /// Every place, by address.
+    /// All symbols but absolute ones, by address.
     pub fn places(&self) -> &[Entry] {
         &self.places
     }
 
-    /// Every absolute symbol, by name.
+    /// All absolute symbols, by name.
     pub fn absolute(&self) -> &[Entry] {
         &self.absolute
     }
 
-    /// The extents that lie in a range, each with the name that the kernel prints for it.
+    /// The symbols in a range, each with the name that the kernel prints for it.
     pub fn extents(&self, range: Range<u64>) -> Vec<Symbol> {
         let mut found = Vec::new();
         let mut at = range.start.max(self.covered.first().map_or(0, |covered| covered.start));
@@ -220,7 +222,7 @@ impl Symbols {
         self.named(name).first().map(|index| *index as usize)
     }
 
-    /// The first alias of the symbol that covers an address.
+    /// The first alias of the symbol whose range contains an address.
     fn index_at(&self, address: u64) -> Option<usize> {
         let covered = self.covering(address)?;
         let last = self.places.partition_point(|entry| entry.address <= address).checked_sub(1)?;
@@ -255,13 +257,13 @@ impl Symbols {
     }
 }
 
-/// The range that an address lies in, out of ranges in order that do not overlap.
+/// The range that contains an address; the ranges are sorted and do not overlap.
 fn covering(ranges: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
     let next = ranges.partition_point(|range| range.start <= address);
     ranges.get(next.checked_sub(1)?).filter(|range| range.contains(&address))
 }
 
-/// Ranges in order, those that overlap made one.
+/// Merges overlapping ranges; they are sorted.
 fn apart(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     let mut apart: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
     for range in ranges.into_iter().filter(|range| !range.is_empty()) {
@@ -273,8 +275,8 @@ fn apart(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     apart
 }
 
-/// The order of the kernel's own table: by address; at one address weak names last, names made by the linker script
-/// behind names out of the sources, names with fewer leading underscores first.
+/// The order of the kernel's own table: by address; at one address strong names first, then names from sources before
+/// names from the linker script, then names with fewer leading underscores first.
 fn order(entry: &Entry) -> (u64, bool, bool, usize, &str) {
     let weak = entry.kind.eq_ignore_ascii_case(&'w') || entry.kind.eq_ignore_ascii_case(&'v');
     let underscores = entry.name.len() - entry.name.trim_start_matches('_').len();
@@ -317,7 +319,7 @@ pub(crate) mod tests {
         ])
     }
 
-    /// KP-4: what a name stands for.
+    /// KP-4: the meaning of a name.
     #[test]
     fn a_name_stands_for_its_first_place() {
         #[rustfmt::skip]
@@ -358,7 +360,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// KP-15: ranges of the blacklist are lists of the symbols in them.
+    /// KP-15: an area of the blacklist is a list of the symbols in it.
     #[test]
     fn extents_cover_a_range_without_gaps() {
         let names: Vec<_> = small().extents(0x1000..0x1040).into_iter().map(|symbol| symbol.name).collect();

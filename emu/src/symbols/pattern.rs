@@ -1,32 +1,32 @@
-//! Patterns of names as the shell knows them: `*`, `?`, `[a-z]`, `[!a-z]`.
+//! Patterns of names with the syntax of the shell: `*`, `?`, `[a-z]`, `[!a-z]`.
 
-/// Longer names match no pattern: Linux has none of more than 511 bytes, and others few.
+/// A longer name matches no pattern. Linux has no name of more than 511 bytes, and other kernels have few.
 const LONGEST_NAME: usize = 4096;
 
 /// A pattern, read once for many names.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     parts: Vec<Part>,
-    /// Characters that a name must have at least.
+    /// The minimum number of characters of a matching name.
     least: usize,
 }
 
-/// What stands for characters of a name.
+/// A part of a pattern.
 #[derive(Clone, Debug)]
 enum Part {
     /// Any number of any characters.
     Star,
     Any,
     Literal(char),
-    /// Ranges of characters, and whether it stands for all others.
+    /// Ranges of characters; if the flag is set, it stands for the characters outside them.
     Class(Vec<(char, char)>, bool),
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn new(text: &str) -> Pattern {
         let characters: Vec<char> = text.chars().collect();
-        // A bracket that is never closed is a character.
+        // A bracket that is never closed is a literal character.
         let last_close = characters.iter().rposition(|character| *character == ']').unwrap_or(0);
         let mut parts = Vec::new();
         let mut at = 0;
@@ -38,7 +38,7 @@ impl Pattern {
                 literal => (Part::Literal(*literal), 1),
             };
             at += used;
-            // Stars behind one another are one.
+            // Adjacent stars are equivalent to one.
             if !(matches!(part, Part::Star) && matches!(parts.last(), Some(Part::Star))) {
                 parts.push(part);
             }
@@ -52,14 +52,14 @@ impl Pattern {
         self.compare(name).0
     }
 
-    /// The same, and the steps that it took: at most as many as the name has characters, for each part.
+    /// Like [`Pattern::matches`], with the number of steps: at most the name's number of characters, for each part.
     fn compare(&self, name: &str) -> (bool, u64) {
         if name.len() < self.least || name.len() > LONGEST_NAME {
             return (false, 1);
         }
         let mut steps = 0;
         let (mut part, mut rest) = (0, name.chars());
-        // Where to try again: behind the last star, with one more character given to it.
+        // The state for another try: the part behind the last star, with one more character taken by the star.
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
             steps += 1;
@@ -75,7 +75,7 @@ impl Pattern {
                 continue;
             }
             let Some((behind, from)) = &mut retry else { return (false, steps) };
-            // What is left may be too short for what is left of the pattern.
+            // The rest of the name is too short for the rest of the pattern.
             if before.as_str().is_empty() || from.next().is_none() {
                 return (false, steps);
             }
@@ -105,11 +105,11 @@ pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// A class, and its length with brackets.
+/// Parses a class; returns it and its length including brackets.
 fn class(pattern: &[char]) -> Option<(Part, usize)> {
     let negated = matches!(pattern.get(1), Some('!' | '^'));
     let start = if negated { 2 } else { 1 };
-    // A bracket right at the start is a member.
+    // A closing bracket at the start is a member.
     let close = pattern.iter().skip(start + 1).position(|character| *character == ']')? + start + 1;
     let members = &pattern[start..close];
     let mut ranges = Vec::new();
@@ -126,7 +126,7 @@ fn class(pattern: &[char]) -> Option<(Part, usize)> {
             }
         }
     }
-    // More ranges than there are letters say nothing new.
+    // Equal ranges add nothing.
     ranges.sort_unstable();
     ranges.dedup();
     Some((Part::Class(ranges, negated), close + 1))

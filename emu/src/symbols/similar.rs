@@ -1,12 +1,12 @@
-//! Names that were perhaps meant: by the number of slips of the keyboard between two names.
+//! Finds similar names, by the number of typing errors between two names.
 
-/// At most so many are offered.
+/// Limit for the number of names returned.
 const MOST: usize = 3;
 
-/// The names nearest to this one, the nearest first; none when all are too far.
+/// The names nearest to this one, the nearest first; empty if all are too far.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let wanted = name.as_bytes();
-    // A third of the letters may be wrong, or the rest of a long word missing.
+    // A third of the letters may be wrong, or the rest of a long word may be missing.
     let most = (wanted.len() / 3).clamp(1, 4);
     let mut found: Vec<(usize, &str)> = Vec::new();
     for candidate in names {
@@ -22,8 +22,8 @@ pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<Stri
     found.into_iter().take(MOST).map(|(_, name)| name.to_string()).collect()
 }
 
-/// Letters inserted, dropped, replaced or swapped with their neighbour, if no more than `most`. Only so much of the
-/// table of distances is worked out as can lead to such a number: `most` to each side of its diagonal.
+/// The number of letters inserted, dropped, replaced or swapped with their neighbour, if at most `most`. Only a band of
+/// the table of distances is computed, `most` to each side of the diagonal: the rest cannot lead to such a number.
 fn slips(wanted: &[u8], given: &[u8], most: usize) -> Option<usize> {
     if given.len().abs_diff(wanted.len()) > most {
         return None;
@@ -52,7 +52,7 @@ fn slips(wanted: &[u8], given: &[u8], most: usize) -> Option<usize> {
         if least > most {
             return None;
         }
-        // What lies beside the band of this row is read by the next one.
+        // The next row reads the entry beside this row's band.
         if let Some(beside) = row.get_mut(band.end) {
             *beside = far;
         }
@@ -67,7 +67,7 @@ mod tests {
     use super::{nearest, slips};
     use proptest::prelude::*;
 
-    /// Every entry of the table.
+    /// The same distance, computed from every entry of the table.
     fn slips_by_the_whole_table(wanted: &[u8], given: &[u8], most: usize) -> Option<usize> {
         let mut table = vec![vec![0; given.len() + 1]; wanted.len() + 1];
         for i in 0..=wanted.len() {
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// KP-4: the answer to a name that no symbol has names the likely ones.
+    /// KP-4: the answer to an unknown name lists similar ones.
     #[test]
     fn slips_of_the_keyboard_are_seen_through() {
         let names = ["vfs_read", "vfs_write", "vfs_readv", "do_fork", "schedule", "ksys_read"];

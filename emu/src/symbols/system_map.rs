@@ -1,11 +1,11 @@
-//! Symbols out of text: `System.map`, the output of `nm`, `/proc/kallsyms`.
+//! Parses symbols from text: `System.map`, the output of `nm`, `/proc/kallsyms`.
 //!
-//! A line is `address letter name`, and in kallsyms a fourth word `[module]`.
+//! A line is `address letter name`; kallsyms has a fourth word, `[module]`.
 
 use super::{Entry, Symbols};
 use crate::error::SymbolsError;
 
-/// The table in that text.
+/// Parses the symbols.
 pub fn parse(text: &str) -> Result<Symbols, SymbolsError> {
     let mut entries = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -20,10 +20,10 @@ pub fn parse(text: &str) -> Result<Symbols, SymbolsError> {
             return Err(wrong(format!("`{line}` is not `address letter name`")));
         };
         let address = u64::from_str_radix(first.trim_start_matches("0x"), 16)
-            .map_err(|_| wrong(format!("`{first}` is no hexadecimal address")))?;
+            .map_err(|_| wrong(format!("`{first}` is not a hexadecimal address")))?;
         let mut letters = kind.chars();
         let (Some(kind), None) = (letters.next(), letters.next()) else {
-            return Err(wrong(format!("`{kind}` is not one letter, as `T` or `d`")));
+            return Err(wrong(format!("`{kind}` is not one letter such as `T` or `d`")));
         };
         let module = words.next().map(|word| word.trim_matches(['[', ']']).into());
         entries.push(Entry { address, name: name.into(), kind, module });
@@ -58,7 +58,7 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             ("a missing name",          "1000 T a\n1010 T\n",       2, "is not `address letter name`"),
-            ("no address",              "1000 T a\n\nxyz T b\n",    3, "no hexadecimal address"),
+            ("no address",              "1000 T a\n\nxyz T b\n",    3, "not a hexadecimal address"),
             ("no letter",               "1000 text a\n",            1, "not one letter"),
             ("hidden addresses",        "0 T a\n0 T b\n",           1, "read it as root"),
         ];

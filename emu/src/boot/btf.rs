@@ -1,7 +1,6 @@
-//! Where the members of the kernel's structures lie, out of its own type information (BTF).
-//!
-//! Format: Documentation/bpf/btf.rst, version 1. Only what leads to a member's offset is read: structures, unions, and
-//! the types without a name that stand inside them. Whatever the bytes are, the answer is an offset or none.
+//! Offsets of structure fields, from the kernel's own type information (BTF).
+//! Format: Documentation/bpf/btf.rst, version 1. This file reads only what field offsets need: structures, unions, and
+//! anonymous ones inside them. `types.rs` reads the rest. Any input gives an offset or `None`, never a panic.
 
 pub mod types;
 
@@ -14,31 +13,30 @@ use trapline_probes::budget::{Budget, Spent};
 const MAGIC: u16 = 0xeb9f;
 const VERSION: u8 = 1;
 const HEADER: usize = 24;
-/// What it begins with, in both byte orders.
+/// The first bytes of the header, in both byte orders.
 const BEGINNINGS: [[u8; 8]; 2] =
     [[0x9f, 0xeb, VERSION, 0, HEADER as u8, 0, 0, 0], [0xeb, 0x9f, VERSION, 0, 0, 0, 0, HEADER as u8]];
 const TYPE: usize = 12;
 const MEMBER: usize = 12;
-/// No kernel has more types, with all its drivers built in.
+/// The limit of types. It exceeds that of a kernel with all drivers built in.
 const MOST_TYPES: usize = 4 << 20;
-/// Structures without a name inside one another; real ones go four deep.
+/// The limit of anonymous structures inside one another; real ones nest four deep.
 const DEEPEST: usize = 16;
-/// Members of one structure, those of nameless ones inside it included.
+/// The limit of a structure's fields, with those of anonymous structures inside it.
 const MOST_MEMBERS: usize = 1 << 16;
 
-/// Names are shorter: Linux takes none of more than 511 bytes.
+/// Names are shorter than this: Linux allows at most 511 bytes.
 const LONGEST_NAME: usize = 512;
-/// Steps of looking for types for each byte of an image, and of reading them for each of their bytes. Real types take
-/// two.
+/// Budget of steps per byte of an image for the search, and per byte of types for reading them. Real types need two.
 const STEPS_A_BYTE: u64 = 16;
-/// Comparing so many bytes of a name with 0 costs as much as any other step.
+/// Scanning this many bytes of a name for its end costs one step.
 const NAME_BYTES_A_STEP: u64 = 8;
 
-/// The kinds of types that matter here.
+/// The kinds of types that have fields.
 const STRUCTURE: u32 = 4;
 const UNION: u32 = 5;
 
-/// What follows a type's own three words, by kind: bytes once, bytes for each of its `vlen` parts.
+/// The data behind a type's three words, by kind: bytes once, and bytes for each of its `vlen` parts.
 #[rustfmt::skip]
 const BEHIND: [(usize, usize); 20] = [
     (0, 0),         // void, which no table holds
@@ -63,41 +61,41 @@ const BEHIND: [(usize, usize); 20] = [
     (0, 12),        // enum of 64 bits
 ];
 
-/// The types of a kernel.
+/// The types of a kernel, indexed.
 #[derive(Clone, Debug)]
 pub struct Btf<'a> {
     types: &'a [u8],
     strings: &'a [u8],
     little: bool,
-    /// Where each type begins in `types`; type 1 is the first.
+    /// The offset of each type in `types`; type 1 is the first.
     starts: Vec<u32>,
     structures: HashMap<&'a [u8], u32>,
 }
 
-/// A structure or union.
+/// A structure or union: its fields in `types`.
 #[derive(Clone, Copy)]
 struct Structure {
     members: usize,
-    /// Behind its three words.
+    /// The offset behind the type's three words.
     at: usize,
-    /// Members' offsets hold the size of a bit field in their upper byte.
+    /// Whether the upper byte of a field's offset is the size of a bit field.
     bit_fields: bool,
 }
 
 impl<'a> Btf<'a> {
-    /// The types in these bytes; `None` if they are none, or damaged.
+    /// Parses and indexes types. `None` if the bytes are not valid BTF.
     pub fn parse(bytes: &'a [u8]) -> Option<Btf<'a>> {
         Btf::parse_within(bytes, &Budget::linear(bytes.len(), STEPS_A_BYTE)).unwrap_or_default()
     }
 
-    /// The same within a budget of work, which a search has for all of its tries.
+    /// Like [`Btf::parse`], within a budget that a search shares among all candidates.
     fn parse_within(bytes: &'a [u8], budget: &Budget) -> Result<Option<Btf<'a>>, Spent> {
         budget.charge(1)?;
         let Some(mut btf) = Btf::parts(bytes) else { return Ok(None) };
         Ok(btf.index(budget)?.then_some(btf))
     }
 
-    /// Types and strings where the header says that they are.
+    /// Finds the types and the strings through the header.
     fn parts(bytes: &'a [u8]) -> Option<Btf<'a>> {
         let little = bytes.starts_with(&MAGIC.to_le_bytes());
         if !little && !bytes.starts_with(&MAGIC.to_be_bytes()) || bytes.get(2) != Some(&VERSION) {
@@ -113,7 +111,7 @@ impl<'a> Btf<'a> {
         Some(Btf { types, strings, little, starts: Vec::new(), structures: HashMap::new() })
     }
 
-    /// The types of a kernel, where its image holds them.
+    /// The types of a kernel, if its image has them.
     pub fn of(kernel: &'a Kernel) -> Option<Btf<'a>> {
         let by_symbols = || {
             let address = |name: &str| kernel.symbols.address_of(name);
@@ -121,17 +119,17 @@ impl<'a> Btf<'a> {
         };
         let held = |range: Option<Range<u64>>| range.and_then(|range| kernel.held(&range)).and_then(Btf::parse);
         held(kernel.section(".BTF")).or_else(|| held(by_symbols())).or_else(|| {
-            // A flat image has no sections, and without CONFIG_KALLSYMS_ALL no name either.
+            // A flat image has no sections, and without CONFIG_KALLSYMS_ALL no symbols for its types.
             Btf::search(kernel, &Btf::budget(kernel)).unwrap_or_default()
         })
     }
 
-    /// The budget of the search in this image.
+    /// The budget for searching this image.
     pub fn budget(kernel: &Kernel) -> Budget {
         Budget::linear(kernel.segments.iter().map(|segment| segment.bytes.len()).sum(), STEPS_A_BYTE)
     }
 
-    /// The first types in an image that nothing names.
+    /// Searches an image without sections and symbols for its types.
     pub fn search(kernel: &'a Kernel, budget: &Budget) -> Result<Option<Btf<'a>>, Spent> {
         for segment in &kernel.segments {
             for at in BEGINNINGS.iter().flat_map(|header| memmem::find_iter(&segment.bytes, header)) {
@@ -145,7 +143,7 @@ impl<'a> Btf<'a> {
         Ok(None)
     }
 
-    /// Finds where each type begins; false: these are no types.
+    /// Indexes the types. Returns false if they are invalid.
     fn index(&mut self, budget: &Budget) -> Result<bool, Spent> {
         let mut at = 0;
         while at < self.types.len() {
@@ -171,13 +169,13 @@ impl<'a> Btf<'a> {
         Ok(at == self.types.len())
     }
 
-    /// The names of all structures and unions that have one.
+    /// The names of all named structures and unions.
     pub fn structures(&self) -> impl Iterator<Item = &'a str> {
         self.structures.keys().filter_map(|name| std::str::from_utf8(name).ok())
     }
 
-    /// Where a member lies in a structure, in bytes; those of nameless structures inside it count as its own. `None`
-    /// for a bit field.
+    /// The offset of a field in bytes. Fields of anonymous structures inside count as the structure's own. `None` for a
+    /// bit field that does not start at a byte.
     pub fn offset_of(&self, structure: &str, member: &str) -> Option<u64> {
         let number = *self.structures.get(structure.as_bytes())?;
         let mut left = MOST_MEMBERS;
@@ -224,7 +222,7 @@ impl<'a> Btf<'a> {
     }
 }
 
-/// Magic, version, no flags, the usual length: enough not to be there by chance.
+/// Reads a 32-bit word.
 fn u32_at(bytes: &[u8], at: usize, little: bool) -> Option<u32> {
     let word = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
     Some(if little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) })
@@ -235,7 +233,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Types under construction, in either byte order.
+    /// BTF under construction, in either byte order.
     struct Writer {
         little: bool,
         types: Vec<u8>,
@@ -268,7 +266,7 @@ mod tests {
             }
         }
 
-        /// Members: name, type, offset as it is written.
+        /// Adds a structure. Its fields have a name, a type and an offset as stored.
         fn structure(&mut self, name: &str, info: u32, members: &[(&str, u32, u32)]) {
             let words: Vec<u32> = members.iter().flat_map(|(name, kind, at)| [self.string(name), *kind, *at]).collect();
             self.kind(name, info | members.len() as u32, &words);
@@ -283,7 +281,7 @@ mod tests {
         }
     }
 
-    /// One of each kind in front, so that a wrong length of any would show.
+    /// Types of each kind come first, so that a wrong length of any kind would show.
     fn sample(little: bool) -> Vec<u8> {
         let mut writer = Writer::new(little);
         let kinds: [(u32, &[u32]); 15] = [
@@ -323,10 +321,10 @@ mod tests {
             ("task_struct",  "state",    Some(0)),
             ("task_struct",  "pid",      Some(4)),
             ("task_struct",  "other",    Some(16)),
-            ("task_struct",  "comm",     Some(24)),  // in a structure in a union, neither of which has a name
-            ("task_struct",  "prio",     None),      // one that holds itself ends the search
+            ("task_struct",  "comm",     Some(24)),  // in an anonymous structure in an anonymous union
+            ("task_struct",  "prio",     None),      // an anonymous structure that contains itself ends the search
             ("flags",        "low",      Some(0)),
-            ("flags",        "high",     None),      // not at a byte
+            ("flags",        "high",     None),      // not at a byte boundary
             ("flags",        "next",     Some(4)),
             ("nobody",       "pid",      None),
             ("",             "comm",     None),
@@ -364,13 +362,13 @@ mod tests {
         }
     }
 
-    /// KP-4, BY-1: an image of twice the bytes is searched in twice the steps, and no more are taken than may be.
+    /// KP-4, BY-1: an image of twice the size takes twice the steps, and never more than the budget.
     #[test]
     fn a_search_takes_time_by_the_size_of_the_image() {
         use crate::boot::Segment;
         use crate::symbols::Symbols;
         use trapline_isa::arch::Arch;
-        /// Headers: so many bytes behind each other, and how many bytes of types and strings each promises.
+        /// Fills an image with headers: one every `step` bytes, each announcing this many bytes of types and strings.
         fn headers(size: usize, step: usize, types: impl Fn(usize) -> usize, strings: usize) -> Vec<u8> {
             let mut bytes = vec![0; size];
             for at in (0..size - HEADER).step_by(step) {

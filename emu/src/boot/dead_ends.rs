@@ -1,23 +1,23 @@
-//! Where Linux stops for good before it has a console to say why on: what its own names for these places mean.
+//! Explanations of functions in which Linux stops before it has a console: what its names for them mean.
 
 use super::Kernel;
 
-/// A function that a kernel does not leave, and what it has found there.
+/// Functions that a kernel never leaves, with the reason.
 const DEAD_ENDS: &[(&str, &str)] = &[
-    ("__error_lpae", "it wants page tables in the long format, and the CPU has them not"),
+    ("__error_lpae", "it needs page tables in the long format, which the CPU does not have"),
     ("__error_p", "it was made for other CPUs"),
     ("__error", "it was made for other CPUs"),
-    ("__no_granule_support", "it wants pages of a size that the CPU has not"),
+    ("__no_granule_support", "it needs a page size that the CPU does not support"),
     ("printascii", PRINTS),
     ("printch", PRINTS),
     ("printhex", PRINTS),
 ];
 
-/// Kernels with CONFIG_DEBUG_LL say there what is wrong, to whom nobody listens.
-const PRINTS: &str = "it was made for one board alone and waits for the serial port of that; what it wants to say is most likely that it was made \
-                      for other CPUs";
+/// Kernels with CONFIG_DEBUG_LL report their error here, on a serial port that this board does not have.
+const PRINTS: &str = "it was built for one board and waits for that board's serial port; the message that it cannot print most \
+                      likely says that it was made for other CPUs";
 
-/// What people are told of a place where a kernel has stopped: by the address that it has, or that it is loaded at.
+/// Describes the place where a kernel stopped. `pc` may be a virtual or a physical address.
 pub fn describe(kernel: &Kernel, pc: u64, cpu: &str) -> String {
     let loaded = kernel.segments.iter().find(|segment| segment.loaded().contains(&pc));
     let linked = loaded.map_or(pc, |segment| pc - segment.physical + segment.virtual_address);
@@ -25,7 +25,7 @@ pub fn describe(kernel: &Kernel, pc: u64, cpu: &str) -> String {
     let function = name.split('+').next().unwrap_or_default();
     match DEAD_ENDS.iter().find(|(known, _)| *known == function) {
         Some((_, why)) => format!(
-            "in `{name}`, which it never leaves: {why}. The CPU here is a {cpu}: `--cpu` chooses another, and `trapline images` \
+            "in `{name}`, which it never leaves: {why}. The CPU here is a {cpu}: `--cpu` selects another, and `trapline images` \
              lists kernels that run"
         ),
         None => format!("at `{name}`"),

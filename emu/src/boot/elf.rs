@@ -1,6 +1,5 @@
-//! Reading a kernel's ELF file.
-//!
-//! goblin reads the tables; what they promise about the file and about memory is checked here first.
+//! Parses a kernel's ELF file.
+//! goblin parses the tables. Their sizes and addresses are checked here before they are used.
 
 use super::foreign::{machine_name, not_elf};
 use super::{Section, Segment, Starter, elf_symbols};
@@ -15,26 +14,26 @@ use goblin::elf::{Elf, ProgramHeader, SectionHeader, Sym, Symtab};
 use trapline_isa::arch::Arch;
 use trapline_isa::entry::Pointers;
 
-/// No kernel takes more memory than this, in all its segments.
+/// The limit of memory that all segments of a kernel take together.
 pub const MOST_MEMORY: u64 = 1 << 30;
 
-/// What an ELF file says.
+/// The content of an ELF file.
 pub struct Image {
-    /// What it runs on.
+    /// The ISA.
     pub arch: Arch,
-    /// Where execution starts.
+    /// The entry point, as a physical address.
     pub entry: u64,
-    /// By virtual address.
+    /// The segments, sorted by virtual address.
     pub segments: Vec<Segment>,
-    /// Those that are in memory.
+    /// The sections that are in memory.
     pub sections: Vec<Section>,
-    /// Its symbol table.
+    /// The symbol table.
     pub symbols: Symbols,
-    /// What runs first, where it cannot be entered by itself.
+    /// The boot stub, if the kernel cannot be entered directly.
     pub starter: Option<Starter>,
 }
 
-/// Reads an ELF file.
+/// Parses an ELF file.
 pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
     if !bytes.starts_with(&ELFMAG[..]) {
         return Err(not_elf(bytes));
@@ -59,31 +58,31 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
     Ok(Image { arch, entry, segments, sections, symbols, starter: None })
 }
 
-/// The error for a kernel of a machine that there is no ISA for.
+/// The error for a machine without an ISA in trapline.
 pub(super) fn foreign(machine: impl Into<String>) -> BootError {
     let supported = Arch::ALL.iter().map(|arch| arch.name()).collect::<Vec<_>>().join(" and ");
     BootError::ForeignMachine { machine: machine.into(), supported }
 }
 
-/// For whom a file of this header says that it is.
+/// The header fields that identify an ISA.
 pub(super) fn identity_of(header: &Header) -> Identity {
     Identity { machine: header.e_machine, class: header.e_ident[EI_CLASS], order: header.e_ident[EI_DATA] }
 }
 
-/// What a file of this header runs on, as far as a header says it.
+/// The ISA according to the header. ISAs with equal headers are told apart by symbols later.
 pub(super) fn arch_of(header: &Header) -> Result<Arch, BootError> {
     let identity = identity_of(header);
     let row = arches::all().find(|row| row.elf == identity);
     row.map(|row| row.arch).ok_or_else(|| foreign(machine_name(&identity)))
 }
 
-/// Of the ISAs with the same header, the one that most functions' symbols point to code of.
+/// Of the ISAs with this header, the one to whose code most function symbols point.
 fn arch_by_symbols(arch: Arch, table: &Symtab<'_>) -> Arch {
     let same = arches::all().filter(|row| row.elf == arches::of(arch).elf).map(|row| row.arch);
     same.into_iter().find(|other| elf_symbols::point_to_code_of(table, *other)).unwrap_or(arch)
 }
 
-/// Where execution starts, as a physical address. Some kernels say it as they see it themselves (PowerPC's).
+/// The entry point as a physical address. Some kernels (PowerPC's) give a virtual one.
 fn entry(segments: &[Segment], entry: u64) -> Option<u64> {
     let physical = segments.iter().find(|segment| segment.loaded().contains(&entry)).map(|_| entry);
     let seen = || segments.iter().find(|segment| segment.range().contains(&entry));
@@ -105,7 +104,7 @@ fn context(header: &Header) -> Ctx {
     Ctx::new(container, endian)
 }
 
-/// A piece of the file, or what is missing.
+/// A range of the file. Fails if the file ends before it; `what` names the range.
 fn piece(bytes: &[u8], offset: u64, length: u64, what: impl FnOnce() -> String) -> Result<&[u8], BootError> {
     let end = offset.checked_add(length);
     match end {
@@ -164,7 +163,7 @@ fn segment(bytes: &[u8], number: usize, header: &ProgramHeader, arch: Arch) -> R
     })
 }
 
-/// Sorts by an address and makes sure that nothing is claimed twice.
+/// Sorts by an address and checks that no segments overlap.
 fn apart(segments: &mut [(usize, Segment)], space: &'static str, start: fn(&Segment) -> u64) -> Result<(), BootError> {
     segments.sort_by_key(|(_, segment)| start(segment));
     for pair in segments.windows(2) {
@@ -176,7 +175,7 @@ fn apart(segments: &mut [(usize, Segment)], space: &'static str, start: fn(&Segm
     Ok(())
 }
 
-/// An image that was stripped of these is loaded all the same.
+/// The section headers. Empty if they were stripped; the image can be loaded without them.
 fn section_headers(bytes: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<SectionHeader>, BootError> {
     if header.e_shoff == 0 || header.e_shnum == 0 {
         return Ok(Vec::new());
@@ -187,7 +186,7 @@ fn section_headers(bytes: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<Sectio
     SectionHeader::parse_from(table, 0, count, ctx).map_err(malformed)
 }
 
-/// The symbols, and the ISA, which they may say more precisely.
+/// The symbols and the ISA, which they may determine more precisely.
 fn symbol_table(
     bytes: &[u8],
     table: &SectionHeader,
@@ -215,7 +214,7 @@ fn symbol_table(
     Ok((Symbols::new(entries).with_data(elf_symbols::data(&table, names, headers, arch)), arch))
 }
 
-/// Where functions' descriptors are in memory, and what they hold, on an ISA that has such.
+/// The address and content of the function descriptors, on an ISA that has them.
 fn descriptors<'a>(bytes: &'a [u8], headers: &[SectionHeader], sections: &[Section], arch: Arch) -> Option<(u64, &'a [u8])> {
     if !matches!(arch.isa().abi.pointers, Pointers::Descriptor(_)) {
         return None;
@@ -225,7 +224,7 @@ fn descriptors<'a>(bytes: &'a [u8], headers: &[SectionHeader], sections: &[Secti
     Some((start, piece(bytes, header.sh_offset, header.sh_size, String::new).ok()?))
 }
 
-/// The sections in memory, with names where these can be read: they only help to find tables.
+/// The sections in memory that have readable names. They only help to find tables.
 fn sections(bytes: &[u8], header: &Header, headers: &[SectionHeader]) -> Vec<Section> {
     let names = headers
         .get(usize::from(header.e_shstrndx))

@@ -1,4 +1,4 @@
-//! Symbols out of an ELF file's symbol table.
+//! Converts an ELF symbol table.
 
 use crate::arches;
 use crate::symbols::Entry;
@@ -11,21 +11,21 @@ use std::ops::Range;
 use trapline_isa::arch::Arch;
 use trapline_probes::budget::Budget;
 
-/// Names of symbols and sections are shorter.
+/// Names of symbols and sections are shorter than this.
 const LONGEST_NAME: usize = 1024;
-/// Bytes of names for each byte of the table of strings: real symbols seldom share one.
+/// Budget of name bytes per byte of the string table. Real symbols seldom share a string.
 const STEPS_A_BYTE: u64 = 16;
 
-/// The symbols that kallsyms would take from this table, and the absolute ones. `None`: their names come to much more
-/// than the table of strings.
+/// The symbols that kallsyms would take from this table, and absolute ones. `None` if their names take much more space
+/// than the string table.
 pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Option<Vec<Entry>> {
     let budget = Budget::linear(names.len(), STEPS_A_BYTE);
     let entries = table.iter().filter_map(|symbol| entry(&symbol, names, sections, arch));
     entries.map(|entry| budget.charge(entry.name.len() as u64).is_ok().then_some(entry)).collect()
 }
 
-/// Where symbols of functions are those of their descriptors, which lie at `start` (ELFv1's `.opd`), the code that each
-/// leads to bears the name instead. Names with a dot in front, which compilers once gave to that code, are then needless.
+/// Replaces symbols of function descriptors (ELFv1's `.opd`, which starts at `start`) by symbols of the code that each
+/// descriptor points to. Older compilers also have a dot symbol for that code, which is dropped.
 pub fn name_code(entries: &mut Vec<Entry>, start: u64, held: &[u8], arch: Arch) {
     let isa = arch.isa();
     let mut named = HashSet::new();
@@ -44,16 +44,15 @@ pub fn name_code(entries: &mut Vec<Entry>, start: u64, held: &[u8], arch: Arch) 
     });
 }
 
-/// Whether most functions' symbols have what pointers to code of that ISA have set beside the address, and others have
-/// not.
+/// Whether most function symbols have the pointer bits of that ISA's code set (bit 0 for Thumb).
 pub fn point_to_code_of(table: &Symtab<'_>, arch: Arch) -> bool {
     let bits = arch.isa().pointer_bits;
     let functions = || table.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != SHN_UNDEF as usize);
     2 * functions().filter(|symbol| symbol.st_value & bits != 0).count() > functions().count()
 }
 
-/// Where data lies between the code, or code of the other instruction set, by address: from each mapping symbol `$d` to
-/// the next one of any kind (AAELF, "mapping symbols").
+/// The ranges of data, or of the other instruction set's code, between code: from each mapping symbol `$d` to the next
+/// mapping symbol (AAELF, "mapping symbols").
 pub fn data(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Vec<Range<u64>> {
     let Some(own) = arches::of(arch).mapping_symbol else { return Vec::new() };
     let mapping = |symbol: Sym| {
@@ -72,14 +71,14 @@ pub fn data(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: 
 fn entry(symbol: &Sym, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Option<Entry> {
     let kind = match symbol.st_type() {
         STT_NOTYPE | STT_OBJECT | STT_FUNC | STT_GNU_IFUNC => letter(symbol, sections)?,
-        _ => return None, // sections, source files, thread-local things
+        _ => return None, // sections, source files, thread-local variables
     };
     let name = name(names, symbol.st_name)?;
     let bits = if matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC) { arch.isa().pointer_bits } else { 0 };
     is_wanted(name).then(|| Entry { address: symbol.st_value & !bits, name: name.into(), kind, module: None })
 }
 
-/// The letter of `nm`; `None` for what is not in the kernel's memory.
+/// The letter of `nm`. `None` for a symbol that is not in the kernel's memory.
 fn letter(symbol: &Sym, sections: &[SectionHeader]) -> Option<char> {
     let index = symbol.st_shndx;
     let letter = if index == SHN_ABS as usize {
@@ -102,14 +101,14 @@ fn letter(symbol: &Sym, sections: &[SectionHeader]) -> Option<char> {
     Some(if symbol.st_bind() == STB_LOCAL { letter.to_ascii_lowercase() } else { letter })
 }
 
-/// The name that begins here in a table of strings.
+/// The name at this offset in a string table.
 pub fn name(names: &[u8], at: usize) -> Option<&str> {
     let rest = names.get(at..)?;
     let rest = &rest[..rest.len().min(LONGEST_NAME)];
     std::str::from_utf8(&rest[..memchr(0, rest)?]).ok()
 }
 
-/// Mapping symbols (`$a`, `$d`) and the assembler's own labels are no names.
+/// Whether a symbol is kept. Mapping symbols (`$a`, `$d`), assembler labels and CRCs are not.
 pub fn is_wanted(name: &str) -> bool {
     !(name.is_empty() || name.starts_with('$') || name.starts_with(".L") || name.starts_with("__crc_"))
 }
@@ -118,7 +117,7 @@ pub fn is_wanted(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// KP-4, BY-1: a table of strings without an end costs a name's length for each symbol, not its own.
+    /// KP-4, BY-1: in a string table without an end, each name costs at most the maximal length.
     #[test]
     fn a_name_without_an_end_is_none() {
         let long = vec![b'x'; 1 << 20];
@@ -127,7 +126,7 @@ mod tests {
         assert_eq!(name(&[&long[..LONGEST_NAME - 1], &[0]].concat(), 0).map(str::len), Some(LONGEST_NAME - 1));
     }
 
-    /// KP-4: two functions' descriptors, of which the second is cut off, and one's code under its old name.
+    /// KP-4: two function descriptors, of which the second is cut off, and an old dot symbol.
     #[test]
     fn code_bears_the_name_of_the_descriptor_that_leads_to_it() {
         let entry = |address, name: &str, kind| Entry { address, name: name.into(), kind, module: None };

@@ -1,8 +1,7 @@
-//! The kernel inside MIPS's vmlinuz: an ELF file around a decompressor, whose `.data` begins with the compressed image
-//! (arch/mips/boot/compressed/ld.script). Nothing of the decompressor need be run.
-//!
-//! The image has no header of its own. Where it is linked follows from where the decompressor is: behind the image, at
-//! the next multiple of 64 KiB (calc_vmlinuz_load_addr.c); where it is entered, from its own symbols.
+//! The kernel inside MIPS's vmlinuz: an ELF file that contains a decompressor, whose `.data` begins with the compressed
+//! image (arch/mips/boot/compressed/ld.script). The image is unpacked on the host, without running the decompressor.
+//! The image has no header. Its link address follows from the decompressor's, which is behind the image at the next
+//! multiple of 64 KiB (calc_vmlinuz_load_addr.c). Its entry comes from its own symbols.
 
 use super::payload::{self, Shelf};
 use crate::error::BootError;
@@ -10,42 +9,42 @@ use goblin::elf::header::ET_EXEC;
 use goblin::elf::{Elf, program_header::PT_LOAD};
 use std::ops::Range;
 
-/// The image begins and the decompressor lies at multiples of this.
+/// The alignment of the image and of the decompressor.
 const ALIGNMENT: u64 = 0x1_0000;
 
-/// What is in a vmlinuz.
+/// The unpacked kernel image.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// The image as it is to lie in memory.
+    /// The image as it lies in memory.
     pub bytes: Vec<u8>,
-    /// Where it is linked.
+    /// The link address.
     pub start: u64,
 }
 
-/// What of an address is the physical one, where no table says anything else.
+/// The bits of an address in KSEG0 or KSEG1 that are the physical address.
 pub const PHYSICAL: u64 = 0x1fff_ffff;
 
-/// Where that lies which the kernel sees so, in either width.
+/// The physical address of an address in KSEG0 or KSEG1, in either width. Other addresses are returned unchanged.
 pub fn lies_at(address: u64) -> u64 {
     const UNTRANSLATED: Range<u64> = 0x8000_0000..0xc000_0000;
     let (low, high) = (address & 0xffff_ffff, address >> 32);
     if matches!(high, 0 | 0xffff_ffff) && UNTRANSLATED.contains(&low) { low & PHYSICAL } else { address }
 }
 
-/// What is around it.
+/// The self-extracting program: the decompressor and its payload.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Around {
-    /// What is loaded.
+    /// The bytes to load.
     pub bytes: Vec<u8>,
-    /// Where.
+    /// The virtual address to load them at.
     pub start: u64,
-    /// The memory that it takes from there on.
+    /// The size in memory.
     pub room: u64,
-    /// Where it is entered.
+    /// The entry point.
     pub entry: u64,
 }
 
-/// The decompressor, with what it unpacks.
+/// Reads the self-extracting program from a vmlinuz.
 pub fn around(bytes: &[u8]) -> Result<Around, BootError> {
     let refused = |why: String| BootError::Payload { what: "the vmlinuz", why };
     let file = Elf::parse(bytes).map_err(|error| refused(error.to_string()))?;
@@ -56,20 +55,20 @@ pub fn around(bytes: &[u8]) -> Result<Around, BootError> {
     Ok(Around { bytes: held.to_vec(), start: loaded.p_vaddr, room, entry: file.entry })
 }
 
-/// Whether these bytes are one.
+/// Whether these bytes are such a vmlinuz.
 pub fn is_vmlinuz(bytes: &[u8]) -> bool {
     let is_program = Elf::parse_header(bytes).is_ok_and(|header| header.e_type == ET_EXEC);
     is_program && Elf::parse(bytes).is_ok_and(|file| payload_of(&file, bytes).is_some())
 }
 
-/// What stands at the start of `.data`, if it looks compressed, up to the end of that section.
+/// The compressed payload at the start of `.data`, up to the section's end.
 fn payload_of<'a>(file: &Elf<'_>, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let section = file.section_headers.iter().find(|section| file.shdr_strtab.get_at(section.sh_name) == Some(".data"))?;
     let held = bytes.get(section.file_range()?)?;
     payload::is_compressed(held).then_some(held)
 }
 
-/// What is in it.
+/// Unpacks the kernel image.
 pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     let refused = |why: String| BootError::Payload { what: "the vmlinuz", why };
     let file = Elf::parse(bytes).map_err(|error| refused(error.to_string()))?;
@@ -86,7 +85,7 @@ pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
 mod tests {
     use super::lies_at;
 
-    /// KP-4: a vmlinux as a linker leaves it, in both widths, is loaded where the kernel then sees it.
+    /// KP-4: segments of a vmlinux with virtual addresses as physical ones are loaded at the true physical addresses.
     #[test]
     fn what_the_kernel_sees_lies_in_low_memory() {
         let cases = [

@@ -1,15 +1,14 @@
-//! Data that a kernel exports to its modules, for kernels whose own table names their code alone (CONFIG_KALLSYMS_ALL
-//! off).
-//!
-//! A row of the table of exports leads to the symbol and to its name (include/linux/export.h): by two distances of 32
-//! bits, each from its own place, or by two words.
+//! Data symbols that a kernel exports to modules. Used for kernels whose kallsyms contain only code
+//! (CONFIG_KALLSYMS_ALL off).
+//! A row of the export table refers to the symbol and to its name (include/linux/export.h), either by two 32-bit
+//! offsets relative to their own fields, or by two words.
 
 use super::marks::Form;
 use super::{Kernel, Segment};
 use memchr::memmem;
 use std::collections::HashSet;
 
-/// The address of an exported symbol.
+/// Finds the address of an exported symbol.
 pub fn find(kernel: &Kernel, name: &str) -> Option<u64> {
     let wanted = [&[0], name.as_bytes(), &[0]].concat();
     let finder = memmem::Finder::new(&wanted);
@@ -21,11 +20,11 @@ pub fn find(kernel: &Kernel, name: &str) -> Option<u64> {
     if names.is_empty() {
         return None;
     }
-    // Which of the two it is, the row that leads to the name tells.
+    // Tries both forms: the right one has a row that refers to the name.
     [Form::Relative, Form::Absolute].into_iter().find_map(|form| in_rows(kernel, &names, form))
 }
 
-/// The symbol of the row that leads to one of these names.
+/// The symbol in the row that refers to one of these addresses of the name.
 fn in_rows(kernel: &Kernel, names: &HashSet<u64>, form: Form) -> Option<u64> {
     let isa = kernel.arch.isa();
     let (field, mask) = (form.bytes(isa.word), u64::MAX >> (64 - 8 * isa.word));
@@ -54,8 +53,7 @@ mod tests {
     use crate::symbols::Symbols;
     use trapline_isa::arch::Arch;
 
-    /// What a kernel exports is found by its name, whether its table has distances or words, of whichever size and
-    /// order.
+    /// An exported symbol is found by its name in tables of offsets and of words, in all widths and byte orders.
     #[test]
     fn an_exported_symbol_is_found_by_distances_and_by_words() {
         const BASE: u64 = 0x8000_1000;

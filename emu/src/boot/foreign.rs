@@ -1,10 +1,10 @@
-//! What a file is that is no kernel of ours, so that the error can say so.
+//! Recognises files that are not supported kernels, so that the error can say what they are.
 
 use crate::arches::Identity;
 use crate::error::BootError;
 use goblin::elf::header::{ELFCLASS32, ELFCLASS64, ELFDATA2LSB, EM_X86_64};
 
-/// The first bytes of kinds of files, with what to do about each.
+/// The first bytes of other kinds of files, with advice for each.
 #[rustfmt::skip]
 const MAGICS: &[(usize, &[u8], &str, &str)] = &[
     // at    bytes                               looks like                              advice
@@ -19,14 +19,14 @@ const MAGICS: &[(usize, &[u8], &str, &str)] = &[
 
 const VMLINUX: &str = "give the kernel's own ELF file, usually called vmlinux, or the built-in `tiny/x86_64`";
 
-/// The error for bytes that do not start as an ELF file does.
+/// The error for bytes that do not start like an ELF file.
 pub fn not_elf(bytes: &[u8]) -> BootError {
     let known = MAGICS.iter().find(|(at, magic, _, _)| bytes.get(*at..).is_some_and(|rest| rest.starts_with(magic)));
     let (looks_like, advice) = match known {
         Some((_, _, looks_like, advice)) => (*looks_like, *advice),
         None if bytes.is_empty() => ("an empty file", VMLINUX),
         None if is_text(bytes) => ("text", VMLINUX),
-        None => ("data of no kind that is known here", VMLINUX),
+        None => ("data of an unknown kind", VMLINUX),
     };
     BootError::NotElf { looks_like, advice }
 }
@@ -35,7 +35,7 @@ fn is_text(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(4096)];
     let whole = match std::str::from_utf8(start) {
         Ok(text) => text,
-        // A letter may be cut at the end.
+        // The last character may be cut off.
         Err(error) if error.error_len().is_none() => std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default(),
         Err(_) => return false,
     };
@@ -49,7 +49,7 @@ const MACHINES: &[(u16, &str)] = &[
     (43, "SPARC V9"), (50, "Itanium"), (94, "Xtensa"), (183, "arm64"), (189, "MicroBlaze"), (243, "RISC-V"), (252, "C-SKY"), (258, "LoongArch"),
 ];
 
-/// What people call such a machine.
+/// The name of an ELF machine, with width and byte order.
 pub fn machine_name(identity: &Identity) -> String {
     if *identity == X32 {
         return "x32 (x86_64 with 32-bit addresses)".into();
@@ -69,7 +69,7 @@ const X32: Identity = Identity { machine: EM_X86_64, class: ELFCLASS32, order: E
 mod tests {
     use super::not_elf;
 
-    /// KP-4: before a probe can be named there must be a kernel, and people are told what they gave instead.
+    /// KP-4: other files are recognised, and the error says what they are.
     #[test]
     fn files_that_are_no_elf_are_recognised() {
         #[rustfmt::skip]
@@ -78,7 +78,7 @@ mod tests {
             ("a configuration",     b"CONFIG_KPROBES=y\n",      "text",                                 "vmlinux"),
             ("text that is not English", "Größe\n".as_bytes(),  "text",                                 "vmlinux"),
             ("nothing",             b"",                        "an empty file",                        "vmlinux"),
-            ("noise",               &[0, 1, 2, 3, 255],         "data of no kind that is known here",   "vmlinux"),
+            ("noise",               &[0, 1, 2, 3, 255],         "data of an unknown kind",              "vmlinux"),
         ];
         for (what, bytes, looks_like, advice) in cases {
             let error = not_elf(bytes);

@@ -1,9 +1,8 @@
-//! Raw kernel images, `Image` of arm64, what is in a zImage and what is in a vmlinuz of z/Architecture or MIPS: one
-//! piece of memory with few headers or none.
-//!
-//! Where it is linked comes from its own table of symbols, in which `_stext` follows the start closely
-//! (Documentation/arm64/booting.rst, Documentation/arm/booting.rst). Relocations of arm64 are applied here, with the
-//! values that the kernel itself would write when it is not moved: without them its tables of addresses hold zeros.
+//! Raw kernel images: arm64's `Image`, and the images inside a zImage and inside a vmlinuz of z/Architecture or MIPS.
+//! Each is one contiguous piece of memory with few headers or none.
+//! The link address comes from the image's own kallsyms, in which `_stext` is close behind the start
+//! (Documentation/arm64/booting.rst, Documentation/arm/booting.rst). arm64's relocations are applied here as the kernel
+//! itself would apply them when it is not moved. Otherwise its address tables would hold zeros.
 
 use super::elf::{self, Image};
 use super::payload::Shelf;
@@ -24,17 +23,17 @@ const BIG_ENDIAN: u64 = 1;
 /// `R_AARCH64_RELATIVE`: the addend is the value.
 const RELATIVE: u64 = 0x403;
 const RELOCATION: usize = 24;
-/// Fewer of them may stand together by chance.
+/// The least number of relocations. Fewer may be there by chance.
 const FEWEST_RELOCATIONS: usize = 16;
-/// An arm64 image is linked at a multiple of this, and its text begins before the next.
+/// An arm64 image is linked at a multiple of this, and its text begins before the next multiple.
 const LINK_ALIGNMENT: u64 = 0x20_0000;
-/// From here on addresses are the kernel's.
+/// Addresses from here on are the kernel's.
 const KERNEL_HALF: u64 = 1 << 63;
 
-/// 32-bit kernels split the address space at a multiple of this, and their RAM is seen from there on.
+/// 32-bit kernels split the address space at a multiple of this and map RAM from there on.
 const SPLIT: u64 = 0x1000_0000;
 
-/// The kernel in these bytes, if they are such an image.
+/// Parses a raw image. `None` if the bytes are not one.
 pub fn parse(shelf: &dyn Shelf, bytes: &[u8]) -> Option<Result<Image, BootError>> {
     let identity = Elf::parse_header(bytes).ok().map(|header| elf::identity_of(&header));
     let fits = |row: &Row| identity.is_none_or(|identity| identity == row.elf);
@@ -43,35 +42,35 @@ pub fn parse(shelf: &dyn Shelf, bytes: &[u8]) -> Option<Result<Image, BootError>
     Some((format.read)(shelf, bytes).map(|raw| raw.into_image(arch)))
 }
 
-/// A kind of raw images.
+/// A format of raw images.
 pub struct Format {
     is: fn(&[u8]) -> bool,
     read: Reader,
 }
 
-/// `Image` of arm64.
+/// arm64's `Image`.
 pub static ARM64_IMAGE: Format = Format { is: has_arm64_magic, read: arm64 };
-/// What is in a zImage of 32-bit ARM.
+/// The image inside a zImage of 32-bit ARM.
 pub static ZIMAGE: Format = Format { is: zimage::is_zimage, read: arm };
-/// What is in a vmlinuz of z/Architecture.
+/// The image inside a vmlinuz of z/Architecture.
 pub static VMLINUZ: Format = Format { is: vmlinuz::is_vmlinuz, read: z };
 
-/// What is in an ELF file around a decompressor.
+/// The image inside an ELF file with a decompressor (MIPS).
 pub static WRAPPED: Format = Format { is: elf_wrapper::is_vmlinuz, read: wrapped };
 
 type Reader = fn(&dyn Shelf, &[u8]) -> Result<Raw, BootError>;
 
-/// An image whose place is known.
+/// A raw image with its addresses.
 #[derive(Debug)]
 struct Raw {
     bytes: Vec<u8>,
-    /// In memory.
+    /// Its size in memory.
     size: u64,
-    /// How far from the start of RAM it is to lie.
+    /// Its offset from the start of RAM.
     text_offset: u64,
-    /// Where it is linked.
+    /// Its link address.
     start: u64,
-    /// Where it is entered, from its start.
+    /// The entry point's offset from its start.
     entry: u64,
     symbols: Symbols,
     starter: Option<Starter>,
@@ -111,9 +110,9 @@ fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     Ok(Raw { bytes, size, text_offset, start: text - text % SPLIT + text_offset, entry: 0, symbols, starter: None })
 }
 
-/// What is zeroed behind the image is told nowhere; no kernel for these boards has more.
+/// An assumption for the size of `.bss`, which the file does not give. No kernel for these boards has more.
 const ZEROED: u64 = 4 << 20;
-/// So much of physical memory such kernels see one to one.
+/// The size of KSEG0, which these kernels map physical memory with.
 const SEEN: u64 = 0x2000_0000;
 
 fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
@@ -127,7 +126,7 @@ fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols, starter: None })
 }
 
-/// RAM starts at 0.
+/// Reads a vmlinuz of z/Architecture. RAM starts at 0.
 fn z(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     let vmlinuz::Inner { bytes, size, start, physical, starter } = vmlinuz::unpack(shelf, bytes)?;
     let symbols = kallsyms::find_raw_at(&bytes, 8, ByteOrder::Big, start)?.ok_or(BootError::NoLinkAddress)?;
@@ -135,7 +134,7 @@ fn z(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     Ok(Raw { bytes, size, text_offset: physical, start, entry: 0, symbols, starter })
 }
 
-/// The image's symbols, and where its text begins.
+/// The image's text start and its symbols.
 fn symbols(bytes: &[u8], word: usize, order: ByteOrder, size: u64) -> Result<(u64, Symbols), BootError> {
     with_text(kallsyms::find_raw(bytes, word, order)?.ok_or(BootError::NoLinkAddress)?, word, size)
 }
@@ -150,7 +149,8 @@ fn with_text(symbols: Symbols, word: usize, size: u64) -> Result<(u64, Symbols),
 }
 
 impl Raw {
-    /// Up to the end of its text it is code; init text lies in the rest.
+    /// Splits the image into two segments. The first, up to the end of the text, is executable; the second contains
+    /// init text.
     fn into_image(self, arch: Arch) -> Image {
         let Raw { mut bytes, size, text_offset, start, entry, symbols, starter } = self;
         let physical = arches::of(arch).ram_start() + text_offset;
@@ -171,7 +171,7 @@ impl Raw {
     }
 }
 
-/// Applies the image's table of relocations, which is the longest run of rows that look so.
+/// Applies the image's relocation table, which is the longest run of valid entries.
 fn relocate(bytes: &mut [u8]) {
     let Some((at, count)) = relocations(bytes) else { return };
     let row = |bytes: &[u8], number: usize| {
@@ -180,8 +180,8 @@ fn relocate(bytes: &mut [u8]) {
     };
     let rows = || (0..count).filter_map(|number| row(bytes, number));
     let Some(start) = start_by(rows, bytes.len() as u64) else { return };
-    // The linker leaves a zero in each place, or the value. Where most hold something else the start is another one: so
-    // it may be where the image has most of its relocations in the packed form (RELR), which needs nothing to be written.
+    // The linker leaves zeros or the final values in the relocated places. If most hold something else, the guessed
+    // start is wrong. That may happen if most relocations have the packed form (RELR), which need not be applied.
     let is_open = |(place, value): &(u64, u64)| {
         let held = usize::try_from(place.wrapping_sub(start)).ok().and_then(|place| doubleword(bytes, place));
         held.is_some_and(|held| held == 0 || held == *value)
@@ -199,8 +199,8 @@ fn relocate(bytes: &mut [u8]) {
     }
 }
 
-/// The image's start, by its relocations: their places lie in it, and the lowest value that can be in it is close
-/// behind its start. (Others are no addresses of its: 0 stands for a function that this kernel has not.)
+/// Guesses the image's start from its relocations. Their places are in the image, and the lowest value that can be in
+/// the image is close to its start. (Other values are not addresses in it; 0 is a missing weak function.)
 fn start_by<R: Iterator<Item = (u64, u64)>>(rows: impl Fn() -> R, length: u64) -> Option<u64> {
     let first = rows().map(|(place, _)| place).min()?;
     let last = rows().map(|(place, _)| place).max()?;
@@ -208,7 +208,7 @@ fn start_by<R: Iterator<Item = (u64, u64)>>(rows: impl Fn() -> R, length: u64) -
     Some(lowest & !(LINK_ALIGNMENT - 1))
 }
 
-/// Where the rows begin, and how many there are.
+/// The offset of the first relocation entry, and the number of entries.
 fn relocations(bytes: &[u8]) -> Option<(usize, usize)> {
     let is_row = |at: usize| doubleword(bytes, at + 8) == Some(RELATIVE);
     let mut best = (0, 0);
@@ -237,7 +237,7 @@ mod tests {
 
     const START: u64 = 0xffff_8000_0800_0000;
 
-    /// Text at the start, then a table of pointers, then the relocations for these.
+    /// An image with text, then a table of pointers, then the relocations for them.
     fn relocated(values: &[u64]) -> Vec<u8> {
         let mut bytes = vec![0x11; 0x100];
         bytes.resize(0x100 + 8 * values.len(), 0);
@@ -255,7 +255,7 @@ mod tests {
         relocate(&mut bytes);
         let pointers: Vec<u64> = (0..20).filter_map(|number| doubleword(&bytes, 0x100 + 8 * number)).collect();
         assert_eq!(pointers, values);
-        // As weak functions have it that are nowhere.
+        // Values 0 and 7: missing weak functions.
         let values = [&[0, 7], &values[..]].concat();
         let mut bytes = relocated(&values);
         relocate(&mut bytes);

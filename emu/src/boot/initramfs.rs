@@ -1,8 +1,6 @@
-//! An initial file system for a stock kernel: busybox, a first program that runs a script or a shell, and whatever else
-//! is put in.
-//!
-//! The archive is cpio's "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst). Nothing in it
-//! depends on the host: the same contents give the same bytes.
+//! An initial file system for a stock kernel: busybox, an init program that runs a script or a shell, and other files.
+//! The archive is in cpio's "newc" format (Documentation/driver-api/early-userspace/buffer-format.rst). It does not
+//! depend on the host: equal contents give equal bytes.
 
 use crate::arches;
 use goblin::elf::Elf;
@@ -17,18 +15,18 @@ const PROGRAM: u32 = 0o100_755;
 const FILE: u32 = 0o100_644;
 const SYMLINK: u32 = 0o120_777;
 
-/// Files in this directory are modules, which are loaded by the order of their names before anything else.
+/// The directory of modules that init loads first, in the order of their names.
 pub const MODULES: &str = "modules/";
-/// Files in this directory are modules too, but nothing loads them by itself: [`LOAD_LATER`] does.
+/// The directory of modules that are loaded only by [`LOAD_LATER`].
 pub const MODULES_FOR_LATER: &str = "later/";
-/// A line for the shell that loads those, in the order of their names, or ends the guest with status 1.
+/// A shell command that loads these modules in the order of their names. If one fails, the guest ends with status 1.
 pub const LOAD_LATER: &str = "for module in /later/*.ko; do insmod $module || exit 1; done\n";
-/// Where the script of [`with_busybox`] lies.
+/// The path of the script of [`with_busybox`].
 pub const SCRIPT: &str = "script";
 
-/// What the guest does first. The script's status goes to the board: to a port of `pc`, or to memory where the kernel
-/// does not let programs at ports (CONFIG_DEVPORT off), which is switched off by a reset; to a device in memory of
-/// `virt`, which its firmware switches off.
+/// The start of init. At the end, init passes the script's status to the board. `pc` has a port for it or, for kernels
+/// without /dev/port (CONFIG_DEVPORT off), an address in memory, and powers off at a reset. `virt` has a device for it
+/// and powers off by firmware.
 const INIT: &str = "\
 #!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
@@ -37,7 +35,7 @@ const INIT: &str = "\
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/ TERM=linux
 ";
-/// Modules, in the order of their names; without one of them nothing else is run.
+/// Loads modules in the order of their names. If one fails, nothing else is run.
 const LOAD: &str = "\
 load() {
     for module in /modules/*.ko; do
@@ -54,7 +52,7 @@ else
 fi
 status=$?
 ";
-/// How the board is told, where it does not say itself.
+/// Passes the status to the board. For boards without an own way ([`Spec::ends`](crate::boards::Spec)).
 const ENDS: &str = "\
 case $(uname -m) in
 arm*|aarch64)
@@ -72,8 +70,8 @@ reboot -f
 
 const DIRECTORIES: &[&str] = &["bin", "dev", "etc", "proc", "root", "sys", "tmp"];
 
-/// Busybox, a script if there is one, and further files by their paths; programs among them are marked so by their
-/// first bytes.
+/// Builds an initial file system of busybox, an optional script, and further files by path. Files that start like a
+/// program are made executable.
 pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Archive::default();
     for name in DIRECTORIES {
@@ -96,7 +94,7 @@ pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec
     archive.finish()
 }
 
-/// How the machine is told of the status on which this program runs.
+/// The shell commands that pass the status to the board on which this program runs.
 fn ends(program: &[u8]) -> &'static str {
     let machine = Elf::parse_header(program).ok().map(|header| header.e_machine);
     let row = arches::all().find(|row| Some(row.elf.machine) == machine);
@@ -112,13 +110,13 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Adds a directory; its parents must be there.
+    /// Adds a directory. Its parents must have been added.
     pub fn directory(&mut self, path: &str) {
         self.directories.insert(path.into());
         self.entry(path, DIRECTORY, &[]);
     }
 
-    /// Adds the directories that lead to a path, where they are missing.
+    /// Adds the missing parent directories of a path.
     pub fn parents(&mut self, path: &str) {
         for (at, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
             if !self.directories.contains(&path[..at]) {
@@ -132,7 +130,7 @@ impl Archive {
         self.entry(path, FILE, bytes);
     }
 
-    /// Adds a file that can be run.
+    /// Adds an executable file.
     pub fn program(&mut self, path: &str, bytes: &[u8]) {
         self.entry(path, PROGRAM, bytes);
     }
@@ -142,7 +140,7 @@ impl Archive {
         self.entry(path, SYMLINK, target.as_bytes());
     }
 
-    /// The whole archive.
+    /// Completes the archive and returns its bytes.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry(TRAILER, 0, &[]);
         self.bytes
@@ -187,7 +185,7 @@ impl Archive {
 mod tests {
     use super::*;
 
-    /// Reads an archive as the kernel does: path, mode, contents.
+    /// Reads an archive like the kernel: path, mode, content.
     fn read(mut archive: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut entries = Vec::new();
         loop {

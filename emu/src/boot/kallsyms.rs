@@ -1,9 +1,8 @@
-//! Symbols out of a stripped image: the tables from which the kernel itself prints names (kallsyms).
-//!
-//! The tables have no header. What gives them away is the table of tokens, in which the digits stand one behind the
-//! other; from there the others are found by their places, and every guess is proved by decoding. Layouts
-//! (scripts/kallsyms.c): 4.19 to 6.3 keep the addresses in front of the names, 6.4 and later behind the tokens. Tables
-//! begin at multiples of a word, and in 7.2 of 4 bytes. `forms.rs` reads the addresses.
+//! Symbols of a stripped image, from the tables with which the kernel itself prints names (kallsyms).
+//! The tables have no header. They are found by the token table, in which the digits are consecutive. The other tables
+//! are found relative to it, and each candidate is verified by decoding. Layouts (scripts/kallsyms.c): from 4.19 to 6.3
+//! the addresses precede the names, from 6.4 on they follow the tokens. Tables are aligned to a word, in 7.2 to 4
+//! bytes. `forms.rs` reads the addresses.
 
 mod chains;
 mod forms;
@@ -17,40 +16,40 @@ use std::ops::Range;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::budget::{Budget, Spent};
 
-/// The tokens for the digits: each stands for itself.
+/// The tokens of the digits; each stands for itself.
 const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
 const TOKENS: usize = 256;
-/// Every so many names a marker says where the names are.
+/// The number of names per marker. A marker is the offset of a name.
 const NAMES_A_MARKER: usize = 256;
-/// The tables begin at multiples of this at least.
+/// The smallest alignment of the tables.
 const ALIGNMENT: usize = 4;
-/// Bytes of a marker since 5.0; on z/Architecture the table of them begins at a multiple of this, elsewhere at one of a
+/// Size of a marker since 5.0. On z/Architecture this is also the alignment of the marker table; elsewhere that is a
 /// word.
 const MARKER: usize = 4;
-/// No kernel has more symbols.
+/// The limit of symbols, above that of any kernel.
 const MOST_SYMBOLS: usize = 4 << 20;
-/// Nor do its compressed names take more bytes.
+/// The limit of bytes of compressed names.
 const MOST_NAME_BYTES: usize = 64 << 20;
-/// Comparing so many bytes of a token with 0 costs as much as any other step.
+/// Scanning this many bytes of a token for its end costs one step.
 const STRING_BYTES_A_STEP: u64 = 16;
 
-/// Steps of the search for each byte of the image. Real images take fewer than three.
+/// Budget of steps per byte of the image. Real images need fewer than three.
 const STEPS_A_BYTE: u64 = 16;
 
-/// The symbols in an image's own tables, in their order; `None` if it has none (CONFIG_KALLSYMS off, or a layout
-/// unknown here).
+/// The symbols in an image's own tables, in table order. `None` if it has none (CONFIG_KALLSYMS off) or an unknown
+/// layout.
 pub fn find(kernel: &Kernel) -> Result<Option<Symbols>, BootError> {
     find_within(kernel, &budget(kernel)).map_err(|Spent| TOO_MUCH)
 }
 
-/// The budget of the search in this image.
+/// The budget for searching this image.
 pub fn budget(kernel: &Kernel) -> Budget {
     Budget::linear(kernel.segments.iter().map(|segment| segment.bytes.len()).sum(), STEPS_A_BYTE)
 }
 
 const TOO_MUCH: BootError = BootError::TooMuchWork { what: "the search for its table of symbol names (kallsyms)" };
 
-/// The same within a budget of work.
+/// Like [`find`], within a budget.
 pub fn find_within(kernel: &Kernel, budget: &Budget) -> Result<Option<Symbols>, Spent> {
     let (word, order) = (kernel.arch.isa().word, kernel.arch.isa().order);
     let fits = |addresses: &[u64]| {
@@ -66,18 +65,18 @@ pub fn find_within(kernel: &Kernel, budget: &Budget) -> Result<Option<Symbols>, 
     Ok(None)
 }
 
-/// The symbols of an image in one piece that does not say where it is linked: most lie close to each other. Where the
-/// table has distances alone, the image's own pointers tell where it is linked.
+/// The symbols of an image in one piece whose link address is unknown. Most symbols must lie close to each other. If
+/// the table has only relative distances, the image's own pointers determine the link address.
 pub fn find_raw(bytes: &[u8], word: usize, order: ByteOrder) -> Result<Option<Symbols>, BootError> {
     find_in_piece(bytes, word, order, |offsets, budget| link_address::by_pointers(bytes, word, order, offsets, budget))
 }
 
-/// The symbols of an image in one piece whose first byte is linked at `start`.
+/// The symbols of an image in one piece that is linked at `start`.
 pub fn find_raw_at(bytes: &[u8], word: usize, order: ByteOrder, start: u64) -> Result<Option<Symbols>, BootError> {
     find_in_piece(bytes, word, order, |_, _| Ok(Some(start)))
 }
 
-/// `start` is asked where the table has distances alone. It is given the symbols' distances from the image's start.
+/// `start` is called if the table has only relative distances. It gets the symbols' offsets from the image's start.
 fn find_in_piece(
     bytes: &[u8],
     word: usize,
@@ -102,43 +101,43 @@ fn find_in_piece(
     Ok(Some(Symbols::in_table_order(found.entries)))
 }
 
-/// The bits that an address of so many bytes has.
+/// A mask of the bits of an address.
 fn mask(word: usize) -> u64 {
     u64::MAX >> (64 - 8 * word)
 }
 
-/// Whether addresses are where symbols of this image may be.
+/// Whether these addresses are plausible for symbols of the image.
 type Fits<'a> = &'a dyn Fn(&[u64]) -> bool;
 
-/// A segment that may hold the tables. Each table begins at a multiple of [`ALIGNMENT`].
+/// A segment that may hold the tables.
 struct Piece<'a> {
     bytes: &'a [u8],
     word: usize,
     order: ByteOrder,
-    /// The address at which the kernel sees it, if that is known.
+    /// The segment's virtual address, if known.
     start: Option<u64>,
-    /// Shared by all pieces of an image.
+    /// The budget, shared by all segments of an image.
     budget: &'a Budget,
 }
 
-/// The symbols of a piece.
+/// The symbols of a segment.
 struct Found {
     entries: Vec<Entry>,
-    /// Their addresses count from the start of the piece.
+    /// Whether the addresses are offsets from the segment's start.
     are_distances: bool,
 }
 
-/// What each byte of a compressed name stands for.
+/// The token table: the text of each byte of a compressed name.
 struct Tokens<'a> {
     start: usize,
-    /// Where the table of their places ends, behind them.
+    /// The end of the token index, which follows the tokens.
     end: usize,
     text: Vec<&'a [u8]>,
 }
 
 /// The compressed names.
 struct Names<'a> {
-    /// Where their number stands.
+    /// The offset of the number of names.
     count_at: usize,
     compressed: Vec<&'a [u8]>,
 }
@@ -165,7 +164,7 @@ impl<'a> Piece<'a> {
         Ok(Some(Found { entries, are_distances }))
     }
 
-    /// The table of tokens whose digits stand here.
+    /// Reads the token table around these digits.
     fn tokens(&self, digits: usize) -> Result<Option<Tokens<'a>>, Spent> {
         let mut at = digits;
         for _ in usize::from(b'0')..TOKENS {
@@ -176,7 +175,7 @@ impl<'a> Piece<'a> {
         Ok([ALIGNMENT, self.word].iter().find_map(|to| self.tokens_by_index(digits, at.next_multiple_of(*to))))
     }
 
-    /// The tokens whose places stand in a table here.
+    /// Reads the token table with the index at `index`.
     fn tokens_by_index(&self, digits: usize, index: usize) -> Option<Tokens<'a>> {
         let places = (0..TOKENS).map(|number| self.u16(index + 2 * number)).collect::<Option<Vec<usize>>>()?;
         let rising = places.windows(2).all(|pair| pair[0] < pair[1]);
@@ -188,10 +187,9 @@ impl<'a> Piece<'a> {
         Some(Tokens { start, end: index + 2 * TOKENS, text })
     }
 
-    /// Going back from the tokens: a number of names, so many names behind it, and the markers that belong to them.
-    ///
-    /// A zero follows the last name, for the first marker is 0. So from the right place exactly so many names can be
-    /// read as the number says, and only such places are looked at closer.
+    /// Finds the names by searching backwards from the tokens: a count, that many names, and their markers.
+    /// A zero follows the last name, because the first marker is 0. So from the right start, the number of readable
+    /// names equals the count. Only such starts are examined further.
     fn names(&self, tokens: usize) -> Result<Option<Names<'a>>, Spent> {
         let first = tokens / ALIGNMENT * ALIGNMENT;
         let last = first.saturating_sub(MOST_NAME_BYTES);
@@ -208,8 +206,8 @@ impl<'a> Piece<'a> {
         Ok(None)
     }
 
-    /// What may be the number of the names that begin at `start`, and where that stands: 32 bits, with padding up to a
-    /// word behind them in most releases, or a word until 4.19.
+    /// The candidates for the count of names before `start`, with their offsets. It is a 32-bit number, padded to a
+    /// word in most releases, or a word up to 4.19.
     fn counts(&self, start: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
         let read = |size: usize| {
             let at = start.checked_sub(size)?;
@@ -222,7 +220,7 @@ impl<'a> Piece<'a> {
         sizes.map(|size| size.and_then(read)).into_iter().flatten()
     }
 
-    /// So many names from here on, if their markers stand behind them.
+    /// Reads that many names, if their markers follow them.
     fn names_with_markers(&self, start: usize, count: usize, tokens: usize) -> Result<Option<Vec<&'a [u8]>>, Spent> {
         self.budget.charge(count as u64)?;
         let mut at = start;
@@ -240,7 +238,7 @@ impl<'a> Piece<'a> {
         Ok(found.then_some(compressed))
     }
 
-    /// Where a name's tokens stand: behind a length in one byte or, from 128 on, in two (6.1).
+    /// The tokens of a name. Their number precedes them in one byte or, from 128 on, in two (6.1).
     fn name(&self, at: usize, before: usize) -> Option<Range<usize>> {
         let low = usize::from(*self.bytes.get(at)?);
         let (start, length) = match low & 0x80 {
@@ -250,7 +248,7 @@ impl<'a> Piece<'a> {
         Some(start..start + length).filter(|name| length > 0 && name.end <= before && name.end <= self.bytes.len())
     }
 
-    /// Markers are words up to 4.20, 32-bit numbers since.
+    /// Whether the markers are here: words up to 4.20, 32-bit numbers since.
     fn has_markers(&self, at: usize, markers: &[usize]) -> bool {
         [MARKER, self.word].into_iter().any(|size| {
             let is = |(number, marker): (usize, &usize)| self.number(at + number * size, size) == Some(*marker as u64);
@@ -258,7 +256,7 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// A zero-terminated string; tokens are never longer than names.
+    /// A zero-terminated string of at most a token's length.
     fn string(&self, at: usize) -> Option<&'a [u8]> {
         const LONGEST: usize = 512;
         let rest = self.bytes.get(at..)?;
@@ -279,7 +277,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The first letter is the one that `nm` shows.
+/// Expands a name. Its first letter is the symbol type of `nm`.
 fn entry(compressed: &[u8], tokens: &Tokens<'_>, address: u64, budget: &Budget) -> Result<Option<Entry>, Spent> {
     const LONG: usize = 64;
     let mut text = Vec::with_capacity(LONG);

@@ -1,22 +1,21 @@
-//! The address at which an image in one piece is linked, by its own pointers.
-//!
-//! Many words of an image are addresses of its symbols: tables of functions, lists, structures. Given how far each
-//! symbol is behind the start, each such word votes for the starts that it would be right for. The right start gets the
-//! votes of all pointers, any other one those of a few.
+//! Finds the link address of an image in one piece by its own pointers.
+//! Many words of an image are addresses of its symbols: function tables, lists, structures. The symbols' offsets from
+//! the start are known. Each such word votes for all starts for which it would be a symbol's address. The right start
+//! gets a vote from each pointer, others only a few.
 
 use std::collections::{HashMap, HashSet};
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::budget::{Budget, Spent};
 
-/// An image is linked at a multiple of this.
+/// The alignment of a link address.
 const ALIGNMENT: u64 = 0x1_0000;
-/// So many words of an image are looked at, evenly spread.
+/// The number of words of an image that vote, evenly spread.
 const MOST_WORDS: usize = 1 << 18;
-/// Fewer votes may be chance.
+/// The least number of votes. Fewer may be chance.
 const FEWEST_VOTES: u32 = 16;
 
-/// The start of the image, if its symbols have these distances from there; `None` if its pointers do not agree. Each vote
-/// is a step of the budget.
+/// The image's link address, from its symbols' offsets. `None` if the pointers do not agree. Each vote costs a step of
+/// the budget.
 pub fn by_pointers(bytes: &[u8], word: usize, order: ByteOrder, offsets: &[u64], budget: &Budget) -> Result<Option<u64>, Spent> {
     let lowest = 1 << (8 * word - 1);
     let size = bytes.len() as u64;
@@ -26,7 +25,7 @@ pub fn by_pointers(bytes: &[u8], word: usize, order: ByteOrder, offsets: &[u64],
     }
     let step = (bytes.len() / word).div_ceil(MOST_WORDS).max(1);
     let pointers = bytes.chunks_exact(word).step_by(step).map(|word| order.number(word));
-    // One that stands in many places has one vote.
+    // A pointer that occurs several times has one vote.
     let pointers: HashSet<u64> = pointers.filter(|pointer| *pointer >= lowest).collect();
     let mut votes: HashMap<u64, u32> = HashMap::new();
     for pointer in pointers {
@@ -63,7 +62,7 @@ mod tests {
         by_pointers(bytes, word, order, offsets, &Budget::of(u64::MAX)).expect("no limit")
     }
 
-    /// A step for each vote: hostile symbols may all lie at one distance from a multiple of 64 KiB.
+    /// A vote costs a step: hostile symbols may all have equal offsets modulo 64 KiB.
     #[test]
     fn votes_are_charged() {
         let offsets: Vec<u64> = (0..16).map(|number| number * ALIGNMENT).collect();

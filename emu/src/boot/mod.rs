@@ -1,6 +1,5 @@
-//! A kernel out of a file's bytes: what to load where, where to start, and what its tables say.
-//!
-//! A pure function of the bytes. Whatever they are, the answer is a kernel or a sentence, never a panic.
+//! Reads a kernel from a file's bytes: its segments, its entry point, and its tables.
+//! This is a pure function. Any input gives a kernel or an error, never a panic.
 
 pub mod btf;
 pub mod dead_ends;
@@ -39,81 +38,81 @@ use trapline_isa::plan::Policy;
 /// A kernel, ready to be loaded.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What it runs on.
+    /// The ISA.
     pub arch: Arch,
-    /// Where execution starts: a physical address.
+    /// The entry point, as a physical address.
     pub entry: u64,
-    /// What is loaded, by virtual address.
+    /// The segments to load, sorted by virtual address.
     pub segments: Vec<Segment>,
-    /// Its symbols.
+    /// The symbols.
     pub symbols: Symbols,
-    /// What it says about its own text.
+    /// The kernel's information about its own text.
     pub tables: Tables,
-    /// What runs first, where the kernel cannot be entered by itself.
+    /// The boot stub, if the kernel cannot be entered directly.
     pub starter: Option<Arc<Starter>>,
     sections: Vec<Section>,
 }
 
-/// Code of a kernel's file that prepares the machine for it, and then puts it to where it belongs.
+/// A boot stub from a kernel's file: it prepares the machine and moves the kernel to its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starter {
-    /// What is loaded.
+    /// The bytes to load.
     pub bytes: Vec<u8>,
-    /// Where: a physical address.
+    /// The physical address to load them at.
     pub at: u64,
-    /// Where it is entered.
+    /// The entry point.
     pub entry: u64,
-    /// The physical address from which on it finds the kernel.
+    /// The physical address at which it expects the kernel.
     pub kernel_at: u64,
 }
 
-/// A piece of memory with its first contents; what has no bytes is zero.
+/// A range of memory with its initial content. Memory without bytes is zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Where it is loaded.
+    /// The physical address.
     pub physical: u64,
-    /// Where the kernel sees it.
+    /// The virtual address.
     pub virtual_address: u64,
-    /// What the file holds of it.
+    /// The bytes from the file.
     pub bytes: Vec<u8>,
-    /// How much memory it takes, at least as much as there are bytes.
+    /// The size in memory, at least the number of bytes.
     pub size: u64,
-    /// Holds code.
+    /// Whether it holds code.
     pub executable: bool,
 }
 
 impl Segment {
-    /// The addresses at which the kernel sees it.
+    /// The range of virtual addresses.
     pub fn range(&self) -> Range<u64> {
         self.virtual_address..self.virtual_address + self.size
     }
 
-    /// The physical addresses that it takes.
+    /// The range of physical addresses.
     pub fn loaded(&self) -> Range<u64> {
         self.physical..self.physical + self.size
     }
 }
 
-/// A named part of the image. Some tables are found by these.
+/// A named section of the image. Some tables are found by sections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// `__ex_table`, for example.
+    /// The name, such as `__ex_table`.
     pub name: String,
-    /// Where the kernel sees it.
+    /// The range of virtual addresses.
     pub range: Range<u64>,
 }
 
-/// A function of every Linux and of nobody else: kernels of ours begin in functions that are called as Linux's are.
+/// A function that every Linux has. The tiny kernels do not, although they begin in functions with names of Linux's.
 const OF_EVERY_LINUX: &str = "kernel_init_freeable";
 
 impl Kernel {
-    /// The kernel in a file with these bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, a vmlinuz of
-    /// z/Architecture, or one of these compressed.
+    /// Reads a kernel from a file's bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, a vmlinuz of
+    /// z/Architecture or MIPS, or one of these compressed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Kernel, BootError> {
         Kernel::from_shelf(&(), bytes)
     }
 
-    /// The same; what is slow to unpack may lie on the shelf, and is put there.
+    /// Like [`Kernel::from_bytes`], with a cache for what is slow to unpack.
     pub fn from_shelf(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Kernel, BootError> {
         let inner = payload::unpack_from(shelf, bytes, &payload::budget())?;
         let image = image::parse(shelf, &inner).unwrap_or_else(|| elf::parse(&inner))?;
@@ -134,21 +133,21 @@ impl Kernel {
         Ok(kernel.with_symbols(symbols))
     }
 
-    /// A kernel that no file holds: code made by a program, for tests and experiments.
+    /// A kernel without a file: generated code, for tests and experiments.
     pub fn from_parts(arch: Arch, entry: u64, mut segments: Vec<Segment>, symbols: Symbols) -> Kernel {
         segments.sort_by_key(|segment| segment.virtual_address);
         let (tables, sections) = (Tables::default(), Vec::new());
         Kernel { arch, entry, segments, symbols: Symbols::default(), tables, starter: None, sections }.with_symbols(symbols)
     }
 
-    /// What lies in memory in named pieces, as a module does.
+    /// An image of named sections in memory, as of a module.
     pub fn of_sections(arch: Arch, mut segments: Vec<Segment>, sections: Vec<Section>, symbols: Symbols) -> Kernel {
         segments.sort_by_key(|segment| segment.virtual_address);
         let kernel = Kernel { sections, ..Kernel::from_parts(arch, 0, segments, Symbols::default()) };
         kernel.with_symbols(symbols)
     }
 
-    /// The same kernel with symbols from elsewhere, for an image that was stripped of its own.
+    /// The same kernel with other symbols, for an image without its own.
     pub fn with_symbols(mut self, symbols: Symbols) -> Kernel {
         self.symbols = symbols;
         self.tables = Tables::of(&self);
@@ -173,7 +172,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// What the file holds of a range, if it is all in one segment.
+    /// The bytes that the file holds for a range; `None` if the range is not in one segment's bytes.
     pub fn held(&self, range: &Range<u64>) -> Option<&[u8]> {
         let segment = self.segment_at(range.start)?;
         let start = (range.start - segment.virtual_address) as usize;
@@ -181,7 +180,8 @@ impl Kernel {
         segment.bytes.get(start..start.checked_add(length)?)
     }
 
-    /// Where calls of a function lead: its symbol, and its entry behind that for whoever does not pass it its own address.
+    /// The addresses that calls of a function lead to: its symbol, and, on an ISA with a second entry for callers that
+    /// do not pass the function's address, that entry.
     pub fn entries(&self, function: u64) -> impl Iterator<Item = u64> + use<> {
         let isa = self.arch.isa();
         let second = || {
@@ -194,31 +194,31 @@ impl Kernel {
         std::iter::once(function).chain(second)
     }
 
-    /// The function in which a Linux first runs where it is linked; `None`: it is no Linux.
+    /// The first function that Linux runs at its linked address; `None` if this kernel is not Linux.
     pub fn first_function(&self) -> Option<u64> {
         self.symbols.address_of(OF_EVERY_LINUX)?;
         arches::of(self.arch).first_functions.iter().find_map(|name| self.symbols.address_of(name))
     }
 
-    /// Its ISA's own functions that read or write any text. Another kernel's functions of these names do something
-    /// else.
+    /// The functions, specific to the ISA, that read or write any text; empty unless the kernel is a stock Linux, as
+    /// other kernels may use these names for something else.
     pub fn patchers(&self) -> impl Iterator<Item = &'static str> {
         let marks = arches::of(self.arch).marks;
         let all = marks.patchers.iter().chain(marks.stray_readers).copied();
         all.filter(|_| self.is_stock())
     }
 
-    /// Whether it is a stock Linux.
+    /// Whether this is a stock Linux.
     pub fn is_stock(&self) -> bool {
         self.first_function().is_some()
     }
 
-    /// The part of the image with that name.
+    /// The range of the image's section with that name.
     pub fn section(&self, name: &str) -> Option<Range<u64>> {
         self.sections.iter().find(|section| section.name == name).map(|section| section.range.clone())
     }
 
-    /// Where its sections lie in memory, as far as the file tells.
+    /// The ranges of the sections, as far as the file gives them.
     pub fn section_ranges(&self) -> impl Iterator<Item = &Range<u64>> {
         self.sections.iter().map(|section| &section.range)
     }

@@ -1,9 +1,9 @@
-//! A kernel module as the guest's loader has placed it: read out of the guest's memory while the loader still has the
-//! file's headers.
+//! Reads a kernel module out of guest memory, after the guest's loader has placed it and before it drops the file's
+//! headers.
 //!
-//! When `module_finalize(header, sections, module)` is called, every section header holds the address that the section
-//! has got, symbols hold addresses, and relocations are done; so one place in every kernel tells all, with no structure
-//! of the kernel's own in the way. Whatever that memory holds, the answer is a module or none.
+//! When `module_finalize(header, sections, module)` is called, every section header holds the section's final address,
+//! symbols hold addresses, and relocations are applied. So nothing has to be known about the kernel's own structures,
+//! and the same code serves every kernel. Any memory content gives a module or `None`, never a panic.
 
 use super::{Kernel, Section, Segment, elf, elf_symbols};
 use crate::symbols::{Entry, Symbols};
@@ -15,51 +15,51 @@ use goblin::elf::{Elf, SectionHeader, Sym, Symtab};
 use std::ops::Range;
 use trapline_isa::arch::Arch;
 
-/// No module has more sections, names, symbols or code.
+/// Limits that no module reaches: number of sections, bytes read in total.
 const MOST_SECTIONS: u16 = 4096;
 const MOST_BYTES: u64 = 64 << 20;
 const HEADER_BYTES: usize = 64;
 
-/// Where the module's own words about itself are, and those that matter here.
+/// The section with the module's own description (`key=value` strings), and the keys used here.
 const WORDS: &str = ".modinfo";
 const NAME: &[u8] = b"name=";
 const DEPENDS: &[u8] = b"depends=";
-/// Sections that are given up when the module's init is done.
+/// Prefix of the sections that the kernel frees after the module's init function.
 const INIT: &str = ".init";
 
 /// A module.
 #[derive(Clone, Debug)]
 pub struct Module {
-    /// As the guest calls it: `crc16`.
+    /// The name that the guest uses, such as `crc16`.
     pub name: String,
-    /// Read as a kernel is: its sections are the segments, its tables are found by their sections' names.
+    /// The module as a kernel image: its sections are the segments; its tables are found by section name.
     pub image: Kernel,
-    /// Its code.
+    /// The sections of code.
     pub text: Vec<ModuleText>,
 }
 
 /// A section of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleText {
-    /// Where the guest has put it.
+    /// The address range at which the guest placed it.
     pub range: Range<u64>,
-    /// Given up when the module's init is done.
+    /// Whether the kernel frees it after the module's init function.
     pub init: bool,
 }
 
-/// What a module's file says about itself.
+/// The description of a module in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// What it runs on; `None`: something that no kernel here runs on.
+    /// The module's ISA; `None` if no kernel here runs on it.
     pub arch: Option<Arch>,
-    /// As the guest calls it.
+    /// The name that the guest uses.
     pub name: String,
-    /// Modules that must be loaded before it.
+    /// The names of the modules that must be loaded first.
     pub depends: Vec<String>,
 }
 
 impl About {
-    /// Of the file with these bytes; `None`: it is no module.
+    /// Reads the description from a file's bytes; `None` if the file is not a module.
     pub fn of(bytes: &[u8]) -> Option<About> {
         let file = Elf::parse(bytes).ok().filter(|file| file.header.e_type == ET_REL)?;
         let words = file.section_headers.iter().find(|section| file.shdr_strtab.get_at(section.sh_name) == Some(WORDS))?;
@@ -71,15 +71,15 @@ impl About {
     }
 }
 
-/// What one of a module's words about itself says.
+/// The value of a key in the module's description.
 fn word<'a>(words: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     words.split(|byte| *byte == 0).find_map(|word| word.strip_prefix(key))
 }
 
-/// Reads guest memory into the buffer, all of it or none.
+/// Reads guest memory into the buffer; returns whether all of it could be read.
 pub type Read<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> bool;
 
-/// The module whose ELF header and section headers are at these addresses.
+/// Reads the module whose ELF header and section headers are at these addresses.
 pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> Option<Module> {
     let mut memory = Memory { read: memory, left: MOST_BYTES };
     let mut bytes = memory.bytes(header_at, HEADER_BYTES as u64)?;
@@ -101,7 +101,7 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
     for section in headers.iter().filter(|section| section.sh_type != 0) {
         let name = elf_symbols::name(&names, section.sh_name)?;
         if name == WORDS {
-            // It stays in the loader's copy of the file.
+            // The section is not loaded; it is in the loader's copy of the file.
             words = memory.section(section)?;
         }
         if !placed(section) {
@@ -112,7 +112,7 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
         if executable {
             text.push(ModuleText { range: range.clone(), init: name.starts_with(INIT) });
             if section.sh_type == SHT_NOBITS {
-                // Filled by the loader (ARM's tables of jumps are), and read when it is given up.
+                // The loader fills it (as ARM's PLTs), and it is read when the kernel frees it.
                 memory.charge(section.sh_size)?;
             }
         }
@@ -145,7 +145,7 @@ fn entry(symbol: &Sym, section: &SectionHeader, name: &str, module: &str) -> Opt
     Some(Entry { address: symbol.st_value, name: name.into(), kind, module: Some(module.into()) })
 }
 
-/// Guest memory, of which no more is read than any module has.
+/// Guest memory with a limit on the bytes that are read from it.
 struct Memory<'a> {
     read: Read<'a>,
     left: u64,
@@ -173,14 +173,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Where the loader's copy of the headers lies.
+    /// The address of the loader's copy of the headers.
     const HEADER: u64 = 0x10_0000;
     const SECTIONS: u64 = HEADER + 0x40;
     const SECTION_BYTES: usize = 64;
     const BEHIND: u64 = HEADER + 0x1000;
     const TEXT: u64 = 0xffff_ffff_c000_0000;
 
-    /// Guest memory with a module in it, as the loader has it when it calls `module_finalize`.
+    /// Guest memory with a module in it, in the state at the call of `module_finalize`.
     #[derive(Clone)]
     struct Placed(Vec<(u64, Vec<u8>)>);
 
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!((address("start"), address("setup"), address("elsewhere")), (Some(TEXT), Some(TEXT + 0x1000), None));
     }
 
-    /// KP-15: data among a module's code is known by the mapping symbols of ARM, which are nobody's name.
+    /// KP-15: data among a module's code is known from ARM's mapping symbols, which give nothing a name.
     #[test]
     fn data_among_a_modules_code_is_known() {
         let symbols = Placed::new().read_for(Arch::Arm64).expect("a module").image.symbols;
@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    /// A module's file: its sections stand where the headers say, which is all that is looked at.
+    /// The file of a module: sections at the offsets that the headers say. Nothing else in it is read.
     fn file() -> Vec<u8> {
         let words = b"name=probe_me\0depends=crc16,mii\0";
         let names = b"\0.modinfo\0";

@@ -1,28 +1,29 @@
-//! The kernel inside a file: a bzImage's payload or a compressed vmlinux, unpacked until the ELF file shows.
+//! Unpacks a kernel file: a bzImage's payload or a compressed vmlinux, layer by layer until an ELF file or a raw image
+//! appears.
 //!
-//! An EFI zboot image (CONFIG_EFI_ZBOOT: arm64's and riscv's vmlinuz.efi) is a program for EFI that says in its first
-//! bytes where its payload is (drivers/firmware/efi/libstub/zboot-header.S).
+//! An EFI zboot image (CONFIG_EFI_ZBOOT: the vmlinuz.efi of arm64 and riscv) is an EFI program whose first bytes give
+//! the offset of its payload (drivers/firmware/efi/libstub/zboot-header.S).
 //!
-//! Layout of a bzImage: Documentation/arch/x86/boot.rst of Linux, boot protocol 2.08 and later. Nothing in a guest
-//! unpacks itself unless a whole bzImage is booted; this is the way round that.
+//! The layout of a bzImage is in Documentation/arch/x86/boot.rst of Linux, boot protocol 2.08 and later. Unpacking on
+//! the host avoids running the decompressor in the guest, unless a whole bzImage is booted.
 
 use crate::error::BootError;
 use std::borrow::Cow;
 use std::io::Read;
 use trapline_probes::budget::Budget;
 
-/// No kernel with all its debug information is larger than this when it is unpacked.
+/// Limit for unpacked bytes; even a kernel with all its debug information is smaller.
 pub const MOST_BYTES: u64 = 1 << 30;
 
-/// Where what was unpacked before may lie: some methods take half a second for a kernel.
+/// A cache of unpacked data; some methods take half a second for a kernel.
 pub trait Shelf {
-    /// What these bytes gave, if it has at most so many bytes.
+    /// Returns the data that was unpacked from these bytes, if it has at most `most` bytes.
     fn find(&self, packed: &[u8], most: u64) -> Option<Vec<u8>>;
-    /// They gave this.
+    /// Stores the data that was unpacked from these bytes.
     fn keep(&self, packed: &[u8], unpacked: &[u8]);
 }
 
-/// A shelf on which nothing ever lies.
+/// A cache that is always empty.
 impl Shelf for () {
     fn find(&self, _: &[u8], _: u64) -> Option<Vec<u8>> {
         None
@@ -30,21 +31,21 @@ impl Shelf for () {
     fn keep(&self, _: &[u8], _: &[u8]) {}
 }
 
-/// A bzImage holds a compressed ELF file, and may be compressed itself.
+/// Limit of nested compression: a bzImage holds a compressed ELF file, and may be compressed itself.
 const MOST_LAYERS: usize = 3;
 
-/// Fields of a bzImage's header.
+/// Offsets of the fields of a bzImage's header.
 const SETUP_SECTORS: usize = 0x1f1;
 const BOOT_FLAG: usize = 0x1fe;
 const HEADER_MAGIC: usize = 0x202;
 const VERSION: usize = 0x206;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
-/// The first protocol whose header says where the payload is.
+/// The first boot protocol whose header gives the payload's offset.
 const WITH_PAYLOAD: u16 = 0x208;
 const SECTOR: usize = 512;
 
-/// The way in which bytes are compressed.
+/// A compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Gzip,
@@ -63,7 +64,7 @@ const MAGICS: &[(&[u8], Method)] = &[
     (&[0x5d, 0, 0],                       Method::Lzma),
     (&[0x28, 0xb5, 0x2f, 0xfd],           Method::Zstd),
     (&[0x04, 0x22, 0x4d, 0x18],           Method::Lz4),
-    (&[0x02, 0x21, 0x4c, 0x18],           Method::Lz4), // the older frame, which kernels use
+    (&[0x02, 0x21, 0x4c, 0x18],           Method::Lz4), // the older frame format, which kernels use
     (b"BZh",                              Method::Bzip2),
     (&[0x89, b'L', b'Z', b'O', 0, 0x0d],  Method::Lzo),
 ];
@@ -73,7 +74,7 @@ impl Method {
         MAGICS.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, method)| *method)
     }
 
-    /// Whether it takes longer than reading what it gives from a file.
+    /// Whether unpacking takes longer than reading the unpacked data from a file.
     fn is_slow(self) -> bool {
         matches!(self, Method::Gzip | Method::Xz | Method::Lzma)
     }
@@ -91,23 +92,23 @@ impl Method {
     }
 }
 
-/// The innermost file: an ELF file, a raw image of ARM, or whatever else cannot be unpacked further.
+/// Returns the innermost file: an ELF file, a raw image of ARM, or anything else that is not compressed.
 pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, BootError> {
     unpack_at_most(bytes, MOST_BYTES)
 }
 
-/// The same with another limit for all layers together.
+/// Like [`unpack`], with another limit for the sum of all layers.
 pub fn unpack_at_most(bytes: &[u8], most: u64) -> Result<Cow<'_, [u8]>, BootError> {
     unpack_from(&(), bytes, &Budget::of(most))
 }
 
-/// The budget of unpacking a kernel: a step for each byte that comes out of a decoder, and fewer for what goes into it.
-/// All layers of a file share one, and so do all places of it at which a kernel is looked for.
+/// The budget for unpacking a kernel: one step for each byte that a decoder gives, fewer for each byte that it takes.
+/// All layers of a file share one budget, and so do all offsets at which a payload is tried.
 pub(super) fn budget() -> Budget {
     Budget::of(MOST_BYTES)
 }
 
-/// The same, with a look at the shelf first.
+/// Like [`unpack`], with a cache that is asked first.
 pub(super) fn unpack_from<'a>(shelf: &dyn Shelf, bytes: &'a [u8], budget: &Budget) -> Result<Cow<'a, [u8]>, BootError> {
     let mut inner = Cow::Borrowed(bytes);
     for _ in 0..MOST_LAYERS {
@@ -125,12 +126,12 @@ pub(super) fn unpack_from<'a>(shelf: &dyn Shelf, bytes: &'a [u8], budget: &Budge
     Ok(inner)
 }
 
-/// Whether these bytes look compressed.
+/// Whether these bytes begin with the magic number of a compression format.
 pub(super) fn is_compressed(bytes: &[u8]) -> bool {
     Method::of(bytes).is_some()
 }
 
-/// What these bytes begin with, unpacked; anything may stand behind it.
+/// Unpacks the compressed stream that these bytes begin with; any bytes may follow it.
 pub(super) fn first_unpacked(shelf: &dyn Shelf, bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, BootError> {
     match Method::of(bytes) {
         Some(method) => expand(shelf, method, bytes, budget),
@@ -163,7 +164,7 @@ fn payload(bytes: &[u8]) -> Result<Option<&[u8]>, BootError> {
     }
 }
 
-/// How a zboot image begins; behind that the place of the payload and its size.
+/// The magic numbers of a zboot image with their offsets. The payload's offset and size follow.
 const ZBOOT_MAGICS: [(usize, &[u8]); 2] = [(0, b"MZ"), (4, b"zimg")];
 const ZBOOT_OFFSET: usize = 8;
 const ZBOOT_SIZE: usize = 12;
@@ -180,7 +181,7 @@ fn zboot_payload(bytes: &[u8]) -> Result<Option<&[u8]>, BootError> {
     bytes.get(start..end).ok_or_else(cut_off).map(Some)
 }
 
-/// Where in a bzImage the code begins that unpacks the payload.
+/// Offset in a bzImage of the code that unpacks the payload.
 pub(super) fn protected_mode(bytes: &[u8]) -> usize {
     let sectors = match byte(bytes, SETUP_SECTORS) {
         0 => 4,
@@ -189,10 +190,10 @@ pub(super) fn protected_mode(bytes: &[u8]) -> usize {
     (sectors + 1) * SECTOR
 }
 
-/// A payload's last word is the size of what it holds (gzip: a part of its format).
+/// Unpacks a payload whose last four bytes are the unpacked size (in gzip they are part of the format).
 pub(super) fn payload_unpacked(shelf: &dyn Shelf, payload: &[u8], budget: &Budget) -> Result<Vec<u8>, BootError> {
     let Some(method) = Method::of(payload) else {
-        // Not compressed at all (CONFIG_KERNEL_UNCOMPRESSED), or by means unknown here: the caller looks what it is.
+        // It is uncompressed (CONFIG_KERNEL_UNCOMPRESSED) or in an unknown format: the caller finds out which.
         return Ok(payload.to_vec());
     };
     let (compressed, size) = payload.split_last_chunk::<4>().unwrap_or((payload, &[0; 4]));
@@ -206,9 +207,9 @@ pub(super) fn payload_unpacked(shelf: &dyn Shelf, payload: &[u8], budget: &Budge
     Ok(unpacked)
 }
 
-/// What is in the first compressed stream here, whatever stands behind it.
+/// Unpacks the first compressed stream; any bytes may follow it.
 pub(super) fn stream_unpacked(shelf: &dyn Shelf, bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, BootError> {
-    let method = Method::of(bytes).ok_or(BootError::UnknownCompression { method: "no method that is known here" })?;
+    let method = Method::of(bytes).ok_or(BootError::UnknownCompression { method: "an unknown method" })?;
     expand(shelf, method, bytes, budget)
 }
 
@@ -216,19 +217,19 @@ pub(super) fn byte(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or(0)
 }
 
-/// 32 bits; zero behind the end.
+/// Reads 32 bits, little-endian; bytes behind the end read as zero.
 pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([byte(bytes, at), byte(bytes, at + 1), byte(bytes, at + 2), byte(bytes, at + 3)])
 }
 
-/// Memory that a decoder may use for itself.
+/// Limit for a decoder's own memory.
 const DECODER_MEMORY: u64 = 256 << 20;
-/// The kernel's build compresses with windows of up to 2^27.
+/// The largest window of kernel builds, as a power of two.
 const ZSTD_WINDOW: u32 = 27;
 
-/// So many bytes that go into a decoder cost as much as one that comes out of it.
+/// The number of bytes taken by a decoder that cost one step of the budget.
 const PACKED_BYTES_A_STEP: u64 = 16;
-/// A try costs as much as so many bytes, for some decoders begin with large tables.
+/// The cost of each attempt in steps, as some decoders build large tables first.
 const STEPS_A_TRY: u64 = 1 << 16;
 
 fn expand(shelf: &dyn Shelf, method: Method, bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, BootError> {
@@ -254,7 +255,7 @@ fn decode(method: Method, bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, Boot
     decoded.map(|_| unpacked)
 }
 
-/// Charges for what came out of a decoder, and for what went into it.
+/// Charges the budget for the bytes that a decoder gave and for those that it took.
 fn charged(method: Method, unpacked: Vec<u8>, taken: u64, budget: &Budget) -> Result<Vec<u8>, BootError> {
     let is_enough = budget.charge(unpacked.len() as u64).is_ok();
     if is_enough && (budget.charge(taken).is_ok() || !unpacked.is_empty()) {
@@ -264,7 +265,7 @@ fn charged(method: Method, unpacked: Vec<u8>, taken: u64, budget: &Budget) -> Re
     Err(BootError::Payload { what: method.name(), why })
 }
 
-/// Takes from the input as much as it needs.
+/// Makes a decoder, which takes from the input only what it needs.
 fn decoder<'a>(method: Method, input: &'a mut &[u8]) -> Result<Box<dyn Read + 'a>, BootError> {
     let failed = |error: std::io::Error| BootError::Payload { what: method.name(), why: error.to_string() };
     Ok(match method {
@@ -302,7 +303,8 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// The older frame: blocks, each behind its size; this one is a literal run, as no real encoder is at hand.
+    /// The older LZ4 frame: blocks, each with its size in front. This one block is a literal run, as no crate encodes
+    /// the format.
     fn old_lz4(bytes: &[u8]) -> Vec<u8> {
         let mut block = vec![0xf0, (bytes.len() - 15) as u8];
         block.extend_from_slice(bytes);
@@ -395,7 +397,7 @@ mod tests {
                 assert_eq!(String::from_utf8_lossy(&inner), String::from_utf8_lossy(INNER), "{what}");
                 assert_eq!(shelf.0.borrow().len(), kept, "{what}");
             }
-            // What is on the shelf is what counts: nothing is unpacked a second time.
+            // The cached data is what is returned: nothing is unpacked a second time.
             if let Some(byte) = shelf.0.borrow_mut().last_mut().and_then(|(_, unpacked)| unpacked.last_mut()) {
                 *byte = b'!';
             }
@@ -417,12 +419,12 @@ mod tests {
             assert!(error.to_string().contains("more than"), "{what}: {error}");
         }
         assert!(unpack_at_most(&twice, MOST).is_ok(), "what stands behind zeros is no layer");
-        // As a search tries one place after the other.
+        // Like a search that tries one offset after the other.
         let budget = Budget::of(MOST);
         let piece = gzip(&vec![0; 100_000]);
         let tries = (0..1000).take_while(|_| stream_unpacked(&(), &piece, &budget).is_ok()).count();
         assert!((5..=10).contains(&tries), "{tries} tries");
-        // Nothing comes out, and much goes in: empty blocks of deflate.
+        // No output and much input: empty blocks of deflate.
         let empty = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &[0, 0, 0, 0xff, 0xff].repeat(1 << 16)].concat();
         let budget = Budget::of(MOST);
         for _ in 0..1000 {
@@ -438,7 +440,7 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             ("half a zboot image",  zboot(&gzip(INNER))[..0x120].to_vec(),                      "cut off: the payload of the EFI zboot image"),
-            ("an odd zboot image",  zboot(INNER),                                               "no method that is known here"),
+            ("an odd zboot image",  zboot(INNER),                                               "an unknown method"),
             ("half a bzImage",      whole[..whole.len() - 60].to_vec(),                         "cut off: the payload of the bzImage"),
             ("an old bzImage",      bzimage(&gzip(INNER), 0x207),                               "its boot protocol, 2.07,"),
             ("an empty payload",    bzimage(&[], 0x20f),                                        "its payload is empty"),

@@ -1,16 +1,16 @@
-//! The names of a kernel's system calls by their numbers, out of its table of their functions.
+//! Reads the names of a kernel's system calls, by number, from its table of functions.
 //!
-//! No symbol of data is needed: the table is the longest run of words that are all addresses of such functions.
+//! This needs no symbol of the table: it is the longest run of words that are all addresses of system calls' functions.
 
 use super::Kernel;
 use super::tracepoints::words;
 use std::collections::HashMap;
 
-/// A table is not shorter.
+/// A shorter run is not a table.
 const FEWEST: usize = 200;
-/// What stands where no call is.
+/// The function in unused places of the table.
 const NONE: &str = "ni_syscall";
-/// Functions whose names are not those of their calls: everywhere, and where a word has 64 bits.
+/// Functions whose names differ from the names of their calls: on all ISAs, and on 64-bit ISAs.
 const RENAMED: &[(&str, &str)] = &[
     ("newstat", "stat"),
     ("newfstat", "fstat"),
@@ -21,7 +21,7 @@ const RENAMED: &[(&str, &str)] = &[
 ];
 const RENAMED_64: &[(&str, &str)] = &[("sendfile64", "sendfile")];
 
-/// By number; an empty name where there is no call. Nothing where no table is found.
+/// Returns the names by number, empty for unused numbers; an empty list if no table is found.
 pub fn names(kernel: &Kernel) -> Vec<String> {
     let isa = kernel.arch.isa();
     let prefix = isa.linux.system_calls.prefix;
@@ -29,7 +29,7 @@ pub fn names(kernel: &Kernel) -> Vec<String> {
     for entry in kernel.symbols.places() {
         let name = entry.name.strip_prefix(prefix).or_else(|| entry.name.strip_prefix("sys_").filter(|name| *name == NONE));
         if let Some(name) = name {
-            // Of several names of one function the first is as good as any, but for the one that says there is none.
+            // Any of a function's names will do, except that `ni_syscall` must win if it is one of them.
             let known = functions.entry(entry.address).or_insert(name);
             if name == NONE {
                 *known = name;

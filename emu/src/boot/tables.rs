@@ -1,9 +1,10 @@
-//! What a kernel's own tables say about its text: its bounds, what must not be probed, what it patches itself.
+//! Reads a kernel's own tables about its text: its bounds, the blacklist of kprobes, and the places that the kernel
+//! patches itself.
 //!
-//! Found by the symbols that Linux's linker script sets around each table, or by the ELF section of the same purpose,
-//! or, where an image has neither, by what is in them. A table that is not there is empty. Formats: Linux 6.1
-//! (include/asm-generic/bug.h, arch/x86's extable.h, jump_label.h, static_call_types.h); what must not be probed:
-//! kernel/kprobes.c's populate_kprobe_blacklist.
+//! Each table is found by the symbols that Linux's linker script puts around it, or by its ELF section, or, if an image
+//! has neither, by its content. A missing table is empty. Formats are those of Linux 6.1 (include/asm-generic/bug.h,
+//! arch/x86's extable.h, jump_label.h, static_call_types.h); the blacklist follows kernel/kprobes.c's
+//! populate_kprobe_blacklist.
 
 use super::Kernel;
 use super::marks::{Bounds, Form, Marks, SMP_LOCK_ROW, STATIC_CALL_ROW, bounds};
@@ -15,52 +16,52 @@ use std::ops::Range;
 use trapline_isa::entry::callee;
 use trapline_probes::guest::{Blacklisted, Site};
 
-/// The tables of one kernel.
+/// The tables of a kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    /// Code that stays.
+    /// The code that stays after the boot.
     pub text: Range<u64>,
-    /// Code that is freed when the boot is done.
+    /// The code that is freed at the end of the boot.
     pub init_text: Option<Range<u64>>,
-    /// All that is freed then, code and data.
+    /// All memory that is freed at the end of the boot, code and data.
     pub init: Option<Range<u64>>,
-    /// Instructions that may fault, and where execution goes on when they do; by instruction.
+    /// Instructions that may fault, with their fixups; sorted by instruction.
     pub exceptions: Vec<Exception>,
-    /// Where execution goes on, in order.
+    /// The addresses of the fixups, sorted.
     pub fixups: Vec<u64>,
-    /// Code through which indirect jumps are made.
+    /// The thunks through which indirect jumps are made.
     pub indirect_thunks: Range<u64>,
-    /// What must not be probed, in the order of the kernel's own list.
+    /// Code that must not be probed, in the order of the kernel's own list.
     pub blacklist: Vec<Blacklisted>,
-    /// Places that the kernel itself patches or depends on.
+    /// Addresses that the kernel itself patches or depends on.
     pub sites: BTreeMap<u64, Site>,
-    /// What its jump labels say, in the order of their table.
+    /// The rows of the table of jump labels, in its order.
     pub jump_labels: Vec<JumpLabel>,
-    /// Tables that this kernel may have and that could not be found: what they say is not known here.
+    /// Names of tables that this kernel may have and that were not found, so that their content is unknown.
     pub missing: Vec<&'static str>,
 }
 
 /// A row of the table of jump labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JumpLabel {
-    /// The place that is patched.
+    /// The address of the instruction that is patched.
     pub code: u64,
-    /// Where it jumps to when it does.
+    /// The target of the jump.
     pub target: u64,
-    /// The key that it hangs on.
+    /// The address of the static key.
     pub key: u64,
 }
 
 /// A row of the exception table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exception {
-    /// The instruction that may fault.
+    /// The address of the instruction that may fault.
     pub instruction: u64,
-    /// Where execution goes on.
+    /// The address at which execution continues.
     pub fixup: u64,
 }
 
-/// The most code behind an image's init text.
+/// Limit for the exit text behind an image's init text.
 const MOST_EXIT_TEXT: u64 = 0x4_0000;
 
 const EXCEPTIONS: Bounds = bounds("__start___ex_table", "__stop___ex_table", "__ex_table").or(|finder| finder.exceptions());
@@ -73,20 +74,20 @@ const INIT: Bounds = bounds("__init_begin", "__init_end", "");
 const INDIRECT_THUNKS: Bounds = bounds("__indirect_thunk_start", "__indirect_thunk_end", "");
 const TEXT: Bounds = bounds("_stext", "_etext", ".text");
 
-/// Where no symbol ends them: a kernel that has them last in its text names that place `_etext` alone.
+/// The range of the thunks if no symbol marks their end: in a kernel whose text ends with them, only `_etext` does.
 fn thunks_by_name(symbols: &Symbols, text: &Range<u64>) -> Option<Range<u64>> {
     let start = symbols.address_of(INDIRECT_THUNKS.start)?;
     let thunks = symbols.extents(start..text.end).into_iter().take_while(|symbol| symbol.name.contains("indirect_thunk"));
     thunks.last().map(|last| start..last.start + last.size)
 }
 
-/// Bytes of a row, by what is known of an ISA's images and by the bytes of its word.
-type Row = fn(&Marks, usize) -> usize;
+/// The size of a row, from the ISA's marks and its word size.
+type RowSize = fn(&Marks, usize) -> usize;
 
-/// The tables of sites: bounds, what they list, and their rows, of which the site is the first field. Where two tables
-/// name one address the first counts.
+/// The tables of sites: bounds, the kind of site, and the size of a row; a row's first field is the site's address. If
+/// two tables name one address, the first table counts.
 #[rustfmt::skip]
-const SITES: &[(Bounds, Site, Row)] = &[
+const SITES: &[(Bounds, Site, RowSize)] = &[
     (bounds("__start___jump_table", "__stop___jump_table", "__jump_table").or(|finder| finder.jump_labels()),
                                                                         Site::JumpLabel,  Marks::jump_label_row),
     (bounds("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites").or(|finder| finder.static_calls()),
@@ -99,22 +100,22 @@ const SITES: &[(Bounds, Site, Row)] = &[
 ];
 
 impl Tables {
-    /// Whether the kernel's tracer has a site in this range; `None` where none is known.
+    /// Whether ftrace has a site in this range; `None` if no site of ftrace is known at all.
     pub fn is_traced(&self, range: Range<u64>) -> Option<bool> {
         let is_one = |(_, site): (&u64, &Site)| *site == Site::Ftrace;
         self.sites.iter().any(is_one).then(|| self.sites.range(range).any(is_one))
     }
 
-    /// What this kernel's tables say.
+    /// Reads the tables of a kernel.
     pub fn of(kernel: &Kernel) -> Tables {
         let marks = arches::of(kernel.arch).marks;
         let mut reader = Reader { kernel, marks, word: kernel.arch.isa().word, finder: None, missing: Vec::new() };
         let text = reader.range(&TEXT).unwrap_or_else(|| reader.executable());
         let mut tables = Tables { text, init_text: reader.range(&INIT_TEXT), init: reader.range(&INIT), ..Tables::default() };
-        // Names that do not reach to the end of the kernel are those of its code alone (CONFIG_KALLSYMS_ALL off).
+        // Symbols without `_end` are those of the code only (CONFIG_KALLSYMS_ALL is off).
         let named = |name: &str| kernel.symbols.address_of(name).is_some();
         if named(TEXT.start) && !named("_end") {
-            // A raw image has no sections: behind its init text there is some that only modules would need.
+            // A raw image has no sections: the text that only the removal of modules needs follows its init text.
             let end = tables.init_text.as_ref().map(|range| range.end);
             let exit_text = kernel.section(".exit.text").or(end.map(|end| end..end.saturating_add(MOST_EXIT_TEXT)));
             let more = [tables.init_text.clone(), exit_text];
@@ -152,26 +153,26 @@ impl Tables {
         tables
     }
 
-    /// The first instruction in a range that may fault.
+    /// The address of the first instruction in a range that may fault.
     pub fn expected_fault(&self, range: &Range<u64>) -> Option<u64> {
         let first = self.exceptions.partition_point(|row| row.instruction < range.start);
         self.exceptions.get(first).map(|row| row.instruction).filter(|at| range.contains(at))
     }
 
-    /// The first place in a range where execution goes on after a fault.
+    /// The first fixup in a range.
     pub fn fixup(&self, range: &Range<u64>) -> Option<u64> {
         let first = self.fixups.partition_point(|at| *at < range.start);
         self.fixups.get(first).copied().filter(|at| range.contains(at))
     }
 
-    /// Whether an address is code, now or during the boot.
+    /// Whether an address is in the text, including init text.
     pub fn is_text(&self, address: u64) -> bool {
         self.text.contains(&address) || self.init_text.as_ref().is_some_and(|range| range.contains(&address))
     }
 }
 
-/// The kernel's list in its own order: NOKPROBE_SYMBOL functions, `.kprobes.text`, `.noinstr.text`, areas of the ISA;
-/// then what it does not list.
+/// The kernel's blacklist in its own order: NOKPROBE_SYMBOL functions, `.kprobes.text`, `.noinstr.text`, and the ISA's
+/// areas; then areas that the kernel does not list.
 fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec<Blacklisted> {
     let mut list = Vec::new();
     let listed = |symbol: trapline_probes::guest::Symbol| Blacklisted {
@@ -213,14 +214,14 @@ struct Reader<'a> {
     kernel: &'a Kernel,
     marks: &'static Marks,
     word: usize,
-    /// Looks for tables that have no name, in kernels that name their code alone.
+    /// Finds tables without symbols, in kernels that have symbols of code only.
     finder: Option<Finder<'a>>,
-    /// What it did not find.
+    /// The tables that it did not find.
     missing: Vec<&'static str>,
 }
 
 impl<'a> Reader<'a> {
-    /// Where a table lies, if it is there and not empty.
+    /// The range of a table, if it exists and is not empty.
     fn range(&self, bounds: &Bounds) -> Option<Range<u64>> {
         let symbols = &self.kernel.symbols;
         let by_symbols = match (symbols.address_of(bounds.start), symbols.address_of(bounds.end)) {
@@ -230,8 +231,8 @@ impl<'a> Reader<'a> {
         by_symbols.filter(|range| range.start < range.end)
     }
 
-    /// Without symbols all that is marked as code counts as text, from the kernel's half of the addresses if there is
-    /// any.
+    /// The text of a kernel without symbols: everything marked as code, limited to the kernel's half of the address
+    /// space if any code is there.
     fn executable(&self) -> Range<u64> {
         let half = 1 << (self.word * 8 - 1);
         let code = || self.kernel.segments.iter().filter(|segment| segment.executable);
@@ -254,7 +255,7 @@ impl<'a> Reader<'a> {
         bytes.chunks_exact(size).enumerate().map(move |(number, row)| (range.start + (number * size) as u64, row))
     }
 
-    /// The address that a field of a row stands for.
+    /// The address in a field of a row.
     fn field(&self, at: u64, row: &[u8], offset: usize, form: Form) -> Option<u64> {
         let mask = u64::MAX >> (64 - self.word * 8);
         let order = self.kernel.arch.isa().order;
@@ -267,7 +268,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Code, target and key, the lowest bits of which are flags.
+    /// Reads the code, target and key addresses; the lowest bits of the key are flags.
     fn jump_label(&self, at: u64, row: &[u8], form: Form) -> Option<JumpLabel> {
         let (code, key_at) = (self.field(at, row, 0, form)?, row.len().checked_sub(form.key_bytes(self.word))?);
         let target = self.field(at, row, key_at / 2, form)?;
@@ -280,8 +281,8 @@ impl<'a> Reader<'a> {
         Some(JumpLabel { code, target, key: key & !3 })
     }
 
-    /// How addresses stand in the table of traps: as its first row shows, for 32-bit x86 has distances everywhere but
-    /// here.
+    /// The form of addresses in the table of traps, found from its first row: 32-bit x86 uses relative addresses in all
+    /// tables but this.
     fn form_of_bugs(&self, rows: &[(u64, &[u8])]) -> Form {
         let marks = self.marks;
         let is_trap = |form: &Form| {

@@ -1,9 +1,9 @@
-//! The tracepoints of a kernel, out of its own data: which there are, where they stand in the code, and who writes
-//! their records.
+//! Finds the tracepoints of a kernel in its own data: their names, their sites in the code, and the functions that
+//! write their records.
 //!
-//! Nothing but the names of functions is needed: exactly one word of data is the address of `__traceiter_X`, in the
-//! tracepoint X itself; one is that of `trace_event_raw_event_CLASS`, in the class; events are what leads to both.
-//! Their sites are the jump labels of their keys.
+//! This needs only the names of functions. Exactly one word of data is the address of `__traceiter_X`: it is in the
+//! tracepoint X. One is the address of `trace_event_raw_event_CLASS`: it is in the class. A trace event has pointers to
+//! both. The sites of a tracepoint are the jump labels of its key.
 
 use super::Kernel;
 use super::btf::Btf;
@@ -12,15 +12,15 @@ use std::sync::Arc;
 use trapline_probes::tracepoint::Tracepoint;
 
 const ITERATOR: &str = "__traceiter_";
-/// What stands for a call of it, where those are patched.
+/// Prefix of the trampoline through which a site calls the iterator, on ISAs with static calls.
 const STATIC_CALL: &str = "__SCT__tp_func_";
-/// Functions that code at a site calls first to know its CPU: a kernel has one for each file that was compiled.
+/// Functions that code at a site may call first to find its CPU. A kernel has one copy for each compiled file.
 const HARMLESS: &[&str] = &["__kern_my_cpu_offset"];
 const WRITER: &str = "trace_event_raw_event_";
-/// The longest name of a subsystem.
+/// Limit for the length of a subsystem's name.
 const MOST_LETTERS: usize = 64;
 
-/// Where things lie in the kernel's structures.
+/// Offsets of members in the kernel's structures.
 struct Layout {
     word: usize,
     key: u64,
@@ -48,7 +48,7 @@ impl Layout {
     }
 }
 
-/// All tracepoints that have records, by group and name; those whose names several have are left out.
+/// All tracepoints that have records, sorted by group and name. If two have the same name, only one is returned.
 pub fn of(kernel: &Kernel, btf: &Btf<'_>) -> Vec<Arc<Tracepoint>> {
     find(kernel, btf).unwrap_or_default()
 }
@@ -65,7 +65,8 @@ fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
     let (mut tracepoints, mut classes) = (HashMap::new(), HashMap::new());
     for (at, value) in words(kernel, layout.word) {
         if let Some(name) = iterators.get(&value) {
-            // The other words that are this address are no members of anything that begins with the name.
+            // The address also occurs in words that are not in a tracepoint; a tracepoint begins with a pointer to its
+            // name.
             let start = at.wrapping_sub(layout.iterator);
             if pointer(kernel, start, layout.word).and_then(|at| text(kernel, at)).as_deref() == Some(*name) {
                 tracepoints.insert(start, *name);
@@ -114,7 +115,7 @@ fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
     Some(events.into_values().collect())
 }
 
-/// The aligned words of the kernel's data, as the file holds them.
+/// The aligned words of the kernel's segments, as the file holds them.
 pub(super) fn words(kernel: &Kernel, word: usize) -> impl Iterator<Item = (u64, u64)> + '_ {
     let order = kernel.arch.isa().order;
     kernel.segments.iter().flat_map(move |segment| {
@@ -131,7 +132,7 @@ fn pointer(kernel: &Kernel, at: u64, word: usize) -> Option<u64> {
     Some(kernel.arch.isa().order.number(&bytes[..word]))
 }
 
-/// A name that ends with 0.
+/// A name that ends with a zero byte.
 fn text(kernel: &Kernel, at: u64) -> Option<String> {
     let mut bytes = [0; MOST_LETTERS];
     kernel.read(at, &mut bytes).ok()?;

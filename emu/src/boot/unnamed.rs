@@ -1,8 +1,8 @@
-//! Tables that no symbol and no section names, found by what is in them.
+//! Finds tables by their content if no symbol and no section gives their bounds.
 //!
-//! A kernel without CONFIG_KALLSYMS_ALL keeps no name for its data, and these tables stand in the middle of larger
-//! sections. Each row points at code with certain bytes, and rows stand one behind the other: the longest run of such
-//! rows is the table. What code that is pointed at begins with is the ISA's to say ([`Marks`]).
+//! A kernel without CONFIG_KALLSYMS_ALL has no symbols of data, and these tables lie inside larger sections. Each row
+//! holds the address of code that begins with certain bytes, and the rows are contiguous: the longest run of such rows
+//! is taken for the table. The bytes are given by the ISA ([`Marks`]).
 
 use super::marks::{Form, Marks, STATIC_CALL_ROW};
 use super::{Kernel, Segment};
@@ -12,38 +12,38 @@ use std::cell::OnceCell;
 use std::ops::Range;
 use trapline_isa::arch::Isa;
 
-/// Fewer rows may stand together by chance.
+/// A shorter run of rows may occur by chance.
 const FEWEST_ROWS: usize = 16;
 
-/// Rows of every table stand at multiples of this.
+/// Alignment of the rows of every table.
 const ALIGNMENT: u64 = 8;
 
-/// Where fields name code: a piece of the data, and how far into it.
+/// Positions of fields that hold an address of code: the index of a piece of data, and the offset in it.
 type Places = Vec<(usize, usize)>;
 
-/// Looks through an image.
+/// Searches an image for tables.
 pub struct Finder<'a> {
     kernel: &'a Kernel,
     symbols: &'a Symbols,
     isa: &'static Isa,
     word: usize,
     code: Vec<Range<u64>>,
-    /// From the first segment's start to the last one's end.
+    /// From the start of the first segment to the end of the last.
     around_all: Range<u64>,
-    /// Where tables may be: not in the text. An address and what the image holds from there on.
+    /// The data in which tables may be, that is, all but the text: addresses and bytes.
     data: Vec<(u64, &'a [u8])>,
     marks: &'static Marks,
-    /// Once they have been looked for.
+    /// The bounds of the table of ftrace sites, after the first search.
     ftrace_sites: OnceCell<Option<Range<u64>>>,
-    /// Distances, words and halves of words that name code.
+    /// Positions of relative addresses, words and half words that name code, each after the first search.
     places: [OnceCell<Places>; 3],
 }
 
 impl<'a> Finder<'a> {
-    /// Of this kernel, whose code lies in these ranges.
+    /// A finder for this kernel, whose code lies in these ranges.
     pub fn new(kernel: &'a Kernel, symbols: &'a Symbols, code: Vec<Range<u64>>) -> Finder<'a> {
         let isa = kernel.arch.isa();
-        // Bounds that are only guessed may have tables within.
+        // If the end of the text is only guessed, tables may lie inside, so nothing is left out.
         let text = code.first().filter(|text| symbols.address_of("_etext") == Some(text.end)).cloned().unwrap_or_default();
         let data = kernel.segments.iter().flat_map(|segment| beside(segment, &text)).collect();
         let marks = arches::of(kernel.arch).marks;
@@ -62,7 +62,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.
+    /// Finds the exception table: an instruction, its fixup, and, after relative addresses, one of a few handler types.
     pub fn exceptions(&self) -> Option<Range<u64>> {
         const WAYS: Range<u64> = 1..32;
         let address = self.marks.form.bytes(self.word);
@@ -75,9 +75,9 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Rows of a trap, its file's name and its line: distances, or addresses, which 32-bit x86 has here alone. A few of
-    /// the traps stand in the text for the kernel's end, which has no bounds here: wherever they stand, they look like
-    /// traps.
+    /// Finds the table of traps: an instruction, the file's name and the line. Its addresses are relative, or absolute
+    /// on 32-bit x86 (only in this table). Some traps are in exit text, whose bounds are unknown here, so the
+    /// instruction may be anywhere in the image.
     pub fn bugs(&self) -> Option<Range<u64>> {
         let is_bug = |site: Option<u64>| site.is_some_and(|site| self.looks_like(site, self.marks.looks.bug));
         let size = self.marks.bug_row(self.word);
@@ -86,7 +86,7 @@ impl<'a> Finder<'a> {
         distances.into_iter().chain(addresses).max_by_key(|range| range.end - range.start)
     }
 
-    /// Words that point at calls of `__fentry__` or the nops instead of them.
+    /// Finds the table of ftrace sites: addresses of calls of `__fentry__`, or of the nops in their place.
     pub fn ftrace_sites(&self) -> Option<Range<u64>> {
         let look = || {
             self.longest(self.word, Form::Absolute, |_, row| {
@@ -96,7 +96,7 @@ impl<'a> Finder<'a> {
         self.ftrace_sites.get_or_init(look).clone()
     }
 
-    /// Rows of a jump or nop, its target and its key.
+    /// Finds the table of jump labels: a jump or nop, its target and its key.
     pub fn jump_labels(&self) -> Option<Range<u64>> {
         let address = self.marks.form.bytes(self.word);
         self.longest(self.marks.jump_label_row(self.word), self.marks.form, |at, row| {
@@ -113,7 +113,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Rows of a call or jump to a static call's trampoline, and its key.
+    /// Finds the table of static calls: a call or jump to a static call's trampoline, and its key.
     pub fn static_calls(&self) -> Option<Range<u64>> {
         self.longest(STATIC_CALL_ROW, Form::Relative, |at, row| {
             let goes_to_one = |site: u64| {
@@ -127,21 +127,21 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Words that point at functions, among these one that is never missing.
+    /// Finds the blacklist of kprobes: addresses of functions, among them one that every kernel lists.
     pub fn kprobe_blacklist(&self) -> Option<Range<u64>> {
         let member = self.symbols.address_of("get_kprobe")?;
         let is_function = |address: u64| match self.is_code(address) {
             true => self.symbols.containing(address).is_some_and(|symbol| symbol.start == address),
             false => self.is_hidden_code(address),
         };
-        // The functions that ftrace knows stand behind one another too.
+        // The table of ftrace sites is a run of addresses of functions, too.
         let traced = self.ftrace_sites().unwrap_or(0..0);
         let is_row = |at: u64, row: &[u8]| !traced.contains(&at) && self.absolute(row).is_some_and(is_function);
         let holds_it = |(piece, offset): &&(usize, usize)| {
             self.data[*piece].1.get(*offset..).and_then(|row| self.absolute(row)) == Some(member)
         };
         let found = self.places(Form::Absolute).iter().filter(holds_it);
-        // Rows of all runs are words, so what lies in a run that was seen is a row of that run.
+        // Rows are words in every run, so a field inside a run that was found belongs to that run.
         let mut seen = (usize::MAX, 0);
         let mut longest: Option<Range<u64>> = None;
         for (piece, offset) in found {
@@ -156,8 +156,8 @@ impl<'a> Finder<'a> {
             }
         }
         let mut table = longest?;
-        // The list of functions that may be made to fail comes next, a kind behind each: its first function is none of
-        // ours.
+        // The error injection list follows, with a kind after each function: its first function is not on the
+        // blacklist.
         const KINDS_OF_FAILURE: Range<u64> = 1..8;
         let next = self.kernel.held(&(table.end..table.end + self.word as u64)).and_then(|word| self.absolute(word));
         if next.is_some_and(|kind| KINDS_OF_FAILURE.contains(&kind)) {
@@ -166,7 +166,7 @@ impl<'a> Finder<'a> {
         Some(table)
     }
 
-    /// The longest run of such rows, whose first field has this form; at least one of them must name code there.
+    /// The longest run of such rows, of which at least one holds an address of code in its first field, in this form.
     fn longest(&self, size: usize, form: Form, is_row: impl Fn(u64, &[u8]) -> bool) -> Option<Range<u64>> {
         let mut longest: Option<(usize, Range<usize>)> = None;
         let mut seen = (0, 0);
@@ -183,7 +183,7 @@ impl<'a> Finder<'a> {
         Some(self.addresses(piece, run))
     }
 
-    /// As many rows as there are around this one, none of them in front of `from`.
+    /// The run of rows around this one, none of them before `from`.
     fn run_around(
         &self,
         piece: usize,
@@ -215,7 +215,8 @@ impl<'a> Finder<'a> {
         from + range.start as u64..from + range.end as u64
     }
 
-    /// Where in the data a field of this form names code: few places of many, found once for all tables.
+    /// The positions in the data where a field of this form holds an address of code: few of many, found once for all
+    /// tables.
     fn places(&self, form: Form) -> &Places {
         let [distances, words, halves] = &self.places;
         match (form, self.word) {
@@ -274,13 +275,13 @@ impl<'a> Finder<'a> {
         u64::MAX >> (64 - self.word * 8)
     }
 
-    /// The address that a 32-bit distance from itself stands for.
+    /// The address in a field that holds a signed 32-bit distance from itself.
     fn relative(&self, at: u64, row: &[u8], offset: usize) -> Option<u64> {
         let distance = self.signed(row.get(offset..offset + 4)?);
         Some((at + offset as u64).wrapping_add_signed(distance) & self.mask())
     }
 
-    /// The address that stands in a field of a row, as it does in the tables of this kernel.
+    /// The address in a field of a row, in the form that this kernel's tables have.
     fn field(&self, at: u64, row: &[u8], offset: usize) -> Option<u64> {
         match self.marks.form {
             Form::Relative => self.relative(at, row, offset),
@@ -293,25 +294,25 @@ impl<'a> Finder<'a> {
         row.get(..self.word).map(|word| self.signed(word) as u64 & self.mask())
     }
 
-    /// A number of 4 or 8 bytes.
+    /// Sign-extends a number of 4 or 8 bytes.
     fn signed(&self, bytes: &[u8]) -> i64 {
         let number = self.isa.order.number(bytes);
         if bytes.len() == 4 { i64::from(number as i32) } else { number as i64 }
     }
 }
 
-/// Whether a row begins with as many zeros as an address or two distances have bytes, as much of an image does: no row
-/// of these tables points at itself, or at nothing.
+/// Whether a row begins with eight zero bytes (or consists of zeros, if it is shorter), as much of an image does: in
+/// these tables no address is 0, and no two relative ones in a row are.
 fn is_blank(row: &[u8]) -> bool {
     row.first_chunk::<8>().map_or_else(|| row.iter().all(|byte| *byte == 0), |row| u64::from_ne_bytes(*row) == 0)
 }
 
-/// What begins with the first of some ranges and ends with the last.
+/// The range from the lowest start to the highest end.
 fn around(ranges: impl Iterator<Item = Range<u64>>) -> Range<u64> {
     ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end)).unwrap_or_default()
 }
 
-/// What a segment holds in front of a range and behind it.
+/// The bytes of a segment before and after a range.
 fn beside<'a>(segment: &'a Segment, range: &Range<u64>) -> [(u64, &'a [u8]); 2] {
     let end = segment.virtual_address.saturating_add(segment.bytes.len() as u64);
     let piece = |from: u64, to: u64| {
@@ -330,7 +331,7 @@ mod tests {
     use trapline_isa::arch::Arch;
     use trapline_probes::guest::Site;
 
-    /// Functions of 64 bytes: an ftrace call, a nop that is a jump label, a call of a static call's trampoline.
+    /// Functions of 64 bytes: a call of ftrace, a nop that is a jump label, a call of a static call's trampoline.
     const FUNCTIONS: u64 = 40;
     const SIZE: u64 = 64;
     const JUMP: u64 = 5;
@@ -346,7 +347,7 @@ mod tests {
         blacklist: Range<u64>,
     }
 
-    /// A kernel that names its code alone, with or without those tables in the middle of its data.
+    /// A kernel with symbols of code only, with or without these tables in the middle of its data.
     fn image(arch: Arch, with_tables: bool) -> Image {
         let word = arch.isa().word;
         let (text, data): (u64, u64) =
@@ -362,7 +363,7 @@ mod tests {
         }
 
         let mut bytes = vec![0x11; 64];
-        // A trap in code that no name bounds.
+        // A trap in code outside all symbols.
         bytes[..2].copy_from_slice(&[0x0f, 0x0b]);
         let mut place = |rows: Vec<u8>| {
             let start = data + bytes.len() as u64;
@@ -391,13 +392,13 @@ mod tests {
         let at = calls.end + 64;
         let row = |(number, function): (usize, u64)| {
             let row = at + 12 * number as u64;
-            // Relative on 64 bits only.
+            // The addresses are relative on 64 bits only.
             let trap = if number == 20 { data } else { function + BUG };
             let site = if word == 8 { distance(row, trap) } else { (trap as u32).to_le_bytes() };
             [site, [0x40, 0, 0, 0], [17, 0, 1, 0]].concat()
         };
         let bugs = place(functions().enumerate().flat_map(row).collect());
-        // Behind the list: the first function that may be made to fail, and how.
+        // The first function of the error injection list and its kind follow the blacklist.
         let listed = [3, 1, 2, 4].map(|number| text + number * SIZE);
         let mut blacklist = place(listed.into_iter().chain([text, 3]).flat_map(address).collect());
         blacklist.end = blacklist.start + 4 * word as u64;
@@ -422,7 +423,7 @@ mod tests {
         Image { kernel, mcount, jumps, calls, bugs, blacklist }
     }
 
-    /// KP-15: what must not be probed is known without names too.
+    /// KP-15: the blacklist is known also without symbols of data.
     #[test]
     fn tables_are_found_by_their_rows() {
         for arch in [Arch::X86_64, Arch::I386] {
@@ -446,7 +447,7 @@ mod tests {
         }
     }
 
-    /// KP-15: ARM's tables hold addresses, and rows of exceptions nothing else.
+    /// KP-15: ARM's tables hold absolute addresses, and rows of the exception table hold nothing else.
     #[test]
     fn tables_of_addresses_are_found_by_their_rows() {
         const TEXT: u64 = 0xc010_0000;
@@ -468,7 +469,7 @@ mod tests {
         let mcount = place(functions().collect());
         let jumps = place(functions().flat_map(|at| [at + 4, at + 28, DATA + 1]).collect());
         let bugs = place(functions().flat_map(|at| [at + 8, DATA, 17]).collect());
-        // Pairs of entries, more than there are exceptions: functions begin with a store too.
+        // Pairs of functions' addresses, more than there are exceptions: functions begin with a store, too.
         place(functions().chain(functions()).map(|at| at + 24).collect());
         let exceptions =
             place(functions().flat_map(|at| [at + 12, at + 28, at + 16, at + 28, at + 20, at + 28]).take(102).collect());
@@ -497,7 +498,7 @@ mod tests {
         assert_eq!((kernel.tables.exceptions.len(), kernel.tables.missing.len()), (51, 0));
     }
 
-    /// KP-15: and what cannot be known is said.
+    /// KP-15: tables that are not found are named.
     #[test]
     fn tables_that_are_not_there_are_named() {
         let kernel = image(Arch::I386, false).kernel;

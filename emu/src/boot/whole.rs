@@ -1,66 +1,66 @@
-//! A kernel's file booted as it is: its own decompressor runs in the guest, where otherwise the host unpacks what is in
-//! it.
+//! Boots a kernel's file as it is: its own decompressor runs in the guest, instead of unpacking on the host.
 //!
-//! x86: the protected-mode part of a bzImage, entered as Documentation/x86/boot.rst says for 32 and 64 bits; the set-up
-//! code in front of it, which asks a BIOS, does not run. 32-bit ARM: a zImage, anywhere in the first 128 MiB
-//! (Documentation/arm/booting.rst). z/Architecture and MIPS: a vmlinuz, where its headers say.
+//! x86: the protected-mode part of a bzImage, entered at the 32-bit or 64-bit entry of Documentation/x86/boot.rst; the
+//! setup code in front of it, which calls the BIOS, does not run. 32-bit ARM: a zImage, anywhere in the first 128 MiB
+//! (Documentation/arm/booting.rst). z/Architecture and MIPS: a vmlinuz, at the addresses of its headers.
 
 use super::{elf_wrapper, payload, vmlinuz, zimage};
 use crate::error::BootError;
 use payload::{byte, word};
 
-/// The first protocol whose header says how the file may be entered.
+/// The first boot protocol whose header gives the entry points.
 const WITH_ENTRIES: u32 = 0x20c;
 const SETUP_HEADER: usize = 0x1f1;
-/// A byte that says how far behind itself and one more the header goes.
+/// Offset of the byte with the header's length, counted from the byte behind it.
 const HEADER_END: usize = 0x201;
 const VERSION: usize = 0x206;
 const LOAD_FLAGS: usize = 0x236;
 const PREFERRED_ADDRESS: usize = 0x258;
 const ROOM: usize = 0x260;
-/// The file has an entry for 64 bits, and where that is.
+/// The flag of a file with a 64-bit entry, and the offset of that entry.
 const HAS_LONG_ENTRY: u32 = 1;
 const LONG_ENTRY: u64 = 0x200;
 
-/// Behind what a zImage unpacks, so that it need not move itself first: from the start of RAM.
+/// The address of a zImage from the start of RAM, behind the memory that it unpacks to, so that it need not move itself
+/// first.
 const ZIMAGE_AT: u64 = 64 << 20;
-/// The decompressor's own variables, stack and heap.
+/// Memory for the decompressor's own variables, stack and heap.
 const ZIMAGE_ROOM: u64 = 1 << 20;
 
-/// A file that unpacks itself.
+/// A kernel file that unpacks itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whole {
-    /// What is loaded.
+    /// The bytes to load.
     pub bytes: Vec<u8>,
-    /// Where: a physical address.
+    /// The physical address to load them at.
     pub at: u64,
-    /// Where it is entered.
+    /// The entry point.
     pub entry: u64,
-    /// The memory from `at` on that it takes while it unpacks.
+    /// The size of the memory from `at` on that unpacking needs.
     pub room: u64,
-    /// The header that the boot parameters begin with; empty where there are none.
+    /// The header that the boot parameters begin with; empty for ISAs without one.
     pub header: Vec<u8>,
 }
 
-/// Finds the decompressor in a kernel's file, for a board whose RAM starts there; `None`: there is none in it.
+/// Finds the decompressor in a kernel's file, for a board whose RAM starts at `ram_start`; `None` if the file has none.
 pub type Decompressor = fn(&[u8], ram_start: u64) -> Result<Option<Whole>, BootError>;
 
-/// For ISAs whose kernels' files do not unpack themselves, or not in a way that is known here.
+/// For ISAs without a known kernel file that unpacks itself.
 pub fn none(_: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     Ok(None)
 }
 
-/// That of a bzImage for 32 bits.
+/// The decompressor of a bzImage, entered for 32 bits.
 pub fn bzimage_entered_at_its_start(file: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     bzimage(file, |_| Ok(0))
 }
 
-/// That of a bzImage for 64 bits.
+/// The decompressor of a bzImage, entered for 64 bits.
 pub fn bzimage_entered_for_64_bits(file: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     bzimage(file, |flags| if flags & HAS_LONG_ENTRY != 0 { Ok(LONG_ENTRY) } else { Err("it has no entry for 64 bits") })
 }
 
-/// That of a zImage.
+/// The decompressor of a zImage.
 pub fn zimage(file: &[u8], ram_start: u64) -> Result<Option<Whole>, BootError> {
     let whole = || Whole {
         bytes: file.to_vec(),
@@ -72,11 +72,11 @@ pub fn zimage(file: &[u8], ram_start: u64) -> Result<Option<Whole>, BootError> {
     Ok(zimage::is_zimage(file).then(whole))
 }
 
-/// What a vmlinuz of z/Architecture unpacks goes behind its own end first, and then to where it is linked: the room for
-/// that and for its own variables. A loader puts the file to the start of memory and enters it there.
+/// Memory that a vmlinuz of z/Architecture needs: the kernel is unpacked behind the file's end first and then moved to
+/// its linked address, and the decompressor has variables. A loader puts the file at the start of memory.
 const VMLINUZ_ROOM: u64 = 80 << 20;
 
-/// That of a vmlinuz of z/Architecture.
+/// The decompressor of a vmlinuz of z/Architecture.
 pub fn vmlinuz(file: &[u8], ram_start: u64) -> Result<Option<Whole>, BootError> {
     let whole = || Whole {
         bytes: file.to_vec(),
@@ -88,7 +88,7 @@ pub fn vmlinuz(file: &[u8], ram_start: u64) -> Result<Option<Whole>, BootError> 
     Ok(vmlinuz::is_vmlinuz(file).then(whole))
 }
 
-/// That of a vmlinuz of MIPS, an ELF file, whose kernel is entered with what it is given itself.
+/// The decompressor of a vmlinuz of MIPS, an ELF file; it passes the arguments of its entry on to the kernel.
 pub fn wrapped(file: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     if !elf_wrapper::is_vmlinuz(file) {
         return Ok(None);
@@ -98,7 +98,7 @@ pub fn wrapped(file: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     Ok(Some(Whole { bytes, at: physical(start), entry: physical(entry), room, header: Vec::new() }))
 }
 
-/// `entry`: how far behind its start it is entered, by the flags of its header.
+/// `entry` returns the offset of the entry point from the flags of the header.
 fn bzimage(file: &[u8], entry: fn(flags: u32) -> Result<u64, &'static str>) -> Result<Option<Whole>, BootError> {
     if !payload::is_bzimage(file) {
         return Ok(None);

@@ -1,28 +1,29 @@
-//! The kernel inside an ARM zImage: the decompressor's own table says where the payload ends and where it is to be put.
+//! Unpacks the kernel in an ARM zImage. A table of the decompressor, which is meant for kexec, gives the payload's end
+//! and the kernel's load address.
 //!
-//! The table (Linux 4.15 and later: arch/arm/boot/compressed/vmlinux.lds.S) is that for kexec; nothing of the
-//! decompressor is run.
+//! The table is that of Linux 4.15 and later (arch/arm/boot/compressed/vmlinux.lds.S). No code of the decompressor
+//! runs.
 
 use super::payload::{self, Shelf};
 use crate::error::BootError;
 
 const MAGIC: (usize, u32) = (0x24, 0x016f_2818);
-/// Says that there is a table, and where.
+/// The magic number that says that there is a table.
 const TABLE_MAGIC: (usize, u32) = (0x34, 0x4545_4545);
 const TABLE: usize = 0x38;
-/// The row that is wanted: where the unpacked size stands, bytes of zeroed memory behind the image, its distance from
-/// the start of RAM.
+/// The tag of the row used here: the offset of the unpacked size, the bytes of zeroed memory behind the image, and the
+/// image's distance from the start of RAM.
 const SIZES: u32 = 0x5a53_4c4b;
 const SIZES_WORDS: usize = 6;
 
-/// What is in a zImage.
+/// The kernel from a zImage.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// The image as it is to lie in memory.
+    /// The image as it must be in memory.
     pub bytes: Vec<u8>,
-    /// Memory that it zeroes behind these.
+    /// The size of the zeroed memory behind the image.
     pub zeroed: u64,
-    /// How far from the start of RAM it is to lie.
+    /// The load address, as a distance from the start of RAM.
     pub text_offset: u64,
 }
 
@@ -31,7 +32,7 @@ pub fn is_zimage(bytes: &[u8]) -> bool {
     payload::word(bytes, MAGIC.0) == MAGIC.1
 }
 
-/// What is in it.
+/// Unpacks the kernel.
 pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     let refused = |why: &str| BootError::Payload { what: "the zImage", why: why.into() };
     let table = (payload::word(bytes, TABLE_MAGIC.0) == TABLE_MAGIC.1).then(|| payload::word(bytes, TABLE) as usize);
@@ -43,7 +44,8 @@ pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
         let (needs, has) = (size_at as u64 + 4, bytes.len() as u64);
         return Err(BootError::Truncated { what: "the payload of the zImage".into(), needs, has });
     };
-    // Where the payload starts is said nowhere; the decompressor in front of it may hold the same magic numbers.
+    // The file does not give the payload's start, and the decompressor in front of it may contain the same magic
+    // numbers.
     let starts = (row..size_at).filter(|start| payload::is_compressed(&held[*start..]));
     let budget = payload::budget();
     let mut first_failure = None;
@@ -56,10 +58,11 @@ pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
             Err(error) => first_failure = first_failure.or(Some(error)),
         }
     }
-    Err(first_failure.unwrap_or_else(|| refused("nothing in it is compressed by means known here")))
+    Err(first_failure.unwrap_or_else(|| refused("it holds nothing in a known compression format")))
 }
 
-/// Rows are a number of words, a tag, and the rest; the last has no words.
+/// The offset of the row of sizes. A row is the number of its words, a tag, and data; a row without words ends the
+/// table.
 fn sizes(bytes: &[u8], table: usize) -> Option<usize> {
     let mut row = table;
     for _ in 0..16 {
@@ -80,7 +83,7 @@ pub(super) mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A zImage around an image, with a false start in its decompressor.
+    /// A zImage around an image, with a magic number in its decompressor where no payload starts.
     pub fn zimage(image: &[u8], text_offset: u32) -> Vec<u8> {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         packed.write_all(image).expect("into memory");

@@ -1,4 +1,4 @@
-//! A kernel's own types as scripts ask for them: structures' fields, functions' parameters, enumerators.
+//! A kernel's types for scripts: structure fields, function parameters, enumerators.
 
 use super::{BEHIND, Btf, DEEPEST, MEMBER, MOST_MEMBERS, STRUCTURE, Structure, TYPE, UNION};
 use std::collections::HashMap;
@@ -17,22 +17,22 @@ const PROTOTYPE: u32 = 13;
 const TYPE_TAG: u32 = 18;
 const ENUM64: u32 = 19;
 
-/// Types of types inside one another: real ones go ten deep.
+/// The limit of types that refer to one another; real ones go ten deep.
 const MOST_STEPS: usize = 64;
 
-/// A kernel's types by name.
+/// A kernel's types, indexed by name.
 pub struct GuestTypes<'a> {
     btf: Btf<'a>,
-    /// Typedefs, integers and enums.
+    /// Typedefs and integers.
     plain: HashMap<&'a [u8], u32>,
     enums: HashMap<&'a [u8], u32>,
     functions: HashMap<&'a [u8], u32>,
-    /// Each with the number of the enum that it is one of.
+    /// Each enumerator's value, with the number of its enum.
     enumerators: HashMap<&'a [u8], (u64, u32)>,
 }
 
 impl<'a> GuestTypes<'a> {
-    /// The names of all types in it.
+    /// Indexes all types by name.
     pub fn new(btf: Btf<'a>) -> GuestTypes<'a> {
         let (mut plain, mut enums, mut functions, mut enumerators) =
             (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
@@ -60,7 +60,7 @@ impl<'a> GuestTypes<'a> {
         GuestTypes { btf, plain, enums, functions, enumerators }
     }
 
-    /// What it was read out of.
+    /// The types that this was built from.
     pub fn btf(&self) -> &Btf<'a> {
         &self.btf
     }
@@ -90,7 +90,7 @@ impl<'a> GuestTypes<'a> {
         CType::Void
     }
 
-    /// What a pointer leads to. Chains of pointers and arrays are followed as far as anybody writes them.
+    /// The type that a pointer points to. Chains of pointers and arrays are followed up to [`DEEPEST`].
     fn pointed_at(&self, number: u32) -> CType {
         self.bounded(number, DEEPEST)
     }
@@ -119,7 +119,7 @@ impl<'a> GuestTypes<'a> {
         CType::Void
     }
 
-    /// The members of a structure that begins so many bits further on; what cannot be read ends them.
+    /// Appends the fields of a structure that starts at bit `from`. `None` if a field cannot be read.
     fn all(
         &self,
         structure: Structure,
@@ -170,7 +170,7 @@ impl<'a> GuestTypes<'a> {
 }
 
 impl<'a> Btf<'a> {
-    /// The names of an enum and their values.
+    /// The names and values of an enum.
     fn enumerators(&self, kind: u32, at: usize, info: u32) -> impl Iterator<Item = (&'a [u8], u64)> {
         let size = BEHIND[kind as usize].1;
         (0..info as usize & 0xffff).map_while(move |index| {
@@ -185,7 +185,7 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// A type's kind, where it begins, and its second word.
+    /// A type's kind, offset, and second word (`info`).
     fn head(&self, number: u32) -> Option<(u32, usize, u32)> {
         let start = *self.starts.get((number as usize).checked_sub(1)?)? as usize;
         let info = self.word(start + 4)?;
@@ -270,7 +270,7 @@ mod tests {
     /// BY-1
     #[test]
     fn types_that_hold_themselves_end() {
-        // A typedef of itself, a pointer to itself, an array of itself.
+        // A typedef, a pointer and an array of itself.
         for (kind, words) in [(TYPEDEF, &[][..]), (POINTER, &[]), (CONST, &[]), (ARRAY, &[1, 1, 4])] {
             let mut types: Vec<u8> = [1, kind << 24, 1].into_iter().flat_map(u32::to_le_bytes).collect();
             types.extend(words.iter().copied().flat_map(u32::to_le_bytes));

@@ -1,31 +1,30 @@
-//! How many names can be read one behind the other from each place of a piece of memory, until one is none.
-//!
-//! The next name begins at most 32 KiB behind a name, so going backwards the answers for that much memory are enough:
-//! each place is looked at once, whatever the memory holds.
+//! For each place in a piece of memory, the number of names that can be read one after another from there.
+//! A name is shorter than 64 KiB. So when going backwards, the results for that much memory are enough. Each place is
+//! examined once, whatever the memory holds.
 
-/// A name with its length is shorter than this: 7 bits in the first byte of the length, 8 in the second.
+/// A name with its length is shorter than this: the length has 7 bits in the first byte and 8 in the second.
 const REACH: usize = 1 << 16;
 
-/// Going backwards through memory, the number of names from each place on.
+/// The state of going backwards through memory, with the number of names from each place on.
 pub struct Chains<F> {
-    /// Where the name ends that begins here; `None`: none begins here.
+    /// The end of the name that starts at an offset. `None` if no name starts there.
     end_of: F,
-    /// The first place whose answer is known.
+    /// The lowest offset whose result is known.
     known_from: usize,
-    /// No name reaches behind this.
+    /// The limit that no name may pass.
     end: usize,
-    /// The answer of a place is at its number modulo [`REACH`].
+    /// The result of an offset is at the offset modulo [`REACH`].
     links: Vec<u32>,
 }
 
 impl<F: Fn(usize) -> Option<usize>> Chains<F> {
-    /// Nothing is known yet of the memory in front of `end`.
+    /// Starts before `end`.
     pub fn new(end: usize, end_of: F) -> Chains<F> {
         Chains { end_of, known_from: end, end, links: vec![0; REACH] }
     }
 
-    /// How many names can be read from this place on. Places must be asked for in falling order; `None`: this one is
-    /// behind the last that was asked for.
+    /// The number of names from this offset on. Offsets must be passed in falling order; otherwise the result is
+    /// `None`.
     pub fn links_from(&mut self, at: usize) -> Option<usize> {
         while self.known_from > at {
             let place = self.known_from - 1;
@@ -43,7 +42,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// KP-4: as many names as a walk from each place finds.
+        /// KP-4: the result equals that of a walk from each offset.
         #[test]
         fn links_are_those_of_a_walk(lengths in proptest::collection::vec(0_usize..5, 1..300)) {
             let end_of = |at: usize| {

@@ -1,27 +1,26 @@
-//! The forms in which Linux writes the addresses of its symbols.
-//!
-//! A form is accepted if the addresses rise, if they are where symbols may be, and if a base, where the form has one, is
-//! the address of a symbol. So a table in one form is not taken for one in another.
+//! The forms in which Linux stores symbol addresses.
+//! A form is accepted if the addresses rise, are plausible for the image and, for forms with a base, match that base.
+//! So a table in one form is not mistaken for another.
 
 use super::{ALIGNMENT, Fits, Names, Piece, Tokens, mask};
 use trapline_probes::budget::Spent;
 
-/// The way in which the address of a symbol is written.
+/// The form of the address table.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// 32 bits that are added to the base, which is the lowest address.
+    /// 32-bit offsets from the base, which is the lowest address.
     Offset { table: usize, base: usize },
-    /// 32 bits: a number that is not negative is the address, another is counted down from the base, which is the lowest
-    /// such address (CONFIG_KALLSYMS_ABSOLUTE_PERCPU, until 6.14).
+    /// 32-bit numbers. A non-negative number is the address itself; a negative one counts down from the base, the
+    /// lowest such address (CONFIG_KALLSYMS_ABSOLUTE_PERCPU, up to 6.14).
     Signed { table: usize, base: usize },
-    /// 32 bits that are added to the place where they stand (64-bit and relocatable kernels, as in 7.2).
+    /// 32-bit offsets from their own place (64-bit and relocatable kernels in 7.2).
     Distance { table: usize },
-    /// The address (CONFIG_KALLSYMS_BASE_RELATIVE off; in 7.2 32-bit kernels that are not relocatable).
+    /// Whole addresses (CONFIG_KALLSYMS_BASE_RELATIVE off; 32-bit kernels that are not relocatable in 7.2).
     Word { table: usize },
 }
 
 impl Piece<'_> {
-    /// The addresses, and whether they count from the start of the piece because nobody knows where that is.
+    /// The addresses. The flag says whether they are offsets from the segment's start because its address is unknown.
     pub fn addresses(&self, tokens: &Tokens<'_>, names: &Names<'_>, fits: Fits<'_>) -> Result<Option<(Vec<u64>, bool)>, Spent> {
         let count = names.compressed.len();
         let are_distances = |form: Form| matches!(form, Form::Distance { .. }) && self.start.is_none();
@@ -39,10 +38,10 @@ impl Piece<'_> {
         Ok(None)
     }
 
-    /// All forms, those first that no other table can be taken for.
+    /// All candidates. Those that cannot be mistaken for another come first.
     fn forms(&self, tokens: &Tokens<'_>, names: &Names<'_>) -> Vec<Form> {
         let count = names.compressed.len();
-        // A word behind a table of offsets.
+        // The base is a word behind the table of offsets.
         let paired = |table: usize| (table, (table + 4 * count).next_multiple_of(self.word));
         let behind = || self.alignments().map(|to| tokens.end.next_multiple_of(to));
         let base_before = names.count_at.checked_sub(self.word);
@@ -69,7 +68,7 @@ impl Piece<'_> {
         has_base.then_some(addresses)
     }
 
-    /// Whether most are distances from the start of the piece to places in it.
+    /// Whether most of these offsets from the segment's start are inside it.
     fn are_inside(&self, distances: &[u64]) -> bool {
         let inside = |distance: &&u64| **distance < self.bytes.len() as u64;
         distances.iter().filter(inside).count() * 2 > distances.len()

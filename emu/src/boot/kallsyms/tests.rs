@@ -1,4 +1,4 @@
-//! Tables as the builds of several kernels lay them out, made here and read back; and broken ones.
+//! Tests with tables as built by several kernels, and with damaged ones.
 
 use super::{find, find_raw, find_raw_at};
 use crate::boot::{Kernel, Segment};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use trapline_isa::arch::Arch;
 use trapline_probes::budget::Budget;
 
-/// Where the addresses stand.
+/// The place of the addresses.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// 4.19 to 6.3.
@@ -21,7 +21,7 @@ enum Addresses {
     Words,
     Offsets,
     Signed,
-    /// From where each stands.
+    /// Relative to their own place.
     Distances,
 }
 
@@ -30,11 +30,11 @@ struct Layout {
     arch: Arch,
     place: Place,
     addresses: Addresses,
-    /// Bytes of a marker.
+    /// Size of a marker.
     marker: usize,
-    /// A table of 3-byte numbers, one for each name, from 6.2 on and in 6.1 stable.
+    /// Whether there is a table of 3-byte sequence numbers, one per name (from 6.2 on, and in 6.1 stable).
     sequence: bool,
-    /// Tables begin at multiples of 4 bytes, not of a word, and the number of names has no padding behind it.
+    /// Whether tables are aligned to 4 bytes rather than a word, with no padding behind the count.
     dense: bool,
 }
 
@@ -45,8 +45,7 @@ fn base(arch: Arch) -> u64 {
     if arch == Arch::X86_64 { BASE } else { 0xc100_0000 }
 }
 
-/// 600 symbols: some absolute where the layout has these, aliases, a long name, and names with a token of several
-/// letters.
+/// 600 symbols: absolute ones if the layout has them, aliases, a long name, and names with a multi-letter token.
 fn sample(layout: Layout) -> Vec<(u64, String)> {
     let base = base(layout.arch);
     let mut rows = Vec::new();
@@ -66,7 +65,7 @@ fn pad(bytes: &mut Vec<u8>, to: usize) {
     bytes.resize(bytes.len().next_multiple_of(to), 0);
 }
 
-/// The tables of a kernel whose data the kernel sees at `seen_at`.
+/// The tables of a kernel whose data is at the virtual address `seen_at`.
 fn tables(layout: Layout, rows: &[(u64, String)], seen_at: u64) -> Vec<u8> {
     const VFS: u8 = 0x80;
     let (word, order) = (layout.arch.isa().word, layout.arch.isa().order);
@@ -84,7 +83,7 @@ fn tables(layout: Layout, rows: &[(u64, String)], seen_at: u64) -> Vec<u8> {
             Addresses::Offsets => put(&mut addresses, address.wrapping_sub(base), 4),
             Addresses::Signed if *address < 1 << 30 => put(&mut addresses, *address, 4),
             Addresses::Signed => put(&mut addresses, (base - 1).wrapping_sub(*address), 4),
-            // Each is put right when the place of the table is known.
+            // Corrected below, when the table's place is known.
             Addresses::Distances => put(&mut addresses, *address, 4),
         }
     }
@@ -155,7 +154,7 @@ fn tables(layout: Layout, rows: &[(u64, String)], seen_at: u64) -> Vec<u8> {
     bytes
 }
 
-/// The distance of a kernel's data from its text.
+/// The distance of the test kernel's data from its text.
 const DATA: u64 = 0x2_0000;
 
 /// A kernel with these bytes as its data.
@@ -172,7 +171,7 @@ fn kernel(arch: Arch, bytes: Vec<u8>) -> Kernel {
     Kernel::from_parts(arch, 0x100_0000, segments, Symbols::default())
 }
 
-/// KP-4: the symbols of an image that has nothing but the kernel's own tables.
+/// KP-4: the symbols of an image without other symbol tables are read in every layout.
 #[test]
 fn every_layout_from_4_19_on_is_read() {
     use Addresses::*;
@@ -208,7 +207,7 @@ fn every_layout_from_4_19_on_is_read() {
     ];
     for (what, arch, place, addresses, marker, sequence, dense) in cases {
         let layout = Layout { arch, place, addresses, marker, sequence, dense };
-        // Tables that begin at odd multiples of 4 bytes too.
+        // Also with tables at odd multiples of 4 bytes.
         for more in 0..if dense { 4 } else { 1 } {
             let mut rows = sample(layout);
             rows.extend((0..more).map(|number| (base(arch) + 0x5000, format!("tmore_{number}"))));
@@ -221,7 +220,7 @@ fn every_layout_from_4_19_on_is_read() {
     }
 }
 
-/// Each row has its symbol, at its address and with its letter.
+/// Checks that each row has its symbol with address and letter.
 fn holds(what: &str, symbols: &Symbols, rows: &[(u64, String)]) {
     assert_eq!(symbols.len(), rows.len(), "{what}");
     for (address, name) in rows {
@@ -233,7 +232,8 @@ fn holds(what: &str, symbols: &Symbols, rows: &[(u64, String)]) {
     }
 }
 
-/// KP-4: images in one piece. Distances alone do not say where it is linked: its pointers do, or whoever unpacked it.
+/// KP-4: images in one piece. With relative distances only, the link address comes from its pointers or from the
+/// caller.
 #[test]
 fn an_image_in_one_piece_is_placed_by_its_pointers() {
     use Addresses::*;
@@ -290,7 +290,7 @@ fn an_image_without_tables_has_no_symbols() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// KP-4: damaged tables are refused or read, never a panic.
+    /// KP-4: damaged tables are refused or read, and never panic.
     #[test]
     fn damaged_tables_never_panic(
         behind in any::<bool>(),
@@ -314,7 +314,7 @@ proptest! {
     }
 }
 
-/// Bytes made to waste the search's time: so many of them or a few more, in front of a table of tokens.
+/// Generates bytes that waste the search's time: at least this many, in front of a token table.
 type Hostile = fn(usize) -> Vec<u8>;
 
 fn in_front_of_tokens(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -328,13 +328,13 @@ fn in_front_of_tokens(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A number of names at every second word, from each of which on many names can be read.
+/// A count at every second word, from each of which many names can be read.
 fn numbers_everywhere(size: usize) -> Vec<u8> {
     let row = [&((size / 64) as u64).to_le_bytes()[..], &[15], &[1; 7]].concat();
     in_front_of_tokens(row.repeat(size / 16))
 }
 
-/// The same, and each number is that of the names behind it; only the markers are wrong.
+/// As above, and each count is right. Only the markers are wrong.
 fn right_numbers(size: usize) -> Vec<u8> {
     let rows = size / 16;
     let row = |number: usize| [&((rows - number) as u64).to_le_bytes()[..], &[15], &[1; 7]].concat();
@@ -348,13 +348,13 @@ fn digits_everywhere(size: usize) -> Vec<u8> {
     super::DIGITS.repeat(size / super::DIGITS.len())
 }
 
-/// Whole tables of tokens, and nothing else.
+/// Token tables, and nothing else.
 fn tokens_everywhere(size: usize) -> Vec<u8> {
     let one = in_front_of_tokens(vec![]);
     one.repeat(size / one.len() + 1)
 }
 
-/// Every name stands for much more text than it has bytes.
+/// Names that expand to much more text than their size.
 fn names_that_grow(size: usize) -> Vec<u8> {
     let (mut text, mut index) = (Vec::new(), Vec::new());
     for token in 0..=255_u8 {
@@ -401,7 +401,7 @@ fn a_search_takes_time_by_the_size_of_the_image() {
     }
 }
 
-/// KP-4: no real image comes near the end of the budget.
+/// KP-4: a realistic table uses a small part of the budget.
 #[test]
 fn a_real_table_takes_few_steps() {
     for (place, arch) in [(Place::BeforeNames, ARCH), (Place::BehindTokens, ARCH), (Place::BeforeNames, Arch::I386)] {

@@ -1,10 +1,10 @@
-//! What Linux's images for 32-bit ARM look like: arch/arm's jump_label.h, bug.h, extable.h of 6.1.
+//! The marks of Linux images for 32-bit ARM, from arch/arm's jump_label.h, bug.h and extable.h of 6.1.
 
 use super::{ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, literals, words};
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::guest::Site;
 
-/// `bl`; a nop or `b`; an undefined instruction of its own.
+/// ftrace sites are `bl`, jump labels a nop or `b`, BUGs an undefined instruction of their own.
 pub static MARKS: Marks = Marks {
     listed_areas: &[],
     unlisted_areas: &[IRQENTRY_TEXT, ENTRY_TEXT, IDMAP_TEXT],
@@ -27,7 +27,7 @@ pub static MARKS: Marks = Marks {
     data_in_text: literals::of,
 };
 
-/// Kernels in Thumb code: what sites look like there, and where its constants lie, is not known.
+/// Kernels in Thumb code. The form of their sites and the places of their constants are unknown.
 pub static IN_THUMB: Marks = Marks {
     listed_areas: MARKS.listed_areas,
     unlisted_areas: MARKS.unlisted_areas,
@@ -42,11 +42,11 @@ pub static IN_THUMB: Marks = Marks {
     data_in_text: |_, _| Vec::new(),
 };
 
-/// `nop`, and `mov r0, r0` where a kernel is for CPUs that do not know it.
+/// `nop`, and `mov r0, r0` in kernels for CPUs without `nop`.
 const NOPS: [u32; 2] = [0xe320_f000, 0xe1a0_0000];
 
-/// A32: loads and stores by their group, exclusive and halfword ones too, but none of the kernel's own stack, with
-/// which functions begin; and what is done to the caches at an address.
+/// Whether an A32 instruction accesses memory: loads and stores by their group, with exclusive and halfword ones, and
+/// cache maintenance by address. Accesses by sp are excluded, because functions begin with them.
 fn accesses_memory(word: u32) -> bool {
     const SP: u32 = 13;
     const UNCONDITIONAL: u32 = 15;

@@ -1,10 +1,11 @@
-//! What Linux's images for arm64 look like: arch/arm64's ftrace.h, jump_label.h, bug.h of 6.1.
+//! The marks of Linux images for arm64, from arch/arm64's ftrace.h, jump_label.h and bug.h of 6.1.
 
 use super::{Bounds, ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, bounds, words};
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::guest::Site;
 
-/// Two nops at a function's start, of which the second is the site; a nop or `b`; `brk #0x800`.
+/// ftrace sites are two nops at a function's start, of which the second is the site; jump labels are a nop or `b`; BUGs
+/// are `brk #0x800`.
 pub static MARKS: Marks = Marks {
     listed_areas: &AREAS,
     unlisted_areas: &[],
@@ -29,7 +30,7 @@ pub static MARKS: Marks = Marks {
 
 const NOP: u32 = 0xd503_201f;
 
-/// The last one where the kernel does not run as its own hypervisor.
+/// Areas that are not probed. The last two matter only if the kernel does not run in EL2 itself.
 static AREAS: [Bounds; 5] = [
     ENTRY_TEXT,
     IRQENTRY_TEXT,

@@ -1,24 +1,23 @@
-//! Data among A32 code: the words that the code reads by their distance from the pc.
-//!
-//! Compilers and assemblers put constants between functions and behind them, and no symbol tells them from code. A
-//! breakpoint there is not hit but read. What is found here is what instructions name: the word of a load relative to
-//! the pc, and, where an address is made out of the pc and the next instructions load from it, the object there.
+//! Data among A32 code: the words that code reads relative to the pc.
+//! Compilers and assemblers put constants between and behind functions, and no symbol separates them from code. A
+//! breakpoint written there would be read rather than hit. This file finds the words that instructions refer to: the
+//! word of a pc-relative load and, if an address is computed from the pc and loaded from soon after, the object there.
 
 use super::words;
 use crate::boot::Kernel;
 use std::ops::Range;
 
 const WORD: u64 = 4;
-/// How the names of such records end: `__v7_ca15mp_proc_info`.
+/// The ending of the names of CPU records, such as `__v7_ca15mp_proc_info`.
 const RECORD: &str = "_proc_info";
-/// How soon behind an address its first load comes.
+/// The number of instructions after an address computation in which the load must follow.
 const SOON: usize = 4;
 
-/// The words of this range of text that are read as data; a word may be told twice.
+/// The words in this range of text that are read as data. A word may be listed twice.
 pub fn of(kernel: &Kernel, text: &Range<u64>) -> Vec<u64> {
     let Some(bytes) = kernel.held(text) else { return Vec::new() };
     let code: Vec<u32> = words(kernel.arch.isa().order, bytes).collect();
-    // What a kernel knows of each CPU that it was made for stands among the code, too: records, which their names tell.
+    // The records about each supported CPU (`__proc_info`) are among the code, too. They are found by their names.
     let records = kernel.symbols.extents(text.clone()).into_iter().filter(|symbol| symbol.name.ends_with(RECORD));
     let mut found: Vec<u64> =
         records.flat_map(|record| (record.start..record.start + record.size).step_by(WORD as usize)).collect();
@@ -40,7 +39,7 @@ const fn field(word: u32, low: u32) -> u32 {
     word >> low & 15
 }
 
-/// What a load relative to the pc reads (LDR, LDRB, LDRH, LDRD, VLDR).
+/// The range that a pc-relative load reads (LDR, LDRB, LDRH, LDRD, VLDR).
 fn loaded(word: u32, pc: u64) -> Option<Range<u64>> {
     let byte = || u64::from(field(word, 8) << 4 | field(word, 0));
     let (distance, bytes) = match () {
@@ -57,7 +56,7 @@ fn loaded(word: u32, pc: u64) -> Option<Range<u64>> {
     (word >> 28 != 15).then_some(at..at + bytes)
 }
 
-/// `add Rd, pc, #offset` and `sub Rd, pc, #offset`: the address.
+/// The result of `add Rd, pc, #offset` or `sub Rd, pc, #offset`.
 fn address_made(word: u32, pc: u64) -> Option<u64> {
     let offset = u64::from((word & 0xff).rotate_right(2 * field(word, 8)));
     match word & 0x0fff_0000 {
@@ -67,7 +66,7 @@ fn address_made(word: u32, pc: u64) -> Option<u64> {
     }
 }
 
-/// A load of one register or more from the address in a register.
+/// Whether the instruction loads registers from the address in `base`.
 fn loads_from(word: u32, base: u32) -> bool {
     let is_load = word & 1 << 20 != 0;
     is_load && field(word, 16) == base && matches!(word >> 25 & 7, 2 | 4) && word >> 28 != 15
@@ -91,7 +90,7 @@ mod tests {
         Kernel::from_parts(Arch::Arm, 0x10_0000, vec![segment], Symbols::in_table_order(entries))
     }
 
-    /// KP-15: a breakpoint in the record of its CPU is read by the kernel that boots on it.
+    /// KP-15: a breakpoint in a CPU's record would be read by a kernel that boots on it.
     #[test]
     fn records_of_cpus_are_data() {
         let plain = kernel(&[0xe320_f000; 10]);
@@ -102,7 +101,7 @@ mod tests {
         assert_eq!(of(&recorded, &(TEXT..TEXT + 40)), [8, 12, 16].map(|offset| TEXT + offset));
     }
 
-    /// KP-15: offsets of the words that are data, for an instruction at the start and one behind it.
+    /// KP-15: the offsets of data words, for an instruction at the start and one behind it.
     #[test]
     fn what_is_loaded_relative_to_the_pc_is_data() {
         const NOP: u32 = 0xe320_f000;

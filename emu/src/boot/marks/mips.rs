@@ -1,4 +1,4 @@
-//! What Linux's images for MIPS look like: arch/mips's ftrace.h, jump_label.h, extable.h of 6.1.
+//! The marks of Linux images for MIPS, from arch/mips's ftrace.h, jump_label.h and extable.h of 6.1.
 
 use super::{ENTRY_TEXT, Form, Looks, Marks};
 use crate::boot::Kernel;
@@ -6,34 +6,34 @@ use std::ops::Range;
 use trapline_isa::mips::Set;
 use trapline_probes::guest::Site;
 
-/// 32 bits, the low byte first.
+/// 32 bits, little-endian.
 pub static LITTLE_32: Marks = Marks { stray_readers: STRAY_READERS, ..BASE };
 
-/// 32 bits, the high byte first.
+/// 32 bits, big-endian.
 pub static BIG_32: Marks = Marks { stray_readers: STRAY_READERS, looks: BIG_LOOKS, ..BASE };
 
-/// 64 bits, the low byte first.
+/// 64 bits, little-endian.
 pub static LITTLE_64: Marks = Marks { exception_row: 16, ..BASE };
 
-/// 64 bits, the high byte first.
+/// 64 bits, big-endian.
 pub static BIG_64: Marks = Marks { exception_row: 16, looks: BIG_LOOKS, ..BASE };
 
-/// A kernel of 32 bits asks for the functions of system calls from number 0 on, and the table begins with number 4000
-/// (arch_syscall_addr): what lies in front of it is text.
+/// A 32-bit kernel asks for system-call functions from number 0 on, but the table begins with number 4000
+/// (arch_syscall_addr). So it reads text in front of the table.
 const STRAY_READERS: &[&str] = &["init_ftrace_syscalls"];
 
 #[rustfmt::skip]
 const PATCHERS: &[&str] = &[
-    // what stands where an exception was raised, and what functions do first with their stacks
+    // read the instruction that raised an exception, or the stack setup at a function's start
     "do_ade", "do_bp", "do_tr", "frame_info_init", "get_frame_info",
-    // copied to the vectors
+    // copy text to the exception vectors
     "trap_init", "set_handler", "set_uncached_handler", "set_vi_handler", "set_vi_srs_handler", "mips_nmi_setup",
     "mips_ejtag_setup",
-    // functions that are written anew
+    // generate code
     "build_clear_page", "build_copy_page", "build_tlb_refill_handler",
 ];
 
-/// Linux has its entry code among all other. BUG() is a `break` whose code says so: there is no table of them.
+/// Linux's entry code is among all other code. BUG() is a `break` with its own code, and there is no table of them.
 const BASE: Marks = Marks {
     listed_areas: &[],
     unlisted_areas: &[ENTRY_TEXT],
@@ -54,7 +54,7 @@ const BASE: Marks = Marks {
     data_in_text: tables_of_system_calls,
 };
 
-/// They stand among the code, behind what reads them.
+/// The system-call tables, which are among the code behind their readers.
 fn tables_of_system_calls(kernel: &Kernel, text: &Range<u64>) -> Vec<u64> {
     let is_table = |name: &str| matches!(name, "sys_call_table" | "sysn32_call_table" | "sys32_call_table");
     let tables = kernel.symbols.extents(text.clone()).into_iter().filter(|symbol| is_table(&symbol.name));
@@ -74,18 +74,18 @@ fn first(set: Set, bytes: &[u8]) -> u32 {
     set.word(bytes.get(..4).unwrap_or_default())
 }
 
-/// `jal _mcount`.
+/// Whether an instruction is an ftrace site: `jal _mcount` or a nop.
 fn is_traced(word: u32) -> bool {
     word == NOP || word >> 26 == 3
 }
 
-/// `b` over the nop in its own slot, where a kernel has not run; `j`.
+/// Whether an instruction is a jump label: a nop, `j`, or, before the kernel has run, `b` to behind its delay slot.
 fn is_jump_label(word: u32) -> bool {
     word == NOP || word >> 16 == 0x1000 || word >> 26 == 2
 }
 
-/// Loads, stores and what is done to the caches at an address, by their opcodes, those of user memory by address
-/// (SPECIAL3) among them; but none of the kernel's own stack.
+/// Whether an instruction accesses memory: loads, stores and cache maintenance by address, with those for user memory
+/// (SPECIAL3). Accesses by sp are excluded.
 fn accesses_memory(word: u32) -> bool {
     const SP: u32 = 29;
     matches!(word >> 26, 0x1a | 0x1b | 0x1f | 0x20..=0x3f) && word >> 21 & 31 != SP
@@ -101,7 +101,7 @@ mod tests {
 
     const TEXT: u64 = 0x8010_0000;
 
-    /// KP-15: what stands in a table of system calls is read, and called.
+    /// KP-15: the entries of a system-call table are data.
     #[test]
     fn tables_of_system_calls_in_the_text_are_data() {
         let entry = |offset: u64, name: &str| Entry { address: TEXT + offset, name: name.into(), kind: 'T', module: None };

@@ -1,10 +1,11 @@
-//! What Linux's images for PowerPC look like: arch/powerpc's ftrace.h, jump_label.h, bug.h, extable.h of 6.1.
+//! The marks of Linux images for PowerPC, from arch/powerpc's ftrace.h, jump_label.h, bug.h and extable.h of 6.1.
 
 use super::{Bounds, ENTRY_TEXT, Form, Looks, Marks, bounds};
 use trapline_isa::ppc::{Set, slot};
 use trapline_probes::guest::Site;
 
-/// A call of `_mcount`, at first; a nop or `b`; a trap, of a condition or always.
+/// Big-endian kernels. ftrace sites are a call of `_mcount` or a nop; jump labels a nop or `b`; BUGs a trap,
+/// conditional or not.
 pub static BIG: Marks = Marks {
     looks: Looks {
         traced: |bytes| is_traced(Set::Big64, bytes),
@@ -15,7 +16,7 @@ pub static BIG: Marks = Marks {
     ..LITTLE_BASE
 };
 
-/// The same with the low byte first.
+/// Little-endian kernels.
 pub static LITTLE: Marks = LITTLE_BASE;
 
 const LITTLE_BASE: Marks = Marks {
@@ -38,7 +39,7 @@ const LITTLE_BASE: Marks = Marks {
     data_in_text: |_, _| Vec::new(),
 };
 
-/// What runs before the kernel's own addresses are in force, and the first instructions of its exceptions.
+/// Code that runs before the kernel's page tables are in use, and the first instructions of exceptions.
 static AREAS: [Bounds; 2] = [bounds("_stext", "__head_end", ".head.text"), ENTRY_TEXT];
 
 const NOP: u32 = 0x6000_0000;

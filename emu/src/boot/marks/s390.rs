@@ -1,9 +1,10 @@
-//! What Linux's images for z/Architecture look like: arch/s390's ftrace.h, jump_label.h, bug.h, asm-extable.h of 6.1.
+//! The marks of Linux images for z/Architecture, from arch/s390's ftrace.h, jump_label.h, bug.h and asm-extable.h of
+//! 6.1.
 
 use super::{ENTRY_TEXT, Form, IRQENTRY_TEXT, Looks, Marks};
 use trapline_probes::guest::Site;
 
-/// A branch that is never taken at a function's start and at a jump label; `mc 0,0`.
+/// ftrace sites and jump labels are a branch that is never taken; BUGs are `mc 0,0`.
 pub static MARKS: Marks = Marks {
     listed_areas: &[IRQENTRY_TEXT],
     unlisted_areas: &[ENTRY_TEXT],
@@ -24,7 +25,7 @@ pub static MARKS: Marks = Marks {
     data_in_text: |_, _| Vec::new(),
 };
 
-/// `brcl 0`
+/// The first bytes of a branch that is never taken (`brcl 0`).
 const NEVER: [u8; 2] = [0xc0, 0x04];
-/// `brcl 15`
+/// The first bytes of a branch that is always taken (`brcl 15`).
 const ALWAYS: [u8; 2] = [0xc0, 0xf4];

@@ -1,11 +1,11 @@
-//! What Linux's images for 64-bit SPARC look like: arch/sparc's ftrace.c, jump_label.c, extable.h of 6.1. The kernel is
-//! linked in the lowest 4 GiB, so addresses have half a word in its tables.
+//! The marks of Linux images for 64-bit SPARC, from arch/sparc's ftrace.c, jump_label.c and extable.h of 6.1. The
+//! kernel is linked in the lowest 4 GiB, so its tables have 32-bit addresses.
 
 use super::{ENTRY_TEXT, Form, Looks, Marks};
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::guest::Site;
 
-/// Linux has its entry code among all other, and BUG() is a `ta 5`: there is no table of them.
+/// Linux's entry code is among all other code. BUG() is a `ta 5`, and there is no table of them.
 pub static MARKS: Marks = Marks {
     listed_areas: &[],
     unlisted_areas: &[ENTRY_TEXT],
@@ -32,12 +32,12 @@ fn first(bytes: &[u8]) -> u32 {
     ByteOrder::Big.word(bytes.get(..4).unwrap_or_default())
 }
 
-/// `ba`, which has a nop in its slot, or the same with a prediction.
+/// Whether an instruction is a jump label: a nop or `ba`, with or without prediction.
 fn is_jump_label(word: u32) -> bool {
     word == NOP || word & 0xffc0_0000 == 0x1080_0000 || word & 0xfff8_0000 == 0x1068_0000
 }
 
-/// Loads and stores that do not go by the stack pointer or the frame pointer.
+/// Whether an instruction accesses memory other than by the stack or frame pointer.
 fn accesses_memory(word: u32) -> bool {
     const STACK: [u32; 2] = [14, 30];
     word >> 30 == 3 && !STACK.contains(&(word >> 14 & 31))
@@ -47,7 +47,7 @@ fn accesses_memory(word: u32) -> bool {
 mod tests {
     use super::MARKS;
 
-    /// Words that each look is for, and some that it is not.
+    /// Instructions that match each predicate, and some that do not.
     #[test]
     fn sites_look_as_the_kernel_writes_them() {
         let looks = &MARKS.looks;

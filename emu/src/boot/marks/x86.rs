@@ -1,12 +1,12 @@
-//! What Linux's images for x86 look like: arch/x86's jump_label.h, static_call_types.h, nops.h of 4.19 to 6.12.
+//! The marks of Linux images for x86, from arch/x86's jump_label.h, static_call_types.h and nops.h of 4.19 to 6.12.
 
 use super::{ENTRY_TEXT, Form, Looks, Marks};
 use trapline_probes::guest::Site;
 
-/// Of 64 bits.
+/// 64-bit kernels.
 pub static MARKS: Marks = BASE;
 
-/// Of 32 bits: static calls are patched there through their trampolines, not where they are made.
+/// 32-bit kernels. They patch static calls in their trampolines, not at the call sites.
 pub static MARKS_32: Marks = Marks { never: &[Site::StaticCall], ..BASE };
 
 const BASE: Marks = Marks {
@@ -29,7 +29,7 @@ const BASE: Marks = Marks {
     data_in_text: |_, _| Vec::new(),
 };
 
-/// Calls, jumps, and the nops that are written over these.
+/// Calls, jumps, and the nops that replace them.
 const CALL: &[&[u8]] = &[&[0xe8]];
 const JUMPS: &[&[u8]] = &[&[0xe9], &[0xeb]];
 #[rustfmt::skip]
@@ -39,7 +39,7 @@ fn starts(bytes: &[u8], kinds: &[&[&[u8]]]) -> bool {
     kinds.iter().copied().flatten().any(|start| bytes.starts_with(start))
 }
 
-/// `call` or `jmp` with a distance of 32 bits.
+/// The target's offset of a `call` or `jmp` with a 32-bit displacement.
 fn static_call(bytes: &[u8]) -> Option<i64> {
     const BRANCH: i64 = 5;
     let (opcode, rest) = bytes.split_first()?;

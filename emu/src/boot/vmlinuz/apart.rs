@@ -1,12 +1,12 @@
-//! A vmlinuz whose kernel is seen elsewhere than it lies, as from Linux 6.10 on.
+//! A vmlinuz of z/Architecture, Linux 6.10 and later: the kernel's virtual address differs from its physical one.
 //!
-//! Its row of numbers (arch/s390/boot/boot.h, struct vmlinux_info of 6.12) counts from an offset that is added when the
-//! kernel is put in place; the places of what that is added to are a list between the row and the payload
-//! (.vmlinux.relocs). The offset is in no table: it is a constant of the decompressor's code. Where the kernel lies
-//! follows from the end of the file and of the heap behind it.
+//! Its `struct vmlinux_info` (arch/s390/boot/boot.h of 6.12) holds addresses without an offset that the decompressor
+//! adds when it places the kernel; a list between the structure and the payload (.vmlinux.relocs) gives the words to
+//! which it is added. The offset is not in any table: it is a constant in the decompressor's code. The physical address
+//! follows from the ends of the file and of the heap behind it.
 //!
-//! Here the kernel is put there as it is to be, so that the function that unpacks has nothing to do any more, and the
-//! list is made empty.
+//! The code here places the kernel as the decompressor would, replaces the decompressor's unpacking function with a
+//! return, and makes the list empty.
 
 use super::{ADDRESS_FAR, ENTERED_AT, Inner, PAGE, WORD, exchange, naming, refused, word};
 use crate::boot::{Starter, elf};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use trapline_isa::mem::ByteOrder;
 
-/// Fields of the row.
+/// Indices of the fields of `struct vmlinux_info`.
 const ENTRY: usize = 0;
 const IMAGE_SIZE: usize = 1;
 const BSS_SIZE: usize = 2;
@@ -24,29 +24,29 @@ const KEPT_DATA: usize = 5;
 const GLOBAL_OFFSETS: usize = 7;
 const GLOBAL_OFFSETS_END: usize = 8;
 const LOW_SIZE: usize = 9;
-/// What is in the image or zeroed behind it: the first memory map, and two of its tables.
+/// Fields that point into the image or the zeroed memory behind it: the first memory map, and two page tables.
 const PLACES: [usize; 3] = [10, 11, 12];
 pub const FIELDS: usize = 13;
 
-/// The kernel lies at a multiple of this, the offset's rest apart.
+/// Alignment of the kernel's physical address, apart from the remainder of the offset.
 const SEGMENT: u64 = 1 << 20;
-/// What the kernel is given of the address space: that much behind the offset (KERNEL_IMAGE_SIZE).
+/// The size of the kernel's virtual address space from the offset on (KERNEL_IMAGE_SIZE).
 const SPAN: u64 = 512 << 20;
-/// Offsets are multiples of a stack's size at least.
+/// Minimum alignment of offsets, a stack's size.
 const OFFSET_ALIGNMENT: u64 = 0x4000;
-/// From the end of the file to that of the heap, at most.
+/// Limit for the size of the heap, which begins at the end of the file.
 const MOST_HEAP: u64 = 16 << 20;
 /// `br %r14`
 const RETURNS: [u8; 2] = [0x07, 0xfe];
 
 const ODD: &str = "its decompressor is of an unknown kind, so where the kernel is put cannot be read from it";
 
-/// The row of numbers.
-pub struct Row([u64; FIELDS]);
+/// The fields of `struct vmlinux_info`.
+pub struct Info([u64; FIELDS]);
 
-impl Row {
-    /// The row here, if these numbers fit together.
-    pub fn at(bytes: &[u8], at: usize) -> Option<Row> {
+impl Info {
+    /// Reads the structure at this offset; `None` if the numbers do not fit together.
+    pub fn at(bytes: &[u8], at: usize) -> Option<Info> {
         let is_size = |size: &u64| *size != 0 && size.is_multiple_of(PAGE) && *size < elf::MOST_MEMORY;
         let entry = word(bytes, at).filter(is_size)?;
         let mut fields = [entry; FIELDS];
@@ -60,38 +60,38 @@ impl Row {
             [BOOT_DATA, KEPT_DATA].into_iter().all(|field| inside(fields[field], fields[field].checked_add(fields[field + 1])));
         let offsets = inside(fields[GLOBAL_OFFSETS], Some(fields[GLOBAL_OFFSETS_END]));
         let places = PLACES.into_iter().all(|field| all.contains(&fields[field]));
-        (data && offsets && places && fields[LOW_SIZE].is_multiple_of(PAGE)).then_some(Row(fields))
+        (data && offsets && places && fields[LOW_SIZE].is_multiple_of(PAGE)).then_some(Info(fields))
     }
 
-    /// Whether the image can be the one that it tells of.
+    /// Whether an unpacked image agrees with the structure.
     pub fn fits(&self, image: &[u8]) -> bool {
         let length = image.len() as u64;
         length <= self.0[IMAGE_SIZE] && self.0[GLOBAL_OFFSETS_END] - self.0[ENTRY] <= length
     }
 
-    /// What is in a file with this row and this payload.
-    pub fn inner(&self, file: &[u8], row: usize, payload: usize, mut image: Vec<u8>) -> Result<Inner, BootError> {
+    /// The placed kernel of a file, from the structure's offset, the payload's offset and the unpacked image.
+    pub fn inner(&self, file: &[u8], info: usize, payload: usize, mut image: Vec<u8>) -> Result<Inner, BootError> {
         let [entry, size, bss] = [ENTRY, IMAGE_SIZE, BSS_SIZE].map(|field| self.0[field]);
-        let code = file.get(..row).unwrap_or_default();
+        let code = file.get(..info).unwrap_or_default();
         let offset = offset(code).ok_or_else(|| refused(ODD))?;
         let heap_end = heap_end(code, file.len() as u64).ok_or_else(|| refused(ODD))?;
-        let listed = listed(file, row + FIELDS * WORD..payload, entry..entry + size);
+        let listed = listed(file, info + FIELDS * WORD..payload, entry..entry + size);
         for at in listed.clone().step_by(PLACE) {
             let place = number(file, at).and_then(|place| u64::from(place).checked_sub(entry));
             add(&mut image, place, offset, |_| true);
         }
-        // Of a function that is nowhere the address is 0 in the table of offsets.
+        // In the table of offsets, the address of a missing function is 0 and stays so.
         for place in (self.0[GLOBAL_OFFSETS]..self.0[GLOBAL_OFFSETS_END]).step_by(WORD) {
             add(&mut image, place.checked_sub(entry), offset, |value| value != 0);
         }
         let physical = heap_end.next_multiple_of(SEGMENT) | (offset % SEGMENT);
-        // Such a kernel cannot begin without what its decompressor finds out.
-        let starter = starter(file, row, payload, &listed, physical).ok_or_else(|| refused(ODD))?;
+        // Such a kernel cannot boot without the data that its decompressor collects.
+        let starter = starter(file, info, payload, &listed, physical).ok_or_else(|| refused(ODD))?;
         Ok(Inner { bytes: image, size: size + bss, start: offset + entry, physical, starter: Some(starter) })
     }
 }
 
-/// Adds to the word that lies so far into the image, if it is of the wanted kind.
+/// Adds the offset to the word at this place in the image, if its value is wanted.
 fn add(image: &mut [u8], place: Option<u64>, offset: u64, is_wanted: fn(u64) -> bool) {
     let place = place.and_then(|place| usize::try_from(place).ok());
     let Some(held) = place.and_then(|place| image.get_mut(place..place.checked_add(WORD)?)) else { return };
@@ -101,15 +101,15 @@ fn add(image: &mut [u8], place: Option<u64>, offset: u64, is_wanted: fn(u64) -> 
     }
 }
 
-/// Bytes of a place in the list.
+/// The size of an entry of the list.
 const PLACE: usize = 4;
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(PLACE)?).map(|number| ByteOrder::Big.number(number) as u32)
 }
 
-/// The list in front of the payload: places in the image, each behind the one before; the rest up to the payload, which
-/// starts at a whole word, is 0.
+/// The list in front of the payload: ascending addresses in the image. Zeros may follow, up to the payload, which is
+/// aligned to a word.
 fn listed(file: &[u8], room: Range<usize>, image: Range<u64>) -> Range<usize> {
     let mut end = room.end;
     if end.checked_sub(PLACE).and_then(|at| number(file, at)) == Some(0) {
@@ -125,29 +125,29 @@ fn listed(file: &[u8], room: Range<usize>, image: Range<u64>) -> Range<usize> {
     start..end
 }
 
-/// What is in front of the payload, with a function that returns in place of the one that unpacks, an empty list and an
-/// empty table of offsets.
-fn starter(file: &[u8], row: usize, payload: usize, listed: &Range<usize>, physical: u64) -> Option<Starter> {
+/// The code in front of the payload, with the unpacking function replaced by a return, an empty list, and an empty
+/// table of offsets.
+fn starter(file: &[u8], info: usize, payload: usize, listed: &Range<usize>, physical: u64) -> Option<Starter> {
     let mut bytes = file.get(..payload)?.to_vec();
     exchange(&mut bytes, payload, Some(listed.start), &RETURNS)?;
-    name_as_start(&mut bytes, row, listed)?;
-    let table = row + GLOBAL_OFFSETS_END * WORD;
-    bytes.copy_within(row + GLOBAL_OFFSETS * WORD..table, table);
+    name_as_start(&mut bytes, info, listed)?;
+    let table = info + GLOBAL_OFFSETS_END * WORD;
+    bytes.copy_within(info + GLOBAL_OFFSETS * WORD..table, table);
     Some(Starter { bytes, at: 0, entry: ENTERED_AT, kernel_at: physical })
 }
 
-/// Gives code the list's end for its start. Code has both from a table of addresses, or as distances from itself (7.2,
-/// whose table of addresses has them too).
-fn name_as_start(code: &mut [u8], row: usize, listed: &Range<usize>) -> Option<()> {
+/// Makes the list empty: the code gets the list's end for its start. It takes both from a table of addresses, or as
+/// relative addresses (7.2, whose table of addresses has them too).
+fn name_as_start(code: &mut [u8], info: usize, listed: &Range<usize>) -> Option<()> {
     let (start, end) = (listed.start as u64, listed.end as u64);
-    let asking: Vec<usize> = naming(code.get(..row)?, start).collect();
+    let asking: Vec<usize> = naming(code.get(..info)?, start).collect();
     let by_distance = |at: &usize| (code.get(*at).copied(), code.get(*at + 1).map(|byte| byte & 15)) == FAR;
     let near: Vec<usize> = asking.into_iter().filter(by_distance).collect();
     for at in &near {
         let distance = i32::try_from(end.checked_sub(*at as u64)? / 2).ok()?;
         code.get_mut(at + 2..at + 6)?.copy_from_slice(&distance.to_be_bytes());
     }
-    let tabled: Vec<usize> = (ENTERED_AT as usize..row).step_by(WORD).filter(|at| word(code, *at) == Some(start)).collect();
+    let tabled: Vec<usize> = (ENTERED_AT as usize..info).step_by(WORD).filter(|at| word(code, *at) == Some(start)).collect();
     match tabled[..] {
         [at] => ByteOrder::Big.put(end, code.get_mut(at..at + WORD)?),
         _ if near.is_empty() => return None,
@@ -158,7 +158,7 @@ fn name_as_start(code: &mut [u8], row: usize, listed: &Range<usize>) -> Option<(
 
 const FAR: (Option<u8>, Option<u8>) = (Some(ADDRESS_FAR.0), Some(ADDRESS_FAR.1));
 
-/// Where the heap ends, which begins with the end of the file: the two stand side by side.
+/// The end of the heap. The heap begins at the end of the file; the code has both addresses side by side.
 fn heap_end(code: &[u8], file_end: u64) -> Option<u64> {
     let is_end = |end: &u64| end.checked_sub(file_end).is_some_and(|bytes| (1..=MOST_HEAP).contains(&bytes));
     let beside = |at: usize| {
@@ -169,8 +169,8 @@ fn heap_end(code: &[u8], file_end: u64) -> Option<u64> {
     ends.first().copied().filter(|_| ends.len() == 1)
 }
 
-/// What is added: the code compares with the end of what the kernel is given, so it is the constant that another one, or
-/// the one in front of that, follows as far as that goes.
+/// The offset that the decompressor adds. The code compares with the end of the kernel's address space, so the offset
+/// is a constant for which offset + SPAN and offset + SPAN - 1 are constants, too.
 fn offset(code: &[u8]) -> Option<u64> {
     let constants = constants(code.get(ENTERED_AT as usize..)?);
     let holds = |value: u64| constants.contains(&value);
@@ -183,7 +183,8 @@ fn offset(code: &[u8]) -> Option<u64> {
     others.is_none().then_some(offset)
 }
 
-/// The constants beyond 32 bits that code makes of a load of some bits and an OR of others: all of both.
+/// The constants above 32 bits that the code builds from a load of some bits and ORs of others, with all intermediate
+/// values.
 fn constants(code: &[u8]) -> BTreeSet<u64> {
     let mut registers = [0u64; 16];
     let mut found = BTreeSet::new();
@@ -198,15 +199,15 @@ fn constants(code: &[u8]) -> BTreeSet<u64> {
     found
 }
 
-/// What an instruction does for a constant.
+/// The effect of an instruction on a constant.
 struct Part {
     register: u8,
     bits: u64,
-    /// All other bits are 0.
+    /// Whether the other bits become 0.
     is_first: bool,
 }
 
-/// `llihl` and its kind, `oilh` and its kind.
+/// Decodes `llihl` and its variants, `oilh` and its variants.
 fn part_of_a_constant(code: &[u8]) -> Option<Part> {
     let [first, second, third, fourth, ..] = *code else { return None };
     let half = u64::from(third) << 8 | u64::from(fourth);
@@ -231,28 +232,28 @@ mod tests {
 
     const OFFSET: u64 = 0x3ff_e000_4000;
     const IMAGE: u64 = 0x10_0000;
-    const ROW: usize = 0x1_1000;
-    const LIST: usize = ROW + FIELDS * WORD + 12;
+    const INFO: usize = 0x1_1000;
+    const LIST: usize = INFO + FIELDS * WORD + 12;
     const CODE: usize = ENTERED_AT as usize + 0x100;
     const ADDRESSES: usize = ENTERED_AT as usize + 0x200;
 
-    /// Of three words of the image an address is made; of the first by the table of offsets.
+    /// The addresses in the list: of three words with addresses in the image, the first is in the table of offsets.
     const PLACES: [u32; 2] = [IMAGE as u32 + 0x10, IMAGE as u32 + 0x20];
 
-    /// A file whose code has the offset and its end, whose function that unpacks is at `CODE`, and whose row tells of an
-    /// image of a page.
+    /// A file whose code has the offset and its end as constants, whose unpacking function is at `CODE`, and whose
+    /// structure describes an image of one page.
     fn vmlinuz(change: impl Fn(&mut [u64; FIELDS])) -> Vec<u8> {
         let words = |words: &[u64]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
         let image = words(&[IMAGE + 0x40, 0, IMAGE + 0x50, 3, IMAGE + 0x60, 5]);
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         packed.write_all(&image).expect("into memory");
-        let mut row = [0; FIELDS];
-        row[..10].copy_from_slice(&[IMAGE, 0x1000, 0x2000, IMAGE + 8, 8, IMAGE + 8, 8, IMAGE, IMAGE + 16, 0x1000]);
-        row[10..].fill(IMAGE + 0x1000);
-        change(&mut row);
+        let mut info = [0; FIELDS];
+        info[..10].copy_from_slice(&[IMAGE, 0x1000, 0x2000, IMAGE + 8, 8, IMAGE + 8, 8, IMAGE, IMAGE + 16, 0x1000]);
+        info[10..].fill(IMAGE + 0x1000);
+        change(&mut info);
         let mut file = vec![0xff; LIST];
         file[MAGIC.0..MAGIC.0 + MAGIC.1.len()].copy_from_slice(MAGIC.1);
-        file[ROW..ROW + FIELDS * WORD].copy_from_slice(&words(&row));
+        file[INFO..INFO + FIELDS * WORD].copy_from_slice(&words(&info));
         file.extend(PLACES.iter().flat_map(|place| place.to_be_bytes()));
         file.resize(file.len().next_multiple_of(8), 0);
         let payload = file.len();
@@ -260,7 +261,7 @@ mod tests {
         let constants = [
             0xa5, 0x1d, 0x03, 0xff, 0xa5, 0x2d, 0x03, 0xfe, 0xa5, 0x1a, 0xe0, 0x00, 0xa5, 0x1b, 0x40, 0x00, // the offset in r1
             0xc0, 0x2d, 0xff, 0xff, 0xff, 0xff, 0xc0, 0x3e, 0x00, 0x00, 0x04, 0x00, 0xa5, 0x3b, 0x40, 0x00, // others, its end in r3
-            0xa5, 0x4d, 0x04, 0x00, 0xc0, 0x4d, 0x00, 0x00, 0x3f, 0xff, // the number in front of that in r4
+            0xa5, 0x4d, 0x04, 0x00, 0xc0, 0x4d, 0x00, 0x00, 0x3f, 0xff, // that end minus 1 in r4
         ];
         file[CODE - 0x80..CODE - 0x80 + constants.len()].copy_from_slice(&constants);
         let distance = (ADDRESSES - (CODE + 6)) as u32 / 2;
@@ -273,8 +274,8 @@ mod tests {
         file
     }
 
-    /// The same, of which another function goes through the list, whose end is the payload: it asks for both ends, by a
-    /// table of addresses, or by distances from itself.
+    /// Like [`vmlinuz`], with another function that walks the list, which ends at the payload: it loads both ends, from
+    /// a table of addresses or as relative addresses.
     fn vmlinuz_whose_list_ends_at_the_payload(by_distance: bool) -> Vec<u8> {
         let mut file = vmlinuz(|_| ());
         let payload = word(&file, ADDRESSES).unwrap_or(0) as usize;
@@ -289,7 +290,7 @@ mod tests {
         ask(&mut file, walker + 12, 9, payload, ADDRESSES);
         ask(&mut file, CODE + 0x30, 9, payload, ADDRESSES);
         if by_distance {
-            // Nobody loads the payload's address, or the list's, which stands there all the same.
+            // Nothing loads the addresses of the payload and the list from the table, although they are in it.
             file[ADDRESSES..ADDRESSES + 8].fill(0xff);
             file[CODE + 6..CODE + 12].fill(0xff);
         }
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(starter.bytes[CODE..CODE + 4], [0x07, 0xfe, 0xf0, 0x48], "it returns");
         let end = (LIST + PLACES.len() * PLACE) as u64;
         assert_eq!(word(&starter.bytes, ADDRESSES + 8), Some(end), "the list is empty");
-        let table = |field: usize| word(&starter.bytes, ROW + field * WORD);
+        let table = |field: usize| word(&starter.bytes, INFO + field * WORD);
         assert_eq!(table(GLOBAL_OFFSETS), table(GLOBAL_OFFSETS_END), "and so is the table");
     }
 
@@ -353,8 +354,8 @@ mod tests {
             ("no offset",               with(CODE - 0x80, &[0xa5, 0x1d, 0x03, 0xfe]),   "of an unknown kind"),
             ("two of them",             with(CODE - 0x40, &offset_again),               "of an unknown kind"),
             ("no end of the heap",      with(ADDRESSES + 16, &[0; 8]),                  "of an unknown kind"),
-            ("no room for the tables",  vmlinuz(|row| row[GLOBAL_OFFSETS_END] += 8 << 20), "no row of numbers"),
-            ("a longer image",          vmlinuz(|row| row[GLOBAL_OFFSETS_END] += 0x80), "nothing in it"),
+            ("no room for the tables",  vmlinuz(|info| info[GLOBAL_OFFSETS_END] += 8 << 20), "no table of sizes"),
+            ("a longer image",          vmlinuz(|info| info[GLOBAL_OFFSETS_END] += 0x80), "it holds no kernel"),
         ];
         for (what, bytes, expected) in cases {
             match unpack(&(), &bytes) {

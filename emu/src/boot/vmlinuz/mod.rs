@@ -1,15 +1,15 @@
-//! The kernel inside a vmlinuz of z/Architecture: a row of numbers that its decompressor goes by says where it is
-//! linked and how long it is.
+//! Unpacks the kernel in a vmlinuz of z/Architecture.
 //!
-//! The row (arch/s390/boot/boot.h, struct vmlinux_info of 6.1) has no magic number; it stands in front of the payload,
-//! and what it says must fit together and with what the payload holds. Relocations are applied here, with the values
-//! that the decompressor writes when it does not move the kernel: without them its tables of addresses hold zeros.
+//! A structure that the decompressor uses (arch/s390/boot/boot.h, struct vmlinux_info of 6.1) gives the kernel's linked
+//! address and its size. It has no magic number; it stands in front of the payload, and its fields must agree with each
+//! other and with the unpacked image. Relocations are applied here, with the values that the decompressor writes when
+//! it does not move the kernel: without them the kernel's tables of addresses hold zeros.
 //!
-//! What is in front of the payload finds out what the machine has and leaves that for the kernel, which cannot begin
-//! without. So it is what runs first, but for one function: that which unpacks is exchanged for one that says where the
-//! unpacked kernel lies already.
+//! The code in front of the payload also detects the machine and leaves the result for the kernel, which cannot boot
+//! without it. So that code runs first in the guest, with one change: its unpacking function is replaced by one that
+//! returns the address of the kernel that was unpacked here.
 //!
-//! From 6.10 on a kernel is seen elsewhere than it lies, and its file is another one: `apart.rs`.
+//! From 6.10 on, a kernel's virtual address differs from its physical one, and the file is different: `apart.rs`.
 
 mod apart;
 
@@ -19,13 +19,13 @@ use super::payload::{self, Shelf};
 use crate::error::BootError;
 use trapline_isa::mem::ByteOrder;
 
-/// What loaders know it by (Documentation/s390/zfcpdump.rst; arch/s390/boot/head.S).
+/// The magic number (Documentation/s390/zfcpdump.rst; arch/s390/boot/head.S) and its offset.
 const MAGIC: (usize, &[u8]) = (0x1_0008, b"S390EP");
 
 const WORD: usize = 8;
 const PAGE: u64 = 4096;
 
-/// Fields of the row.
+/// Indices of the fields of `struct vmlinux_info`.
 const START: usize = 0;
 const ENTRY: usize = 1;
 const IMAGE_SIZE: usize = 2;
@@ -35,29 +35,29 @@ const RELOCATIONS: usize = 9;
 const RELOCATIONS_END: usize = 10;
 const FIELDS: usize = 11;
 
-/// A relocation: a place, a symbol and a kind, a number.
+/// The size of a relocation: a place, a symbol and type, an addend.
 const RELOCATION: usize = 3 * WORD;
-/// The number, or it and the symbol's value.
+/// The types handled here: the value is the addend, or the addend plus the symbol's value.
 const KINDS: [u64; 4] = [R_390_GLOB_DAT, R_390_JMP_SLOT, R_390_RELATIVE, R_390_64];
 const R_390_GLOB_DAT: u64 = 10;
 const R_390_JMP_SLOT: u64 = 11;
 const R_390_RELATIVE: u64 = 12;
 const R_390_64: u64 = 22;
-/// A symbol: names and kinds, its section in the last two bytes of the first word, its value, its size.
+/// The size of a symbol: name, type and section (the last two bytes of the first word), its value, its size.
 const SYMBOL: usize = 3 * WORD;
 
-/// What is in a vmlinuz.
+/// The kernel from a vmlinuz.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// The image as it is to lie in memory.
+    /// The image as it must be in memory.
     pub bytes: Vec<u8>,
-    /// In memory, with what is zero behind it.
+    /// The size in memory, including zeroed memory behind the image.
     pub size: u64,
-    /// Where it is seen.
+    /// The virtual address.
     pub start: u64,
-    /// Where it lies.
+    /// The physical address.
     pub physical: u64,
-    /// What starts it; `None`: the function that unpacks was not found in it.
+    /// The boot stub; `None` if the unpacking function was not found.
     pub starter: Option<Starter>,
 }
 
@@ -66,24 +66,24 @@ pub fn is_vmlinuz(bytes: &[u8]) -> bool {
     bytes.get(MAGIC.0..).is_some_and(|rest| rest.starts_with(MAGIC.1))
 }
 
-/// What is in it.
+/// Unpacks the kernel.
 pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     let places = || (MAGIC.0..bytes.len()).step_by(WORD);
-    if let Some((at, row)) = places().find_map(|at| Row::at(bytes, at).map(|row| (at, row))) {
-        let (start, image) = payload_behind(shelf, bytes, at + FIELDS * WORD, |image| row.fits(image))?;
-        return Ok(Inner { starter: starter(bytes, start), ..row.relocated(image) });
+    if let Some((at, info)) = places().find_map(|at| Info::at(bytes, at).map(|info| (at, info))) {
+        let (start, image) = payload_behind(shelf, bytes, at + FIELDS * WORD, |image| info.fits(image))?;
+        return Ok(Inner { starter: starter(bytes, start), ..info.relocated(image) });
     }
-    let (at, row) = places().find_map(|at| apart::Row::at(bytes, at).map(|row| (at, row))).ok_or_else(|| refused(NO_ROW))?;
-    let (start, image) = payload_behind(shelf, bytes, at + apart::FIELDS * WORD, |image| row.fits(image))?;
-    row.inner(bytes, at, start, image)
+    let (at, info) = places().find_map(|at| apart::Info::at(bytes, at).map(|info| (at, info))).ok_or_else(|| refused(NO_INFO))?;
+    let (start, image) = payload_behind(shelf, bytes, at + apart::FIELDS * WORD, |image| info.fits(image))?;
+    info.inner(bytes, at, start, image)
 }
 
 fn refused(why: &str) -> BootError {
     BootError::Payload { what: "the vmlinuz", why: why.into() }
 }
 
-/// Where the payload starts, and the image that it gives, which must be the expected one. The start is said nowhere; the
-/// decompressor may hold the same magic numbers.
+/// The payload's offset, and the image from it, which must be accepted by `fits`. The file does not give the offset,
+/// and the decompressor may contain the same magic numbers.
 fn payload_behind(
     shelf: &dyn Shelf,
     bytes: &[u8],
@@ -100,39 +100,42 @@ fn payload_behind(
             Err(error) => first_failure = first_failure.or(Some(error)),
         }
     }
-    Err(first_failure.unwrap_or_else(|| refused("nothing in it is a kernel compressed by means known here")))
+    Err(first_failure.unwrap_or_else(|| refused("it holds no kernel in a known compression format")))
 }
 
-/// Where the unpacked kernel lies until its own code puts it to where it is linked: behind all that this uses.
+/// The address of the unpacked kernel until its own code moves it to its linked address: behind all memory that this
+/// code uses.
 const UNPACKED_AT: u32 = 64 << 20;
-/// Where a loader enters such a file (arch/s390/boot/head.S).
+/// The address at which a loader enters such a file (arch/s390/boot/head.S).
 pub const ENTERED_AT: u64 = 0x1_0000;
 
-/// `lgrl`: the register in the second byte, a distance in halfwords.
+/// `lgrl`: a register in the second byte, then a distance in halfwords.
 const LOAD_FAR: (u8, u8) = (0xc4, 0x08);
-/// `larl`, likewise.
+/// `larl`, with the same fields.
 const ADDRESS_FAR: (u8, u8) = (0xc0, 0x00);
-/// `stmg %rN,%r15,..(%r15)`: how functions begin that use many registers.
+/// `stmg %rN,%r15,..(%r15)`: the beginning of functions that use many registers.
 const SAVES: [(usize, u8); 4] = [(0, 0xeb), (2, 0xf0), (4, 0x00), (5, 0x24)];
 /// `llilf %r2,UNPACKED_AT; br %r14`
 const SAYS_WHERE: [u8; 8] = {
     let [a, b, c, d] = UNPACKED_AT.to_be_bytes();
     [0xc0, 0x2f, a, b, c, d, 0x07, 0xfe]
 };
-/// So far behind a function's beginning it asks for the payload. Compilers move what it needs in between there.
+/// The largest distance from a function's beginning to its load of the payload's address; compilers move other code in
+/// between.
 const NEAR: usize = 0x400;
-/// So close to each other code asks for both ends of a list.
+/// The largest distance between the loads of the two ends of a list.
 const BESIDE: usize = 0x20;
 
-/// What is in front of the payload, with the function exchanged that unpacks.
+/// The code in front of the payload, with its unpacking function replaced.
 fn starter(file: &[u8], payload: usize) -> Option<Starter> {
     let mut bytes = file.get(..payload)?.to_vec();
     exchange(&mut bytes, payload, None, &SAYS_WHERE)?;
     Some(Starter { bytes, at: 0, entry: ENTERED_AT, kernel_at: UNPACKED_AT.into() })
 }
 
-/// Puts other code in place of the function that unpacks: it asks where the payload starts. Where the payload is also the
-/// end of a list that starts at `list`, whoever goes through that asks too, for both ends side by side.
+/// Replaces the unpacking function, which is the one that loads the payload's address. If a list that starts at `list`
+/// ends at the payload, the function that walks the list loads this address, too, but close to a load of the list's
+/// start.
 fn exchange(code: &mut [u8], payload: usize, list: Option<usize>, by: &[u8]) -> Option<()> {
     let starts: Vec<usize> = list.into_iter().flat_map(|list| naming(code, list as u64)).collect();
     let is_of_list = |at: &usize| starts.iter().any(|start| start.abs_diff(*at) <= BESIDE);
@@ -146,7 +149,7 @@ fn exchange(code: &mut [u8], payload: usize, list: Option<usize>, by: &[u8]) -> 
     Some(())
 }
 
-/// Where code takes that address: out of a table of addresses, or as a distance from itself.
+/// The offsets of instructions that load that address, from a table of addresses or as a relative address.
 fn naming(code: &[u8], address: u64) -> impl Iterator<Item = usize> + '_ {
     let names = move |at: &usize| {
         let Some([first, second, distance @ ..]) = code.get(*at..).and_then(<[u8]>::first_chunk::<6>) else { return false };
@@ -160,21 +163,21 @@ fn naming(code: &[u8], address: u64) -> impl Iterator<Item = usize> + '_ {
     (ENTERED_AT as usize..code.len()).step_by(2).filter(names)
 }
 
-const NO_ROW: &str = "no row of numbers in it says where the kernel is to be put, as those of Linux 6.1 and 6.12 do";
+const NO_INFO: &str = "it has no table of sizes (vmlinux_info, as Linux 6.1 and 6.12 have) that says where to put the kernel";
 
-/// So many places are tried at which the payload may start.
+/// Limit for the number of offsets that are tried for the payload.
 const MOST_STARTS: usize = 16;
 
-/// The row of numbers.
-struct Row([u64; FIELDS]);
+/// The fields of `struct vmlinux_info`.
+struct Info([u64; FIELDS]);
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at.checked_add(WORD)?).map(|word| ByteOrder::Big.number(word))
 }
 
-impl Row {
-    /// The row here, if these numbers fit together.
-    fn at(bytes: &[u8], at: usize) -> Option<Row> {
+impl Info {
+    /// Reads the structure at this offset; `None` if the numbers do not fit together.
+    fn at(bytes: &[u8], at: usize) -> Option<Info> {
         let start = word(bytes, at).filter(|start| *start != 0 && start.is_multiple_of(PAGE) && *start < elf::MOST_MEMORY)?;
         let mut fields = [start; FIELDS];
         for (number, field) in fields.iter_mut().enumerate() {
@@ -186,21 +189,21 @@ impl Row {
         let [symbols, from, to] = [SYMBOLS, RELOCATIONS, RELOCATIONS_END].map(|field| fields[field]);
         let whole = to.checked_sub(from).is_some_and(|bytes| bytes.is_multiple_of(RELOCATION as u64));
         let inside = [entry, symbols, from].iter().all(|address| image.contains(address)) && to <= ends;
-        (size > 0 && size.is_multiple_of(PAGE) && whole && inside).then_some(Row(fields))
+        (size > 0 && size.is_multiple_of(PAGE) && whole && inside).then_some(Info(fields))
     }
 
-    /// Whether the image can be the one that it tells of.
+    /// Whether an unpacked image agrees with the structure.
     fn fits(&self, image: &[u8]) -> bool {
         let length = image.len() as u64;
         length <= self.0[IMAGE_SIZE] && self.0[RELOCATIONS_END] - self.0[START] <= length
     }
 
-    /// How far behind the image's start an address is.
+    /// The offset of an address in the image.
     fn offset(&self, address: u64) -> Option<usize> {
         address.checked_sub(self.0[START]).and_then(|offset| usize::try_from(offset).ok())
     }
 
-    /// The image with the values that its relocations stand for.
+    /// The image with its relocations applied.
     fn relocated(&self, mut image: Vec<u8>) -> Inner {
         let [start, size, bss] = [START, IMAGE_SIZE, BSS_SIZE].map(|field| self.0[field]);
         let place = |field: usize| self.offset(self.0[field]).unwrap_or(0);
@@ -209,7 +212,7 @@ impl Row {
             let Some([place, what, number]) = words(&image, at) else { break };
             let (symbol, kind) = ((what >> 32) as usize, what & 0xffff_ffff);
             let named = || words(&image, symbols.checked_add(symbol.checked_mul(SYMBOL)?)?);
-            // Of a symbol of no section the value is no address.
+            // The value of an undefined symbol is not an address.
             let value = match symbol {
                 0 => 0,
                 _ => named().filter(|[names, ..]| names & 0xffff != 0).map_or(0, |[_, value, _]| value),
@@ -234,8 +237,8 @@ mod tests {
 
     const BASE: u64 = 0x10_0000;
 
-    /// An image of a page, with a symbol and three relocations behind some data; the row that tells of it, and the file
-    /// around both.
+    /// A file with an image of one page, which has a symbol and three relocations behind some data, and the structure
+    /// that describes it.
     fn vmlinuz(change: impl Fn(&mut [u64; FIELDS])) -> Vec<u8> {
         let words = |words: &[u64]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
         let mut image = b"a kernel, a kernel, a kernel, a kernel, a kernel, a kernel, xxx.".to_vec();
@@ -246,12 +249,12 @@ mod tests {
         image.extend([symbols, relocations].concat());
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         packed.write_all(&image).expect("into memory");
-        let mut row = [BASE, BASE, 0x1000, 0x2000, 0, 0, 0, 0, at, behind, behind + 3 * RELOCATION as u64];
-        change(&mut row);
+        let mut info = [BASE, BASE, 0x1000, 0x2000, 0, 0, 0, 0, at, behind, behind + 3 * RELOCATION as u64];
+        change(&mut info);
         let mut file = vec![0; 0x1_1000];
         file[MAGIC.0..MAGIC.0 + MAGIC.1.len()].copy_from_slice(MAGIC.1);
-        file.extend(words(&row));
-        // A false start of the payload.
+        file.extend(words(&info));
+        // A magic number where no payload starts.
         file.extend([0x1f, 0x8b, 8, 0, 0, 0]);
         file.extend(packed.finish().expect("into memory"));
         file.extend(b"what is behind it");
@@ -280,11 +283,11 @@ mod tests {
         let whole = vmlinuz(|_| ());
         #[rustfmt::skip]
         let cases = [
-            ("no row",             vmlinuz(|row| row[IMAGE_SIZE] = 0),                    "no row of numbers"),
-            ("an entry elsewhere", vmlinuz(|row| row[ENTRY] = 0),                         "no row of numbers"),
-            ("a longer image",     vmlinuz(|row| row[RELOCATIONS_END] += 0x18 * 0x40),    "gzip"),
+            ("no structure",       vmlinuz(|info| info[IMAGE_SIZE] = 0),                    "no table of sizes"),
+            ("an entry elsewhere", vmlinuz(|info| info[ENTRY] = 0),                         "no table of sizes"),
+            ("a longer image",     vmlinuz(|info| info[RELOCATIONS_END] += 0x18 * 0x40),    "gzip"),
             ("cut off",            whole[..whole.len() - 60].to_vec(),                    "gzip"),
-            ("no payload",         whole[..0x1_1058].to_vec(),                            "nothing in it is a kernel"),
+            ("no payload",         whole[..0x1_1058].to_vec(),                            "it holds no kernel"),
         ];
         for (what, bytes, expected) in cases {
             let error = unpack(&(), &bytes).expect_err(what);

@@ -160,11 +160,11 @@ done
 isas=$(sed -nE 's/^ *Arch::[A-Za-z0-9_]+ => "([a-z0-9_]+)",$/\1/p' isa/src/arch.rs | paste -sd'|')
 variants=$(sed -nE 's/^ *Arch::([A-Za-z0-9_]+) => "[a-z0-9_]+",$/\1/p' isa/src/arch.rs | paste -sd'|')
 debian=$(sed -nE 's/^ *debian: "([a-z0-9]+)",$/\1/p' emu/src/arches/rows.rs | paste -sd'|')
-rooms='x86|arm|arm64|ppc|mips|s390|sparc64|ia64|parisc'
+rooms='x86|arm|arm64|ppc|mips|riscv|s390|sparc64|ia64|parisc'
 # Two more tables may name ISAs: foreign machines, and the figures of Linux's document.
 tables=$(sed -nE 's/^\| `([A-Za-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')
 [[ -n $isas && -n $variants && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
-library='Register(X86|ARM|ARM64|MIPS|PPC|S390X|SPARC)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|S390|SPARCV9)'
+library='Register(X86|ARM|ARM64|MIPS|PPC|RISCV|S390X|SPARC)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|RISCV|S390|SPARCV9)'
 named=$( (code isa/src probes/src script/src images/src && echo "$emu_code") |
     grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|unicorn|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
     grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)

@@ -16,7 +16,7 @@ use trapline_isa::arch::Arch;
 use {
     crate::cpu::Model,
     crate::unicorn::plain_hooks::Program,
-    capstone::{Arch as Family, Mode},
+    capstone::{Arch as Family, ExtraMode, Mode},
 };
 
 /// The facts about one ISA.
@@ -84,6 +84,8 @@ pub struct Disassembler {
     pub family: Family,
     /// The mode within the family.
     pub mode: Mode,
+    /// An extension of the mode.
+    pub extra: Option<ExtraMode>,
     /// Whether there are two assembly syntaxes.
     pub has_syntaxes: bool,
 }

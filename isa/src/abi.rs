@@ -18,6 +18,9 @@ pub struct Abi {
     pub stack_arguments: i64,
     /// An argument of two words starts at an even word number; the word before it may stay unused.
     pub aligned_pairs: bool,
+    /// An argument of two words may have its low word in the last register and its high word on the stack. On the stack
+    /// alone it starts at an even word.
+    pub splits_pairs: bool,
     /// The place of the return address at a function's entry.
     pub return_address: ReturnAddress,
     /// Offset from the stack pointer at entry to the word of the caller's frame where functions save the link register.

@@ -42,6 +42,10 @@ pub enum Arch {
     Mips64el,
     /// SPARC V9.
     Sparc64,
+    /// RISC-V, 64 bits.
+    Riscv64,
+    /// RISC-V, 32 bits.
+    Riscv32,
 }
 
 impl Arch {
@@ -52,6 +56,7 @@ impl Arch {
         Arch::S390x,
         Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el,
         Arch::Sparc64,
+        Arch::Riscv64, Arch::Riscv32,
     ];
 
     /// The name in image names and options, as in `tiny/x86_64`.
@@ -71,6 +76,8 @@ impl Arch {
             Arch::Mips64 => "mips64",
             Arch::Mips64el => "mips64el",
             Arch::Sparc64 => "sparc64",
+            Arch::Riscv64 => "riscv64",
+            Arch::Riscv32 => "riscv32",
         }
     }
 
@@ -97,6 +104,8 @@ impl Arch {
             Arch::Mips64 => &crate::mips::MIPS64,
             Arch::Mips64el => &crate::mips::MIPS64EL,
             Arch::Sparc64 => &crate::sparc64::SPARC64,
+            Arch::Riscv64 => &crate::riscv::RISCV64,
+            Arch::Riscv32 => &crate::riscv::RISCV32,
         }
     }
 }
@@ -112,6 +121,8 @@ pub enum Emulation {
     Mips(crate::mips::emulate::Computation),
     /// PowerPC of any width and byte order.
     Ppc(crate::ppc::emulate::Computation),
+    /// RISC-V of either width.
+    Riscv(crate::riscv::emulate::Computation),
     /// z/Architecture.
     S390(crate::s390::emulate::Computation),
     /// SPARC V9.

@@ -110,7 +110,10 @@ fn begin(isa: &Isa, at: usize, kind: Type) -> usize {
     }
     let at = if isa.abi.aligned_pairs { at.next_multiple_of(2) } else { at };
     let registers = isa.abi.arguments.len();
-    // An argument of two words is never split between registers and stack.
+    if isa.abi.splits_pairs {
+        return if at < registers { at } else { registers + (at - registers).next_multiple_of(2) };
+    }
+    // Elsewhere an argument of two words is never split between registers and stack.
     if at < registers && at + 2 > registers { registers } else { at }
 }
 

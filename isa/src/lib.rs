@@ -27,6 +27,7 @@ pub mod plan;
 pub mod ppc;
 pub mod region;
 pub mod regs;
+pub mod riscv;
 pub mod s390;
 pub mod sparc64;
 pub mod x86;

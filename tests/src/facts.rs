@@ -139,6 +139,20 @@ static SPARC64: Facts = Facts {
     moved_argument: Some("in0"),
 };
 
+static RISCV: Facts = Facts {
+    pc: "epc",
+    // Instruction, load and store page faults.
+    memory_faults: &[12, 13, 15],
+    scratch: "t3",
+    // `ebreak` and `c.ebreak`.
+    breakpoints: &[(&[0x73, 0x00, 0x10, 0x00], 3, 0), (&[0x02, 0x90], 3, 0)],
+    breakpoint_detail: None,
+    // Its vector is at address 0, where no memory is mapped.
+    past_help: ("no time passes", "0x0"),
+    return_pops: false,
+    moved_argument: None,
+};
+
 /// The expected values of an ISA.
 pub fn facts(arch: Arch) -> &'static Facts {
     match arch {
@@ -153,6 +167,7 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::S390x => &S390X,
         Arch::Ppc64 => &PPC64,
         Arch::Sparc64 => &SPARC64,
+        Arch::Riscv64 | Arch::Riscv32 => &RISCV,
         Arch::Ppc => &PPC,
     }
 }

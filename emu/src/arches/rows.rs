@@ -7,15 +7,15 @@ use crate::boot::image;
 use crate::boot::marks;
 use crate::boot::whole;
 use goblin::elf::header::{
-    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_S390, EM_SPARCV9,
-    EM_X86_64,
+    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_RISCV, EM_S390,
+    EM_SPARCV9, EM_X86_64,
 };
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
     super::Disassembler,
     crate::cpu::{arm, arm64, mips, ppc, s390, sparc64, x86},
-    capstone::{Arch as Family, Mode},
+    capstone::{Arch as Family, ExtraMode, Mode},
 };
 
 static I386: Row = Row {
@@ -37,7 +37,7 @@ static I386: Row = Row {
         stock: Some(&pc::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::X86, mode: Mode::Mode32, has_syntaxes: true },
+    disassembler: Disassembler { family: Family::X86, mode: Mode::Mode32, extra: None, has_syntaxes: true },
 };
 
 static X86_64: Row = Row {
@@ -59,7 +59,7 @@ static X86_64: Row = Row {
         stock: Some(&pc::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::X86, mode: Mode::Mode64, has_syntaxes: true },
+    disassembler: Disassembler { family: Family::X86, mode: Mode::Mode64, extra: None, has_syntaxes: true },
 };
 
 static ARM: Row = Row {
@@ -81,7 +81,7 @@ static ARM: Row = Row {
         stock: Some(&virt::ARM),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::ARM, mode: Mode::Arm, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::ARM, mode: Mode::Arm, extra: None, has_syntaxes: false },
 };
 
 static THUMB2: Row = Row {
@@ -104,7 +104,7 @@ static THUMB2: Row = Row {
         stock: Some(&virt::ARM),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::ARM, mode: Mode::Thumb, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::ARM, mode: Mode::Thumb, extra: None, has_syntaxes: false },
 };
 
 static ARM64: Row = Row {
@@ -126,7 +126,7 @@ static ARM64: Row = Row {
         stock: Some(&virt::ARM64),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::ARM64, mode: Mode::Arm, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::ARM64, mode: Mode::Arm, extra: None, has_syntaxes: false },
 };
 
 static PPC: Row = Row {
@@ -148,7 +148,7 @@ static PPC: Row = Row {
         stock: Some(&wii::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode32, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode32, extra: None, has_syntaxes: false },
 };
 
 static PPC64: Row = Row {
@@ -170,7 +170,7 @@ static PPC64: Row = Row {
         stock: Some(&powernv::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, extra: None, has_syntaxes: false },
 };
 
 static PPC64LE: Row = Row {
@@ -192,7 +192,7 @@ static PPC64LE: Row = Row {
         stock: Some(&powernv::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, extra: None, has_syntaxes: false },
 };
 
 static S390X: Row = Row {
@@ -214,7 +214,7 @@ static S390X: Row = Row {
         stock: Some(&s390ccw::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::SYSZ, mode: Mode::Default, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::SYSZ, mode: Mode::Default, extra: None, has_syntaxes: false },
 };
 
 static MIPS: Row = Row {
@@ -236,7 +236,7 @@ static MIPS: Row = Row {
         stock: Some(&malta::BIG_ENDIAN),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, extra: None, has_syntaxes: false },
 };
 
 static MIPSEL: Row = Row {
@@ -258,7 +258,7 @@ static MIPSEL: Row = Row {
         stock: Some(&malta::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, extra: None, has_syntaxes: false },
 };
 
 static MIPS64: Row = Row {
@@ -280,7 +280,7 @@ static MIPS64: Row = Row {
         stock: Some(&malta::BIG_ENDIAN),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, extra: None, has_syntaxes: false },
 };
 
 static MIPS64EL: Row = Row {
@@ -302,7 +302,7 @@ static MIPS64EL: Row = Row {
         stock: Some(&malta::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, extra: None, has_syntaxes: false },
 };
 
 static SPARC64: Row = Row {
@@ -324,7 +324,48 @@ static SPARC64: Row = Row {
         stock: None,
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::SPARC, mode: Mode::V9, has_syntaxes: false },
+    disassembler: Disassembler { family: Family::SPARC, mode: Mode::V9, extra: None, has_syntaxes: false },
+};
+
+static RISCV64: Row = Row {
+    arch: Arch::Riscv64,
+    elf: Identity { machine: EM_RISCV, class: ELFCLASS64, order: ELFDATA2LSB },
+    mapping_symbol: None,
+    raw_image: Some(&image::RISCV_IMAGE),
+    decompressor: whole::none,
+    lies_at: core::convert::identity,
+    marks: &marks::riscv::MARKS,
+    first_functions: &["start_kernel"],
+    debian: "riscv64",
+    machine: None,
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler {
+        family: Family::RISCV,
+        mode: Mode::RiscV64,
+        extra: Some(ExtraMode::RiscVC),
+        has_syntaxes: false,
+    },
+};
+
+static RISCV32: Row = Row {
+    arch: Arch::Riscv32,
+    elf: Identity { machine: EM_RISCV, class: ELFCLASS32, order: ELFDATA2LSB },
+    // The header of an Image does not say how wide its registers are.
+    raw_image: None,
+    debian: "riscv32",
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler {
+        family: Family::RISCV,
+        mode: Mode::RiscV32,
+        extra: Some(ExtraMode::RiscVC),
+        has_syntaxes: false,
+    },
+    mapping_symbol: None,
+    decompressor: whole::none,
+    lies_at: core::convert::identity,
+    marks: &marks::riscv::MARKS,
+    first_functions: &["start_kernel"],
+    machine: None,
 };
 
 /// The row of an ISA.
@@ -344,5 +385,7 @@ pub fn of(arch: Arch) -> &'static Row {
         Arch::Mips64 => &MIPS64,
         Arch::Mips64el => &MIPS64EL,
         Arch::Sparc64 => &SPARC64,
+        Arch::Riscv64 => &RISCV64,
+        Arch::Riscv32 => &RISCV32,
     }
 }

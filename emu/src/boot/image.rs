@@ -1,8 +1,9 @@
-//! Raw kernel images: arm64's `Image`, and the images inside a zImage and inside a vmlinuz of z/Architecture or MIPS.
-//! Each is one contiguous piece of memory with few headers or none.
+//! Raw kernel images: `Image` of arm64 and RISC-V, and the images inside a zImage and inside a vmlinuz of
+//! z/Architecture or MIPS. Each is one contiguous piece of memory with few headers or none.
 //! The link address comes from the image's own kallsyms, in which `_stext` is close behind the start
-//! (Documentation/arm64/booting.rst, Documentation/arm/booting.rst). arm64's relocations are applied here as the kernel
-//! itself would apply them when it is not moved. Otherwise its address tables would hold zeros.
+//! (Documentation/arm64/booting.rst, Documentation/arm/booting.rst, Documentation/arch/riscv/boot-image-header.rst).
+//! arm64's relocations are applied here as the kernel itself would apply them when it is not moved. Otherwise its address
+//! tables would hold zeros.
 
 use super::elf::{self, Image};
 use super::payload::Shelf;
@@ -15,6 +16,7 @@ use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 
 const ARM64_MAGIC: (usize, &[u8]) = (0x38, b"ARM\x64");
+const RISCV_MAGIC: (usize, &[u8]) = (0x38, b"RSC\x05");
 const TEXT_OFFSET: usize = 0x08;
 const IMAGE_SIZE: usize = 0x10;
 const FLAGS: usize = 0x18;
@@ -25,7 +27,7 @@ const RELATIVE: u64 = 0x403;
 const RELOCATION: usize = 24;
 /// The least number of relocations. Fewer may be there by chance.
 const FEWEST_RELOCATIONS: usize = 16;
-/// An arm64 image is linked at a multiple of this, and its text begins before the next multiple.
+/// An image of arm64 or RISC-V is linked at a multiple of this, and its text begins before the next multiple.
 const LINK_ALIGNMENT: u64 = 0x20_0000;
 /// Addresses from here on are the kernel's.
 const KERNEL_HALF: u64 = 1 << 63;
@@ -50,6 +52,8 @@ pub struct Format {
 
 /// arm64's `Image`.
 pub static ARM64_IMAGE: Format = Format { is: has_arm64_magic, read: arm64 };
+/// `Image` of 64-bit RISC-V.
+pub static RISCV_IMAGE: Format = Format { is: has_riscv_magic, read: riscv };
 /// The image inside a zImage of 32-bit ARM.
 pub static ZIMAGE: Format = Format { is: zimage::is_zimage, read: arm };
 /// The image inside a vmlinuz of z/Architecture.
@@ -80,10 +84,24 @@ fn has_arm64_magic(bytes: &[u8]) -> bool {
     bytes.get(ARM64_MAGIC.0..).is_some_and(|rest| rest.starts_with(ARM64_MAGIC.1))
 }
 
+fn has_riscv_magic(bytes: &[u8]) -> bool {
+    bytes.get(RISCV_MAGIC.0..).is_some_and(|rest| rest.starts_with(RISCV_MAGIC.1))
+}
+
 fn arm64(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
+    flat(bytes, "arm64 (64-bit, big-endian)", relocate)
+}
+
+/// These kernels are linked at the address where they run, so nothing is relocated.
+fn riscv(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
+    flat(bytes, "RISC-V (64-bit, big-endian)", |_| ())
+}
+
+/// Reads a 64-bit image with the header that arm64 and RISC-V share.
+fn flat(bytes: &[u8], big_endian: &'static str, relocate: fn(&mut [u8])) -> Result<Raw, BootError> {
     let field = |at: usize| doubleword(bytes, at).unwrap_or(0);
     if field(FLAGS) & BIG_ENDIAN != 0 {
-        return Err(elf::foreign("arm64 (64-bit, big-endian)"));
+        return Err(elf::foreign(big_endian));
     }
     let (size, text_offset) = (field(IMAGE_SIZE).max(bytes.len() as u64), field(TEXT_OFFSET));
     if size > elf::MOST_MEMORY || text_offset > elf::MOST_MEMORY {
@@ -277,6 +295,8 @@ mod tests {
             bytes[ARM64_MAGIC.0..][..4].copy_from_slice(ARM64_MAGIC.1);
             bytes.extend(relocated(&values));
             proptest::prop_assert!(arm64(&(), &bytes).is_err());
+            bytes[RISCV_MAGIC.0..][..4].copy_from_slice(RISCV_MAGIC.1);
+            proptest::prop_assert!(has_riscv_magic(&bytes) && riscv(&(), &bytes).is_err());
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Failure;
 use crate::arches::{self, Disassembler};
 use crate::symbols::Symbols;
-use capstone::{Capstone, Endian, NO_EXTRA_MODE};
+use capstone::{Capstone, Endian};
 use clap::ValueEnum;
 use goblin::elf::header::ELFDATA2LSB;
 use trapline_isa::arch::Arch;
@@ -29,9 +29,9 @@ impl<'k> Writer<'k> {
     /// Creates a writer for an ISA.
     pub fn new(arch: Arch, syntax: Syntax, symbols: &'k Symbols) -> Result<Writer<'k>, Failure> {
         let row = arches::of(arch);
-        let Disassembler { family, mode, has_syntaxes } = row.disassembler;
+        let Disassembler { family, mode, extra, has_syntaxes } = row.disassembler;
         let endian = if row.elf.order == ELFDATA2LSB { Endian::Little } else { Endian::Big };
-        let capstone = Capstone::new_raw(family, mode, NO_EXTRA_MODE, Some(endian)).and_then(|mut capstone| {
+        let capstone = Capstone::new_raw(family, mode, extra.into_iter(), Some(endian)).and_then(|mut capstone| {
             if has_syntaxes {
                 capstone.set_syntax(match syntax {
                     Syntax::Att => capstone::Syntax::Att,
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn branch_targets_have_names() {
         let symbols = table(&[(0x1000, 'T', "_stext"), (0x1100, 'T', "vfs_read"), (0x2000, 'D', "_end")]);
-        use Arch::{Arm, Arm64, Mipsel, X86_64};
+        use Arch::{Arm, Arm64, Mipsel, Riscv32, Riscv64, X86_64};
         use Syntax::{Att, Intel};
         #[rustfmt::skip]
-        let cases: [(Arch, &[u8], Syntax, &str); 11] = [
+        let cases: [(Arch, &[u8], Syntax, &str); 14] = [
             (X86_64, &[0xe8, 0xfb, 0, 0, 0],            Att,    "callq 0x1100 <vfs_read>"),
             (X86_64, &[0xeb, 0x10],                     Att,    "jmp 0x1012 <_stext+0x12>"),
             (X86_64, &[0x89, 0xd8],                     Att,    "movl %ebx, %eax"),
@@ -101,6 +101,9 @@ mod tests {
             (Mipsel, &[0x40, 0x04, 0, 0x0c, 0xf8, 0xff, 0xbd, 0x27],
                                                         Att,    "jal 0x1100 <vfs_read>; addiu $sp, $sp, -8"),
             (Arm64,  &[0xe1, 0xff, 0xff, 0x54],         Att,    "b.ne #0xffc <0xffc>"),
+            (Riscv64, &[0xef, 0x00, 0x00, 0x10],        Att,    "jal 0x100 <vfs_read>"),
+            (Riscv64, &[0x06, 0xe4],                    Att,    "c.sdsp ra, 8(sp)"),
+            (Riscv32, &[0x01, 0x22],                    Att,    "c.jal 0x100 <vfs_read>"),
         ];
         for (arch, bytes, syntax, expected) in cases {
             let writer = Writer::new(arch, syntax, &symbols).unwrap();

@@ -33,6 +33,7 @@ pub(crate) const BASE: Abi = Abi {
     arguments: &[r(0), r(1), r(2), r(3)],
     stack_arguments: 0,
     aligned_pairs: true,
+    splits_pairs: false,
     return_address: ReturnAddress::In(LR),
     link_slot: None,
     pointers: Pointers::Code(None),

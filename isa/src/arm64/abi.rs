@@ -42,6 +42,7 @@ pub static AAPCS64: Abi = Abi {
     arguments: &[x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)],
     stack_arguments: 0,
     aligned_pairs: false,
+    splits_pairs: false,
     return_address: ReturnAddress::In(LR),
     link_slot: None,
     pointers: Pointers::Code(None),

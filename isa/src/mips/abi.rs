@@ -35,6 +35,7 @@ pub static O32: Abi = Abi {
     arguments: &[r(4), r(5), r(6), r(7)],
     stack_arguments: 16,
     aligned_pairs: true,
+    splits_pairs: false,
     stack_size: 8192,
     ..N64_FACTS
 };
@@ -49,6 +50,7 @@ const N64_FACTS: Abi = Abi {
     arguments: &[r(4), r(5), r(6), r(7), r(8), r(9), r(10), r(11)],
     stack_arguments: 0,
     aligned_pairs: false,
+    splits_pairs: false,
     return_address: ReturnAddress::In(RA),
     link_slot: None,
     // The kernel is not position-independent, so functions do not need their own address.

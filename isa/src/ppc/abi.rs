@@ -46,6 +46,7 @@ pub static SYSV: Abi = Abi {
     stack_arguments: 8,
     link_slot: Some(4),
     aligned_pairs: true,
+    splits_pairs: false,
     pointers: Pointers::Code(None),
     names: &NAMES_32,
     stack_size: 8192,
@@ -65,6 +66,7 @@ const ELF_V2_FACTS: Abi = Abi {
     arguments: &[r(3), r(4), r(5), r(6), r(7), r(8), r(9), r(10)],
     stack_arguments: 96,
     aligned_pairs: false,
+    splits_pairs: false,
     return_address: ReturnAddress::In(LR),
     link_slot: Some(16),
     // A function that is called through a pointer finds its own address in r12.

@@ -26,6 +26,7 @@ pub static ELF: Abi = Abi {
     arguments: &[r(2), r(3), r(4), r(5), r(6)],
     stack_arguments: 160,
     aligned_pairs: false,
+    splits_pairs: false,
     return_address: ReturnAddress::In(LINK),
     // Linux is compiled with packed stack frames: the saved registers end right below the back chain.
     link_slot: Some(136),

@@ -67,6 +67,7 @@ pub static ELF: Abi = Abi {
     arguments: &[o(0), o(1), o(2), o(3), o(4), o(5)],
     stack_arguments: 176,
     aligned_pairs: false,
+    splits_pairs: false,
     return_address: ReturnAddress::In(RA),
     link_slot: None,
     pointers: Pointers::Code(None),

@@ -331,6 +331,7 @@ const ABI: Abi = Abi {
     arguments: &[Reg(0), Reg(1)],
     stack_arguments: 8,
     aligned_pairs: false,
+    splits_pairs: false,
     return_address: ReturnAddress::OnStack,
     link_slot: None,
     pointers: Pointers::Code(None),

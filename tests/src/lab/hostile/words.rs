@@ -11,6 +11,7 @@ pub fn instruction(arch: Arch, draws: &mut Draws<'_>) -> Vec<u8> {
         Arch::S390x => s390(draws),
         Arch::Thumb2 => thumb(draws),
         Arch::Sparc64 => word(arch, SPARC, draws),
+        Arch::Riscv64 | Arch::Riscv32 => riscv(arch, draws),
         Arch::Arm64 => word(arch, ARM64, draws),
         Arch::Arm => word(arch, ARM, draws),
         Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le => word(arch, PPC, draws),
@@ -25,6 +26,7 @@ pub fn nop(arch: Arch) -> &'static [u8] {
         Arch::S390x => &[0x07, 0x00],
         Arch::Thumb2 => &[0x00, 0xbf],
         Arch::Sparc64 => &[0x01, 0, 0, 0],
+        Arch::Riscv64 | Arch::Riscv32 => &[0x01, 0x00],
         Arch::Arm64 => &[0x1f, 0x20, 0x03, 0xd5],
         Arch::Arm => &[0x00, 0xf0, 0x20, 0xe3],
         Arch::Ppc | Arch::Ppc64 => &[0x60, 0, 0, 0],
@@ -43,6 +45,8 @@ pub fn status(arch: Arch, draws: &mut Draws<'_>) -> u64 {
         Arch::Arm | Arch::Thumb2 => &[0, 1, 2, 3, 4, 5, 6, 7, 9, 13, 24, 28, 29],
         Arch::Arm64 => &[0, 2, 3, 4, 6, 7, 9, 12, 19, 20, 21, 24, 25, 26],
         Arch::Sparc64 => &[1, 2, 3, 4, 5, 8, 9, 10, 11, 32, 33],
+        // SIE, SPIE, SPP, FS, SUM and MXR of sstatus.
+        Arch::Riscv64 | Arch::Riscv32 => &[1, 5, 8, 13, 14, 18, 19],
         // MSR, and LPCR's host radix and process table.
         Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le => &[0, 4, 5, 6, 12, 13, 14, 15, 17, 20, 22, 25, 60, 63],
         Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => &[0, 1, 2, 3, 4, 5, 6, 7, 22, 26, 28, 29, 31],
@@ -62,6 +66,47 @@ fn drawn(groups: &[Group], draws: &mut Draws<'_>) -> u32 {
 fn word(arch: Arch, groups: &[Group], draws: &mut Draws<'_>) -> Vec<u8> {
     arch.isa().order.word_bytes(drawn(groups, draws)).to_vec()
 }
+
+/// One in four is compressed.
+fn riscv(arch: Arch, draws: &mut Draws<'_>) -> Vec<u8> {
+    let drawn = draws.word();
+    match drawn >> 30 {
+        0 => (drawn as u16).to_le_bytes().to_vec(),
+        _ => word(arch, RISCV, draws),
+    }
+}
+
+const RISCV: &[Group] = &[
+    // csrrw, csrrs, csrrc and those of small numbers: any register, the supervisor's, satp, the machine's
+    (0x0000_1073, 0xffff_ef80),
+    (0x1000_1073, 0x00ff_ef80),
+    (0x1000_2073, 0x04ff_cf80),
+    (0x1800_1073, 0x000f_8f80),
+    (0x3000_1073, 0x04ff_ef80),
+    // sret, mret, wfi, sfence.vma, ecall, ebreak
+    (0x1020_0073, 0),
+    (0x3020_0073, 0),
+    (0x1050_0073, 0),
+    (0x1200_0073, 0x01ff_8000),
+    (0x0000_0073, 0x0010_0000),
+    // fences, atomic accesses, loads, stores, floating point
+    (0x0000_000f, 0x0ff0_1000),
+    (0x0000_202f, 0xffff_ff80),
+    (0x0000_302f, 0xffff_ff80),
+    (0x0000_0003, 0xffff_ff80),
+    (0x0000_0023, 0xffff_ff80),
+    (0x0000_2007, 0xffff_9f80),
+    (0x0000_2027, 0xffff_9f80),
+    (0x0000_0053, 0xffff_ff80),
+    // arithmetic, addresses, jumps, branches
+    (0x0000_0013, 0xffff_ff80),
+    (0x0000_0033, 0x42ff_ff80),
+    (0x0000_001b, 0xffff_ff80),
+    (0x0000_003b, 0x42ff_ff80),
+    (0x0000_0017, 0xffff_ff80),
+    (0x0000_0067, 0x00ff_8f80),
+    (0x0000_0063, 0x01ff_ff80),
+];
 
 const SPARC: &[Group] = &[
     // wrpr of a register, twice, and of a small number; rdpr

@@ -1,4 +1,4 @@
-//! What the library has for 32-bit ARM alone: its core, registers behind MRC and MCR, vector registers.
+//! Unicorn's 32-bit ARM: the core, coprocessor registers (MRC and MCR), vector registers.
 
 use super::engine::{Handle, TrapContext};
 use super::kinds::{Library, Register};
@@ -36,31 +36,31 @@ pub static LIBRARY: Library = Library {
     layout: &LAYOUT,
 };
 
-/// A register behind 32-bit ARM's MRC and MCR, by the fields of these instructions.
+/// A coprocessor register of 32-bit ARM, by the fields of MRC and MCR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CoprocessorRegister {
-    /// The coprocessor.
+    /// The coprocessor's number.
     pub cp: u32,
-    /// Group.
+    /// The register's primary number.
     pub crn: u32,
-    /// First operation.
+    /// The first opcode.
     pub opc1: u32,
-    /// Register.
+    /// The register's secondary number.
     pub crm: u32,
-    /// Second operation.
+    /// The second opcode.
     pub opc2: u32,
 }
 
 impl Handle {
-    /// A vector register of 32-bit ARM, of 8 bytes.
+    /// Reads a vector register of 32-bit ARM, of 8 bytes.
     pub fn double(&self, number: u8) -> u64 {
         self.read(double_register(number))
     }
 
-    /// A register behind MRC; 0 for one that this core has not.
+    /// Reads a coprocessor register; 0 if the core does not have it.
     pub fn coprocessor(&self, register: CoprocessorRegister) -> u64 {
         let mut request = coprocessor_request(register, 0);
-        // SAFETY: the request has the layout that the library reads and fills for this number.
+        // SAFETY: the request has the layout that Unicorn reads and fills for this register number.
         unsafe { sys::uc_reg_read(self.raw(), RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
         request.val
     }
@@ -72,10 +72,10 @@ impl TrapContext {
         self.write(double_register(number), value);
     }
 
-    /// Sets a register behind MCR.
+    /// Sets a coprocessor register.
     pub fn set_coprocessor(&self, register: CoprocessorRegister, value: u64) {
         let mut request = coprocessor_request(register, value);
-        // SAFETY: the request has the layout that the library reads for this number.
+        // SAFETY: the request has the layout that Unicorn reads for this register number.
         unsafe { sys::uc_reg_write(self.handle().raw(), RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
     }
 }

@@ -1,4 +1,4 @@
-//! What the library has for AArch64 alone: its core, registers behind MRS and MSR, vector registers.
+//! Unicorn's AArch64: the core, system registers (MRS and MSR), vector registers.
 
 use super::engine::{Handle, InstructionContext, TrapContext, whom};
 use super::kinds::{Library, Register};
@@ -36,23 +36,23 @@ pub static LIBRARY: Library = Library {
     layout: &LAYOUT,
 };
 
-/// A register behind AArch64's MRS and MSR, by the fields of these instructions.
+/// A system register of AArch64, by the fields of MRS and MSR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SystemRegister {
     /// 2 or 3.
     pub op0: u32,
-    /// Who may use it, roughly.
+    /// The lowest exception level that may use it, roughly.
     pub op1: u32,
-    /// Group.
+    /// The register's primary number.
     pub crn: u32,
-    /// Register.
+    /// The register's secondary number.
     pub crm: u32,
-    /// Which of a few.
+    /// The second opcode, which distinguishes a few registers.
     pub op2: u32,
 }
 
 impl SystemRegister {
-    /// As these instructions have it.
+    /// The fields as one number, in their places in an instruction shifted right by 5.
     pub const fn number(self) -> u32 {
         let SystemRegister { op0, op1, crn, crm, op2 } = self;
         op0 << 14 | op1 << 11 | crn << 7 | crm << 3 | op2
@@ -60,7 +60,7 @@ impl SystemRegister {
 }
 
 impl Handle {
-    /// The two halves of an AArch64 vector register, the low one first.
+    /// Reads the two halves of an AArch64 vector register, the low one first.
     pub fn vector(&self, number: u8) -> [u64; 2] {
         let mut halves = [0u64; 2];
         // SAFETY: these registers have 16 bytes, and there are 32 of them.
@@ -68,10 +68,10 @@ impl Handle {
         halves
     }
 
-    /// A register behind MRS; 0 for one that this core has not.
+    /// Reads a system register; 0 if the core does not have it.
     pub fn system(&self, register: SystemRegister) -> u64 {
         let mut request = system_request(register, 0);
-        // SAFETY: the request has the layout that the library reads and fills for this number.
+        // SAFETY: the request has the layout that Unicorn reads and fills for this register number.
         unsafe { sys::uc_reg_read(self.raw(), RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
         request.val
     }
@@ -84,10 +84,10 @@ impl TrapContext {
         unsafe { sys::uc_reg_write(self.handle().raw(), vector_register(number), halves.as_ptr().cast()) };
     }
 
-    /// Sets a register behind MSR. The core then works out again what depends on the CPU's state.
+    /// Sets a system register. The core then updates the state that it derives from it.
     pub fn set_system(&self, register: SystemRegister, value: u64) {
         let mut request = system_request(register, value);
-        // SAFETY: the request has the layout that the library reads for this number.
+        // SAFETY: the request has the layout that Unicorn reads for this register number.
         unsafe { sys::uc_reg_write(self.handle().raw(), RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
     }
 }
@@ -113,7 +113,7 @@ fn instructions() -> Vec<(c_int, *mut c_void)> {
 }
 
 extern "C" fn system_in(_: *mut uc_engine, into: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
-    // SAFETY: see `whom`; the library gives a valid request.
+    // SAFETY: see `whom`; Unicorn passes a valid request.
     let ((handle, events), request) = unsafe { (whom(user), &*request) };
     let cpu = InstructionContext(handle);
     let Some(value) = events.register_in(&cpu, system_register(request).number()) else { return 0 };
@@ -124,7 +124,7 @@ extern "C" fn system_in(_: *mut uc_engine, into: c_int, request: *const Register
 }
 
 extern "C" fn system_out(_: *mut uc_engine, _from: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
-    // SAFETY: see `whom`; the library gives a valid request.
+    // SAFETY: see `whom`; Unicorn passes a valid request.
     let ((handle, events), request) = unsafe { (whom(user), &*request) };
     events.register_out(&InstructionContext(handle), system_register(request).number(), request.val).into()
 }

@@ -1,15 +1,15 @@
-//! Contains a crash of the CPU core. Unicorn was not written for guests that attack it: it may call `exit` or `abort`, or
-//! fault. [`contain`] turns each of these into a [`Crash`], so that the run ends with its summary and its report.
+//! Contains a crash of the CPU core. Unicorn was not written for guests that attack it: it may call `exit` or `abort`,
+//! or fault. [`contain`] turns each of these into a [`Crash`], so that the run ends with its summary and its report.
 //!
-//! This is the last net, not a wall: it says nothing about what the core has overwritten before. The walls are the bounds
-//! in docs/unicorn.md.
+//! This is only the last line of defense: it does not undo what the core has overwritten before. The bounds in
+//! docs/unicorn.md are what keeps a guest out of the host's memory.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// One way in which the core has ended.
+/// The way in which the core has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// It called `exit` with this status.
@@ -37,7 +37,7 @@ impl fmt::Display for Crash {
 
 const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
-/// As in `crash.c`.
+/// The values of `crash.c`.
 const ASSERTION: c_int = 128;
 const EXIT: c_int = 256;
 
@@ -79,14 +79,14 @@ pub fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Crash> {
 }
 
 fn assertion() -> String {
-    // SAFETY: a string of this thread, which ends with a zero.
+    // SAFETY: the string belongs to this thread and ends with a zero.
     let text = unsafe { CStr::from_ptr(trapline_assertion()) };
     let text = text.to_string_lossy();
-    // The path on the computer that has compiled the library says nothing.
+    // The path on the computer that compiled Unicorn is of no use.
     text.rsplit_once("/qemu/").map_or(&*text, |(_, place)| place).into()
 }
 
-/// Ways to crash, for tests of the net.
+/// Ways to crash, to test [`contain`].
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(contain(|| 7), Ok(7));
     }
 
-    /// A panic is no crash: it unwinds as if nobody had contained it, and the next crash is contained still.
+    /// A panic is not a crash: it unwinds as if it was not contained, and the next crash is still contained.
     #[test]
     fn a_panic_goes_through() {
         let told = catch_unwind(|| contain(|| panic!("on purpose"))).map_err(|panic| panic.downcast_ref::<&str>().copied());
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(contain(|| unsafe { exit(1) }), Err::<(), _>(Crash::Exit(1)));
     }
 
-    /// Another thread's crash is contained there, and not here.
+    /// A crash of another thread is contained in that thread only.
     #[test]
     fn each_thread_has_its_own_net() {
         let end = contain(|| {

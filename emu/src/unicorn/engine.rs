@@ -1,7 +1,7 @@
-//! The safe face of the CPU core: run, be called back, read and write registers.
+//! The safe interface of the CPU core: runs it, gets its callbacks, reads and writes registers.
 //!
-//! Each kind of callback gets its own context type, because each allows different things (docs/unicorn.md, "who may
-//! write the pc"): the wrong call does not compile.
+//! Each kind of callback gets its own context type, because each allows different operations (docs/unicorn.md, "who may
+//! write the pc"): a forbidden operation does not compile.
 
 mod contexts;
 
@@ -19,65 +19,65 @@ use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null, null_mut};
 use unicorn_engine_sys::{self as sys, ControlType, uc_engine, uc_error};
 
-/// What the CPU core reports. All calls come from the thread that runs it, one at a time.
+/// The callbacks of the CPU core. They run on the thread that runs the core, one at a time.
 pub trait Events: 'static {
-    /// A block of guest code is about to run, and has not counted itself in the core's [`Line`]. It may be offered
-    /// again after a stop.
+    /// A block of guest code is about to run. It is not yet counted in the core's [`Line`]. After a stop the same block
+    /// may be reported again.
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>);
-    /// Whether the block that starts there is always to call: asked when it is translated, and not again.
+    /// Whether the block at this pc must always call [`Events::block`]; asked once, when it is translated.
     fn always_wants(&self, pc: u64) -> bool;
-    /// Whether `register_in` and `register_out` may have to do with this register: asked when an instruction that names
-    /// it is translated.
+    /// Whether `register_in` and `register_out` may answer for this register; asked when an instruction that names it
+    /// is translated.
     fn answers(&self, cpu: &Handle, register: u32) -> bool;
-    /// An access where there is neither RAM nor a device: the run has failed and ends at the next block that calls.
+    /// An access to an address without RAM or device: the run has failed, and ends at the next block that calls.
     fn no_memory(&mut self);
     /// An exception, a trap or a software interrupt, between two instructions.
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32);
-    /// Bytes that are no instruction, or one that this CPU has not.
+    /// An undefined instruction, or one that this CPU does not have.
     fn invalid_instruction(&mut self, cpu: &TrapContext);
-    /// A read where there is no RAM, inside a block.
+    /// A read from an address without RAM, inside a block.
     fn memory_in(&mut self, cpu: &InstructionContext, physical: u64, size: u32) -> u64;
-    /// A write where there is no RAM, inside a block.
+    /// A write to an address without RAM, inside a block.
     fn memory_out(&mut self, cpu: &InstructionContext, physical: u64, size: u32, value: u64);
-    /// A read of a port by an instruction for that, inside a block.
+    /// A port read by an instruction for ports, inside a block.
     fn port_in(&mut self, cpu: &InstructionContext, port: u64, size: u32) -> u64;
-    /// A write to a port by an instruction for that, inside a block.
+    /// A port write by an instruction for ports, inside a block.
     fn port_out(&mut self, cpu: &InstructionContext, port: u64, size: u32, value: u64);
-    /// An instruction asks which CPU this is (CPUID): the handler fills the registers of the answer.
+    /// CPUID: the handler sets the registers of the result.
     fn identify(&mut self, cpu: &InstructionContext);
-    /// An instruction reads the clock (RDTSC): the handler fills the registers of the answer.
+    /// RDTSC: the handler sets the registers of the result.
     fn read_clock(&mut self, cpu: &InstructionContext);
-    /// A system call that the core leaves entirely to us (SYSCALL).
+    /// SYSCALL, which the core leaves entirely to the handler.
     fn system_call(&mut self, cpu: &SyscallContext);
-    /// A read of one of the CPU's registers, by the number that the ISA's instructions have for it: the value, if it is
-    /// ours to give.
+    /// A read of a CPU register, by the number that the ISA's instructions use: returns the value if the handler
+    /// emulates the register.
     fn register_in(&mut self, cpu: &InstructionContext, register: u32) -> Option<u64>;
-    /// A write to one: whether it was ours to take.
+    /// A write to a CPU register: returns whether the handler emulates the register.
     fn register_out(&mut self, cpu: &InstructionContext, register: u32, value: u64) -> bool;
 }
 
-/// A running engine as everyone may read it. Copying it is free; it lives as long as its [`Core`].
+/// Read access to a running engine. It is a cheap copy, and valid as long as its [`Core`].
 #[derive(Clone, Copy)]
 pub struct Handle {
     engine: NonNull<Engine>,
 }
 
-/// What a handle leads to.
+/// The data behind a handle.
 pub(super) struct Engine {
     uc: *mut uc_engine,
     kind: &'static CoreKind,
-    /// The core's own state, and how much of it may be touched; nothing of one that is not laid out as an image.
+    /// The core's own state, and how many bytes of it may be accessed; null until found.
     state: *mut u8,
     state_bytes: usize,
-    /// The general registers in it, each of so many bytes.
+    /// The general registers in the state, their number, and the bytes of each.
     general: *const u8,
     general_count: u8,
     general_bytes: u8,
-    /// The pc in it, of as many bytes.
+    /// The pc in the state; as wide as a general register.
     pc: *mut u8,
-    /// Behind it, where there is such a word, the address of what runs next but one.
+    /// The word behind the pc with the address of the next instruction but one, on cores that have it; else null.
     next_pc: *mut u8,
-    /// The core's cache of translations for its kernel's accesses, where it is known.
+    /// The core's TLB for kernel accesses, once found.
     translations: *const Translations,
     shape: TlbEntry,
     cpu: *mut c_void,
@@ -86,7 +86,8 @@ pub(super) struct Engine {
 impl Handle {
     #[inline]
     fn engine(&self) -> &Engine {
-        // SAFETY: the core that gave this handle has it in a box, and outlives every context that holds a handle.
+        // SAFETY: the core that gave this handle keeps the engine in a box, and outlives every context that holds a
+        // handle.
         unsafe { self.engine.as_ref() }
     }
 
@@ -95,46 +96,46 @@ impl Handle {
         self.engine().kind
     }
 
-    /// The 8 bytes of the state at this offset of an image; 0 beyond the end. Right between instructions and in every
-    /// callback, for fields that the core does not keep elsewhere while it runs (the arithmetic flags).
+    /// Reads 8 bytes of the state at an offset; 0 beyond the end. The value is right between instructions and in every
+    /// callback, except for fields that the core keeps elsewhere while it runs (the arithmetic flags).
     #[inline]
     pub fn live64(&self, offset: usize) -> u64 {
         // SAFETY: `live` has checked the bounds, and nothing else runs.
         self.live(offset, 8).map_or(0, |at| unsafe { at.cast::<u64>().read_unaligned() })
     }
 
-    /// As many words of 8 bytes, one behind the other; 0 beyond the end.
+    /// Reads several consecutive words of 8 bytes; 0 beyond the end.
     #[inline]
     pub fn live_words<const COUNT: usize>(&self, offset: usize) -> [u64; COUNT] {
         // SAFETY: as in `live64`.
         self.live(offset, 8 * COUNT).map_or([0; COUNT], |at| unsafe { at.cast::<[u64; COUNT]>().read_unaligned() })
     }
 
-    /// The 4 bytes there.
+    /// Reads 4 bytes of the state at an offset; 0 beyond the end.
     #[inline]
     pub fn live32(&self, offset: usize) -> u32 {
         // SAFETY: as in `live64`.
         self.live(offset, 4).map_or(0, |at| unsafe { at.cast::<u32>().read_unaligned() })
     }
 
-    /// The physical address of a word of 4 or 8 bytes, if the core has just accessed its page so, with the rights of a
-    /// kernel.
+    /// The physical address of a word of 4 or 8 bytes, if the core's TLB has its page for such an access with kernel
+    /// rights.
     #[inline(always)]
     pub fn cached_physical(&self, ram: &Ram, address: u64, size: usize, write: bool) -> Option<u64> {
         let engine = self.engine();
         let at = NonNull::new(engine.translations.cast_mut())?;
-        // SAFETY: set in `Core::new` alone, as `find` wants it.
+        // SAFETY: set in `Core::new` only, as `find` requires.
         let host = unsafe { at.as_ref().find(&engine.shape, address, size as u64, write) };
         host.and_then(|host| ram.physical_of(host))
     }
 
-    /// A general register by its number in `isa`, in the lowest bits: where registers are of 4 bytes, those above are
-    /// another one's.
+    /// Reads a general register by its number in `isa`. If registers have 4 bytes, only the low half of the result is
+    /// valid.
     #[inline]
     pub fn general(&self, number: u8) -> Option<u64> {
         let engine = self.engine();
         let at = usize::from(number) * usize::from(engine.general_bytes);
-        // SAFETY: so many words lie there, as `Core::new` has found, and more of the state behind them.
+        // SAFETY: `Core::new` has checked that these words, and 8 more bytes, lie in the state.
         (number < engine.general_count).then(|| unsafe { engine.general.add(at).cast::<u64>().read_unaligned() })
     }
 
@@ -145,7 +146,7 @@ impl Handle {
         (offset.wrapping_add(len) <= engine.state_bytes).then(|| unsafe { engine.state.add(offset) })
     }
 
-    /// A register's value, zero-extended.
+    /// Reads a register, zero-extended.
     pub fn read(&self, register: impl Into<Register>) -> u64 {
         let mut value = 0u64;
         // SAFETY: no register that is read here is wider than 8 bytes; the engine outlives every context that holds a
@@ -158,7 +159,7 @@ impl Handle {
     #[inline]
     pub fn pc(&self) -> u64 {
         let engine = self.engine();
-        // SAFETY: a word as wide as a register lies there, as `Core::new` has found.
+        // SAFETY: `Core::new` has checked that a word as wide as a register is there.
         unsafe {
             match engine.general_bytes {
                 4 => engine.pc.cast::<u32>().read_unaligned().into(),
@@ -167,11 +168,11 @@ impl Handle {
         }
     }
 
-    /// Whether a block at that pc is no delay slot: a run that ends in front of one cannot go on.
+    /// Whether a block at that pc is not a delay slot; a run that ends before a delay slot cannot be continued.
     #[inline]
     pub fn goes_straight_on(&self, pc: u64) -> bool {
         let engine = self.engine();
-        // SAFETY: such a word lies there, as `Core::new` has found.
+        // SAFETY: `Core::new` has checked that the word is there.
         engine.next_pc.is_null() || unsafe { engine.next_pc.cast::<u64>().read_unaligned() } == pc.wrapping_add(4)
     }
 
@@ -187,7 +188,7 @@ impl Handle {
         self.engine().uc
     }
 
-    /// The core's own CPU; null until it has been found.
+    /// Unicorn's CPU structure; null until found.
     #[inline]
     pub(super) fn cpu(&self) -> *mut c_void {
         self.engine().cpu
@@ -199,25 +200,25 @@ impl Handle {
 pub enum Ended {
     /// By [`BlockContext::stop`] or by HLT.
     Stopped,
-    /// The core gave up, in its own words.
+    /// The core failed, with this message of Unicorn's.
     Failed(String),
 }
 
-/// One CPU core with its memory map. `E` is who is called back.
+/// One CPU core with its memory map. `E` gets the callbacks.
 pub struct Core<E: Events> {
     handle: Handle,
     callbacks: Box<Callbacks<E>>,
     engine: Box<Engine>,
     stores: *mut Stores,
     line: Line,
-    /// Translated code's own; `callbacks` says where it is.
+    /// Scratch memory of translated code; `callbacks` has its address.
     _found: Box<[u64]>,
     _ram: Ram,
     is_abandoned: bool,
 }
 
-/// What a callback is given, of whichever kind it is: where time counts, by `who`; otherwise by `whom`, which need not
-/// know `E`.
+/// The argument of every callback. `who` gives typed access, for callbacks that run often; `whom` gives access through
+/// a trait object, for code that does not know `E`.
 #[repr(C)]
 struct Callbacks<E> {
     shared: Shared,
@@ -239,11 +240,11 @@ struct Shared {
 }
 
 impl<E: Events> Core<E> {
-    /// A core of this kind over this RAM.
+    /// Makes a core of this kind on this RAM.
     pub fn new(kind: &'static CoreKind, ram: &Ram) -> Result<Core<E>, String> {
         let library = kind.library;
         let mut uc = null_mut();
-        // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
+        // SAFETY: plain calls of Unicorn, every result checked; `ram` is kept beside the engine and outlives it.
         unsafe {
             check("open", sys::uc_open(library.arch, library.mode, &raw mut uc))?;
             let mut core = Core::wrap(
@@ -267,7 +268,7 @@ impl<E: Events> Core<E> {
                 check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), model))?;
             }
             if library.has_choice_of_pages {
-                // Its own choice may be smaller: more translations of addresses, and blocks of code that end there.
+                // Unicorn's own choice may be smaller: more TLB entries, and blocks of code that end at each page.
                 check("page size", sys::uc_ctl(uc, write_request(ControlType::UC_PAGE_SIZE, 1), 1u32 << stores::PAGE_BITS))?;
             }
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
@@ -287,7 +288,7 @@ impl<E: Events> Core<E> {
             let cpu = live::find(core.handle)?;
             (core.engine.state, core.engine.state_bytes) = (cpu.state as *mut u8, cpu.state_bytes);
             let ((start, count), bytes) = (kind.live_general, library.stores.address_bytes);
-            // The last one is read by 8 bytes, too.
+            // The last one is read with 8 bytes, too.
             let general = core.handle.live(start, bytes * usize::from(count) + 8).ok_or("a CPU core without registers")?;
             (core.engine.general, core.engine.general_count, core.engine.general_bytes) = (general, count, bytes as u8);
             core.engine.pc = core.handle.live(kind.live_pc, bytes).ok_or("a CPU core without a pc")?;
@@ -304,7 +305,7 @@ impl<E: Events> Core<E> {
         }
     }
 
-    /// What is between these physical addresses is answered by callbacks, which are told the offset from the start.
+    /// Maps a range of physical addresses to the callbacks for devices, which get the offset from the start.
     fn map_devices(&self, start: u64, end: u64) -> Result<(), String> {
         if start >= end {
             return Ok(());
@@ -314,8 +315,8 @@ impl<E: Events> Core<E> {
             _ => (high_read as MemoryRead, high_write as MemoryWrite),
         };
         let user = (&raw const *self.callbacks).cast_mut().cast();
-        // SAFETY: the callbacks have the signatures of this call; `user` lives in a box that is dropped after the
-        // engine is closed.
+        // SAFETY: the callbacks have the signatures of this call; `user` is in a box that is dropped after the engine
+        // is closed.
         let answer = unsafe { sys::uc_mmio_map(self.handle.raw(), start, end - start, Some(read), user, Some(write), user) };
         check("bus", answer)
     }
@@ -352,20 +353,20 @@ impl<E: Events> Core<E> {
     unsafe fn hook(&self, kind: sys::HookType, callback: *mut c_void, instruction: c_int) -> Result<(), String> {
         let user = (&raw const *self.callbacks).cast_mut().cast();
         let mut hook = 0;
-        // SAFETY: begin > end means everywhere; `user` lives in a box that is dropped after the engine is closed.
+        // SAFETY: begin > end means everywhere; `user` is in a box that is dropped after the engine is closed.
         let answer =
             unsafe { sys::uc_hook_add(self.handle.raw(), &raw mut hook, kind.0 as c_int, callback, user, 1, 0, instruction) };
         check("hook", answer)
     }
 
-    /// Runs from the present pc until stopped.
+    /// Runs from the current pc until stopped.
     pub fn run(&mut self, events: &mut E) -> Ended {
         let events: *mut E = events;
         self.callbacks.events = events;
         self.callbacks.shared.events = Some(events);
         let kind = self.handle.kind();
         let pc = (kind.encode_pc)(&self.handle, self.handle.pc());
-        // SAFETY: the callbacks reach `events` only during this call, while this function does not touch it.
+        // SAFETY: the callbacks access `events` only during this call, while this function does not.
         let answer = unsafe { sys::uc_emu_start(self.handle.raw(), pc, 0, 0, 0) };
         (self.callbacks.events, self.callbacks.shared.events) = (null_mut(), None);
         match answer {
@@ -374,56 +375,56 @@ impl<E: Events> Core<E> {
         }
     }
 
-    /// Gives up a core that has crashed. Its memory is never freed, because its own lists may be damaged.
+    /// Gives up a core that has crashed. Its memory is never freed, because its own lists may be corrupt.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
     }
 
-    /// Reading, between runs.
+    /// Read access, between runs.
     pub fn handle(&self) -> Handle {
         self.handle
     }
 
-    /// The words in which its code counts time. Until somebody changes them every block calls.
+    /// The words in which translated code counts time. With their initial values every block calls [`Events::block`].
     pub fn line(&self) -> Line {
         self.line
     }
 
-    /// Writing, between runs: as in an exception's callback.
+    /// Write access, between runs; the same as in an exception's callback.
     pub fn stopped(&self) -> TrapContext {
         TrapContext(self.handle)
     }
 
-    /// Forgets all translated code: after memory was exchanged from here.
+    /// Drops all translated code; needed after guest memory was replaced from outside.
     pub fn flush_translations(&self) {
-        // SAFETY: plain call, no arguments; no translated code is running between runs.
+        // SAFETY: plain call without arguments; no translated code runs between runs.
         unsafe { sys::uc_ctl(self.handle.raw(), write_request(ControlType::TB_FLUSH, 0)) };
     }
 
-    /// Pages of RAM in which translated code lies.
+    /// The number of RAM pages that have translated code.
     pub(super) fn pages_with_code(&self) -> usize {
-        // SAFETY: between runs, and as long as the engine lives.
+        // SAFETY: called between runs, while the engine exists.
         unsafe { (*self.stores).pages_with_code(self.engine.cpu) }
     }
 
-    /// Forgets cached address translations: after page tables were written or exchanged from here.
+    /// Flushes the core's TLB; needed after page tables were changed from outside.
     pub fn flush_tlb(&self) {
-        // SAFETY: plain call, no arguments.
+        // SAFETY: plain call without arguments.
         unsafe { sys::uc_ctl(self.handle.raw(), write_request(ControlType::TLB_FLUSH, 0)) };
     }
 }
 
 #[cfg(test)]
 impl<E: Events> Core<E> {
-    /// Whether the core has a translation of this address by which stores go the quick way.
+    /// Whether the core's TLB has an entry for this address with which stores take the fast path.
     pub(super) fn stores_quickly(&self, address: u64) -> bool {
-        // SAFETY: between runs, and as long as the engine lives.
+        // SAFETY: called between runs, while the engine exists.
         unsafe { (*self.stores).quick(address) }
     }
 
     /// See [`Stores::fill_by`].
     pub(crate) fn fill_by(&self, by: By, address: u64, access: i32, mode: i32) -> Option<[u64; 13]> {
-        // SAFETY: as in `stores_quickly`; the core has the modes that its layout counts.
+        // SAFETY: as in `stores_quickly`; the core has as many modes as its layout says.
         unsafe { (*self.stores).fill_by(self.engine.cpu, by, address, access, mode) }
     }
 }
@@ -451,35 +452,35 @@ fn check(what: &str, answer: uc_error) -> Result<(), String> {
 }
 
 /// # Safety
-/// `user` is the pointer given in `hook`, and a run is on.
+/// `user` must be the pointer given in `hook`, during a run.
 unsafe fn who<'a, E>(user: *mut c_void) -> (&'a Handle, &'a mut E) {
-    // SAFETY: the box is alive as long as the engine; `events` was set by `run`, whose caller lent it for just this
-    // time, and callbacks do not nest.
+    // SAFETY: the box exists as long as the engine; `events` was set by `run`, which borrows it for its duration, and
+    // callbacks do not nest.
     unsafe {
         let callbacks = &*user.cast::<Callbacks<E>>();
         (&callbacks.shared.handle, &mut *callbacks.events)
     }
 }
 
-/// The same for who need not know `E`: callbacks of single instructions and of devices.
+/// Like `who`, without knowing `E`: for callbacks of single instructions and of devices.
 ///
 /// # Safety
 /// As for `who`.
 pub(super) unsafe fn whom<'a>(user: *mut c_void) -> (Handle, &'a mut dyn Events) {
-    // SAFETY: as in `who`; what is shared comes first in `Callbacks`, whatever `E` is.
+    // SAFETY: as in `who`; `shared` is the first field of `Callbacks`, for any `E`.
     unsafe {
         let shared = &*user.cast::<Shared>();
         match shared.events {
             Some(events) => (shared.handle, &mut *events),
-            // Outside of a run the library calls nobody.
+            // Unicorn makes no callbacks outside of a run.
             None => std::process::abort(),
         }
     }
 }
 
-// The callbacks below have the signatures that unicorn.h gives for their kinds of hook. None unwinds; `block` is not
-// made to abort if it did, which would cost every block of the guest's a stack frame: translated code cannot be
-// unwound, so a panic ends the program there, too.
+// The callbacks below have the signatures that unicorn.h gives for their kinds of hook. None unwinds. `block` is
+// C-unwind and not made to abort on a panic, because that would cost a stack frame in every guest block: translated
+// code cannot be unwound, so a panic ends the program there, too.
 
 extern "C-unwind" fn block<E: Events>(_: *mut uc_engine, pc: u64, size: u32, user: *mut c_void) {
     // SAFETY: see `who`.
@@ -488,7 +489,7 @@ extern "C-unwind" fn block<E: Events>(_: *mut uc_engine, pc: u64, size: u32, use
 }
 
 extern "C" fn always_wants(user: *mut c_void, pc: u64) -> bool {
-    // SAFETY: see `whom`: code is translated in runs only.
+    // SAFETY: see `whom`; code is translated during runs only.
     let (_, events) = unsafe { whom(user) };
     events.always_wants(pc)
 }
@@ -499,13 +500,13 @@ extern "C" fn answers(user: *mut c_void, register: u32) -> bool {
     events.answers(&handle, register)
 }
 
-/// By an instruction that `loop.c` has made to ask; the value goes where it says.
+/// Called by an instruction that `loop.c` has instrumented; the result goes to `value`.
 extern "C" fn register_in(user: *mut c_void, register: u32, value: *mut u64) -> bool {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
     let answer = events.register_in(&InstructionContext(handle), register);
     if let Some(answer) = answer {
-        // SAFETY: a variable of the caller's.
+        // SAFETY: `value` points to a variable of the caller.
         unsafe { value.write(answer) };
     }
     answer.is_some()
@@ -537,15 +538,14 @@ extern "C" fn invalid<E: Events>(_: *mut uc_engine, user: *mut c_void) -> bool {
     true
 }
 
-/// Fetching from a device: the run fails, as it does without this callback. That there is one spares the core a look
-/// through all its translations of addresses for each block that it translates, which `stores` has made needless
-/// (docs/unicorn.md).
+/// Refuses a fetch from a device: the run fails, as it does without this callback. With this callback the core does not
+/// search its whole TLB for each block that it translates, a search that `stores` makes unnecessary (docs/unicorn.md).
 extern "C" fn fetch_refused(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i64, _: *mut c_void) -> bool {
     false
 }
 
-/// What a device is given or gives, of so many bytes: where the guest's order of bytes is not that of the library, it
-/// has turned them round.
+/// Converts the value of a device access: for a guest whose byte order is not the one Unicorn was built for, Unicorn
+/// has swapped the bytes.
 fn in_order(handle: Handle, value: u64, size: u32) -> u64 {
     match handle.kind().turned_round {
         true => value.swap_bytes() >> (64 - 8 * size.clamp(1, 8)),

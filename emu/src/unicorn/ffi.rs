@@ -1,4 +1,4 @@
-//! Numbers that the library's header builds by macro.
+//! Numbers that Unicorn's header builds with macros.
 
 use unicorn_engine_sys::ControlType;
 

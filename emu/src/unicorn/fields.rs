@@ -1,4 +1,4 @@
-//! What a core can come to hold in its state, as the C part tells it.
+//! The fields of a core's state, as listed by the C part.
 
 use core::ffi::{CStr, c_char};
 
@@ -11,30 +11,30 @@ pub(super) struct FieldOf {
     is_own: bool,
 }
 
-/// Numbers in the state, one behind the other.
+/// Consecutive numbers in the state.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// What they are called, the first one with a 0 behind that if there are several.
+    /// The name; if there are several, the first one's, with a 0 at the end.
     pub name: &'static str,
-    /// Where the first lies.
+    /// The offset of the first.
     pub at: usize,
-    /// Bytes of each.
+    /// The bytes of each.
     pub bytes: usize,
-    /// How many there are.
+    /// The number of them.
     pub count: usize,
-    /// The core's own: scratch, and what follows from the rest.
+    /// Whether the field is internal to the core: scratch, or derived from other fields.
     pub is_own: bool,
 }
 
-/// All of a table.
+/// Reads a table of fields.
 ///
 /// # Safety
-/// So many rows stand there, for good, and each name is a text that ends with a 0 and stays.
+/// `rows` must point to `count` rows that exist forever, and each name to a text that ends with a 0 and exists forever.
 pub(super) unsafe fn of(rows: *const FieldOf, count: usize) -> Vec<Field> {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let rows = unsafe { core::slice::from_raw_parts(rows, count) };
     let field = |row: &FieldOf| {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { CStr::from_ptr(row.name) }.to_str().unwrap_or_default();
         Field { name, at: row.at, bytes: row.bytes, count: row.count, is_own: row.is_own }
     };

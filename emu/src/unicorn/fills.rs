@@ -1,55 +1,55 @@
-//! Holds quick walks against the library's, over random page tables that an ISA's tests write.
+//! Compares fast page walks with Unicorn's own, for random page tables that an ISA's tests write.
 
 use super::engine::{By, Core, TrapContext};
 use super::kinds::CoreKind;
 use super::ram::Ram;
 use super::witness::Witness;
 
-/// Numbers that look random, the same each time.
+/// Pseudo-random numbers, the same in each run.
 pub struct Numbers(pub u64);
 
 impl Numbers {
-    /// The next one.
+    /// The next number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 20 ^ self.0 >> 41
     }
 
-    /// True once in so many times.
+    /// True once in `many` calls on average.
     pub fn one_in(&mut self, many: u64) -> bool {
         self.any().is_multiple_of(many)
     }
 
-    /// One of these.
+    /// One of these values.
     pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.any() as usize % all.len()]
     }
 }
 
-/// Two cores over one RAM: one fills in translations by quick walks as far as these go, the other by the library alone.
+/// Two cores on one RAM: one fills its TLB by fast walks as far as they can, the other by Unicorn alone.
 pub struct Pair {
     ram: Ram,
     cores: [Core<Witness>; 2],
-    /// How many the quick walks have filled in.
+    /// The number of TLB entries that fast walks have filled.
     pub quick: usize,
-    /// How many they have left to the library.
+    /// The number of TLB entries that they have left to Unicorn.
     pub left: usize,
 }
 
 impl Pair {
-    /// Two of this kind.
+    /// Makes two cores of this kind.
     pub fn new(kind: &'static CoreKind, ram: &Ram) -> Pair {
         let core = || Core::new(kind, ram).expect("a core");
         Pair { ram: ram.clone(), cores: [core(), core()], quick: 0, left: 0 }
     }
 
-    /// Does this to both.
+    /// Sets registers of both.
     pub fn set(&self, registers: impl Fn(&TrapContext)) {
         self.cores.iter().for_each(|core| registers(&core.stopped()));
     }
 
-    /// Both fill in this translation, and what they keep is the same; where a quick walk went, nothing had to be written
-    /// to the rows of the tables, which stand at these addresses.
+    /// Fills the TLB entry of an address in both cores and compares the results. If a fast walk succeeded, Unicorn's
+    /// walk must not have changed the page table entries, which are at the addresses `rows`.
     pub fn compare(&mut self, address: u64, access: i32, mode: i32, rows: &[u64], what: &str) {
         let [walks, library] = &self.cores;
         let read = || rows.iter().map(|row| self.ram.word64(*row)).collect::<Vec<u64>>();
@@ -62,7 +62,7 @@ impl Pair {
             assert_eq!(before, read(), "the library had to write: {address:#x} access {access} mode {mode} {what}");
         } else {
             self.left += 1;
-            // From here on both have the same again.
+            // Makes both cores equal again.
             walks.fill_by(By::Library, address, access, mode);
         }
     }

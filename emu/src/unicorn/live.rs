@@ -1,9 +1,10 @@
-//! The core's own CPU state, read and written where it lies: the library's calls cost some fifty instructions a
-//! register, a hit reads many.
+//! Reads and writes the core's CPU state in place: a call of Unicorn costs some fifty instructions for each register,
+//! and a hit reads many registers.
 //!
-//! The fields are those of an [`CoreState`], at the same offsets. Where the state lies is found by its contents, once
-//! for each kind of core: a word of the library's structure points to the CPU, and a word of the CPU points to exactly
-//! the bytes that the library saves. The host is asked for all these bytes, so a word that is no pointer does no harm.
+//! The fields are those of a [`CoreState`], at the same offsets. The state is found by its contents, once for each kind
+//! of core: a word of Unicorn's engine structure points to the CPU structure, and a word of that points to exactly the
+//! bytes that Unicorn saves. All these bytes are read through the host's kernel, so a word that is not a pointer does
+//! no harm.
 
 use super::engine::Handle;
 use super::stores::Layout;
@@ -13,10 +14,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-/// The core's own cache of address translations for one kind of access rights: where an entry is looked for, and the
-/// entries.
+/// The core's TLB for one mode: a mask for the index, and the entries.
 ///
-/// It lies a little in front of the state; the self-check of a model proves that it is there (`cpu/<arch>/check.rs`).
+/// It lies a little before the state; the self-check of a model proves the location (`cpu/<arch>/check.rs`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Translations {
@@ -25,15 +25,15 @@ pub(super) struct Translations {
     entries: *const u8,
 }
 
-/// Where in an entry things stand: the picture is in `stores.rs`. A tag is the word of a kind of access: the page's
-/// address and flags. From outside nothing is asked but whether it is the page that is wanted.
+/// Offsets in a TLB entry; the layout is in `stores.rs`. A tag is the word for a kind of access: the page's address and
+/// flags. It is only compared with the wanted page.
 pub(super) struct TlbEntry {
     write: usize,
     addend: usize,
-    /// The bits of 8 bytes that are the tag, but for the one that says that the page has been translated from: of no
-    /// matter to who drops what he changes.
+    /// The bits of the 8 bytes at an offset that are the tag, without the flag for pages with translated code: a writer
+    /// outside the core drops the translated code itself, so it need not know.
     tag: u64,
-    /// From an address to its entry's distance in bytes from the first, but for what leads beyond the last.
+    /// Shift from an address to the offset of its entry, before the mask is applied.
     shift: u32,
     /// The bits of a page's address.
     page: u64,
@@ -53,13 +53,12 @@ impl TlbEntry {
     }
 }
 
-/// More than the library ever has.
+/// More entries than Unicorn's TLB ever has.
 const MOST_ENTRIES: usize = 1 << 23;
 const ENTRY: usize = 64;
 
 impl Translations {
-    /// In front of the state at this address, if what lies there looks like it; `distance` bytes, as the library was
-    /// built.
+    /// The TLB that lies `distance` bytes before the state at this address, if the memory there looks like one.
     pub(super) fn before(state: usize, distance: usize) -> Result<*const Translations, String> {
         let memory = Memory::of_this_process()?;
         let at = state.wrapping_sub(distance);
@@ -74,21 +73,20 @@ impl Translations {
         }
     }
 
-    /// Where so many bytes lie in the host's memory, if the core has just been in their page.
+    /// The host address of these bytes, if the TLB has their page.
     ///
     /// # Safety
-    /// It was found by `before`, its core's entries have that shape, it is alive and runs nothing else.
+    /// The TLB must have been found by `before` and its entries have that shape; its core exists and does not run.
     #[inline(always)]
     pub(super) unsafe fn find(&self, shape: &TlbEntry, address: u64, len: u64, write: bool) -> Option<u64> {
         let at = (address >> shape.shift) as usize & self.mask;
-        // SAFETY: the core keeps `mask` + 1 entry's bytes there, and 8 bytes from any of these places on lie in the
-        // entry.
+        // SAFETY: the core has `mask` + 1 entry's bytes there, and 8 bytes from any of these offsets lie in the entry.
         let (tag, addend) = unsafe {
             let entry = self.entries.add(at);
             let tag = if write { entry.add(shape.write) } else { entry };
             (tag.cast::<u64>().read_unaligned() & shape.tag, entry.add(shape.addend).cast::<u64>().read_unaligned())
         };
-        // The last byte's page: where they cross into another one, it is not that of the entry.
+        // The page of the last byte: if the bytes cross a page boundary, it is not the entry's page.
         let page = address.wrapping_add(len - 1) & shape.page;
         (tag == page).then(|| address.wrapping_add(addend))
     }
@@ -101,27 +99,27 @@ pub(super) struct Route {
     to_state: usize,
 }
 
-/// Bytes of the library's structure and of the CPU that are searched.
+/// The number of bytes of the engine structure and of the CPU structure that are searched.
 const STRUCTURE: usize = 2 << 10;
 const CPU: usize = 1 << 10;
-/// The state lies in the same piece of memory as its CPU.
+/// The maximum distance from the CPU structure to the state, which are in the same allocation.
 const NEAR: usize = 1 << 20;
 const WORD: usize = size_of::<usize>();
 
-/// An engine's CPU.
+/// The CPU of an engine.
 pub(super) struct Cpu {
-    /// Its state, in the same piece of memory.
+    /// The address of its state, in the same allocation.
     pub(super) state: usize,
-    /// Bytes of it that a saved image holds.
+    /// The number of the state's bytes that a saved image holds.
     pub(super) state_bytes: usize,
-    /// Its table of functions.
+    /// The address of its table of functions.
     pub(super) functions: usize,
-    /// Where the part of its cached address translations ends that translated code looks into.
+    /// The end address of the part of its TLB that translated code reads.
     pub(super) translations_end: usize,
 }
 
-/// The CPU of this engine: where that of an earlier one of its kind was, or, should a stray pointer have led there,
-/// looked for again.
+/// Finds the CPU of this engine: at the offsets of an earlier engine of its kind, or, if these are wrong because of a
+/// stray pointer, by another search.
 pub(super) fn find(handle: Handle) -> Result<Cpu, String> {
     find_from(handle, &handle.kind().library.live)
 }
@@ -138,7 +136,7 @@ fn find_from(handle: Handle, known: &OnceLock<Route>) -> Result<Cpu, String> {
     found.ok_or_else(|| "the CPU core does not keep its state where it is expected".into())
 }
 
-/// What these two pointers lead to, if that is a CPU with such a state.
+/// Follows these two pointers; returns the CPU if they lead to one with such a state.
 fn at(memory: &Memory, handle: Handle, place: Route, wanted: &[u8]) -> Option<Cpu> {
     let uc = handle.raw() as usize;
     let start = memory.word(uc + place.to_cpu)?;
@@ -146,17 +144,17 @@ fn at(memory: &Memory, handle: Handle, place: Route, wanted: &[u8]) -> Option<Cp
     if state.wrapping_sub(start) >= NEAR || !memory.holds(state, wanted) {
         return None;
     }
-    // Behind the pointer to the state stands one to a counter, which lies between the translations and the state.
+    // The word after the pointer to the state points to a counter, which lies between the TLB and the state.
     let counter =
         memory.word(start + place.to_state + WORD).filter(|counter| (1..=2 * WORD).contains(&state.wrapping_sub(*counter)))?;
-    // The table of functions lies behind the state, in the same piece of memory.
+    // The table of functions lies behind the state, in the same allocation.
     let layout = handle.kind().library.layout;
     let cpu = state.checked_sub(layout.cpu_to_state)?;
     let functions = memory.word(cpu + layout.cpu_to_functions).filter(|functions| functions.wrapping_sub(state) < NEAR)?;
     Some(Cpu { state, state_bytes: wanted.len(), functions, translations_end: counter })
 }
 
-/// Twice, with different marks in the state: what is found both times is no leftover of an earlier one.
+/// Searches twice, with different marks in the state: a stale copy of an earlier state cannot match both.
 fn search(memory: &Memory, handle: Handle, image: &mut CoreState) -> Option<Route> {
     const MARKS: [u64; 2] = [0x6b72_616d_2061_2073, 0x7265_6874_6f6e_6120];
     let original = image.get64(0);
@@ -170,8 +168,8 @@ fn search(memory: &Memory, handle: Handle, image: &mut CoreState) -> Option<Rout
     one.filter(|_| one == other)
 }
 
-/// Of all that lead there, the pair that begins nearest to it: a pointer to something in front of the CPU leads there
-/// in this engine alone.
+/// Of all pairs of pointers that lead to the state, returns the pair whose first pointer is nearest to it: a pointer to
+/// something before the CPU has the same distance in this engine only.
 fn look(memory: &Memory, handle: Handle, wanted: &[u8]) -> Option<Route> {
     let pointers = |start, len| memory.words(start, len).into_iter().enumerate().collect::<Vec<_>>();
     let pairs = pointers(handle.raw() as usize, STRUCTURE).into_iter().flat_map(|(number, cpu)| {
@@ -185,7 +183,7 @@ fn word(bytes: &[u8]) -> usize {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte))
 }
 
-/// What the host lets this process see of itself.
+/// This process's memory, as the host's kernel shows it.
 pub(super) struct Memory(File);
 
 impl Memory {
@@ -194,7 +192,7 @@ impl Memory {
         opened.map(Memory).map_err(|error| format!("the host does not show /proc/self/mem: {error}"))
     }
 
-    /// As many bytes as there are.
+    /// Reads bytes, as many as are mapped.
     fn read(&self, at: usize, most: usize) -> Vec<u8> {
         let mut bytes = vec![0; most];
         let mut done = 0;
@@ -214,7 +212,7 @@ impl Memory {
         (bytes.len() == WORD).then(|| word(&bytes))
     }
 
-    /// Words, as many as there are.
+    /// Reads words, as many as are mapped.
     pub(super) fn words(&self, at: usize, most: usize) -> Vec<usize> {
         self.read(at, most).chunks_exact(WORD).map(word).collect()
     }
@@ -233,7 +231,7 @@ mod tests {
     use crate::unicorn::witness::Witness;
     use trapline_isa::mem::ByteOrder;
 
-    /// Where a pointer to something in front of the CPU was taken for that to the CPU, it leads elsewhere in the next
+    /// If a pointer to something before the CPU was taken for a pointer to the CPU, it leads elsewhere in the next
     /// engine.
     #[test]
     fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {

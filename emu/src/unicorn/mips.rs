@@ -1,4 +1,4 @@
-//! What the library has for MIPS alone: four kinds of core, and what `translator/mips.h` does for them.
+//! Unicorn's MIPS: four kinds of core, and the functions of `translator/mips.h`.
 
 use super::engine::{Handle, TrapContext};
 use super::fields::{self, Field, FieldOf};
@@ -46,7 +46,7 @@ impl From<RegisterMIPS> for Register {
     }
 }
 
-/// What `mips.h` offers for one of them.
+/// The functions and tables of `mips.h` for one of the kinds.
 #[repr(C)]
 struct Own {
     prepare: unsafe extern "C" fn(cpu: *mut c_void, number: u32),
@@ -62,18 +62,18 @@ struct Own {
     places: [usize; 9],
 }
 
-// SAFETY: what its pointers lead to is constant.
+// SAFETY: its pointers point to constants.
 unsafe impl Sync for Own {}
 
-/// An entry of the TLB: page, mask, number of the address space, of the memory, its bits, and both frames.
+/// An entry of the TLB: page, mask, ASID, MMID, flags, and both page frames.
 pub type TlbEntry = [u64; 7];
 
-/// Where registers lie in the state, which every library has somewhere else.
+/// Registers whose location in the state differs between the four kinds of core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The upper half of a product, a word.
     Hi,
-    /// The lower half, a word.
+    /// The lower half of a product, a word.
     Lo,
     /// 4 bytes.
     Status,
@@ -87,20 +87,20 @@ pub enum Place {
     EntryHi,
     /// A word.
     EBase,
-    /// What the core knows of the code that runs, 4 bytes: its privilege, and whether it is in a delay slot.
+    /// The core's flags for the running code, 4 bytes: its privilege, and whether it is in a delay slot.
     Flags,
 }
 
-/// 32 bits, the high byte first.
+/// 32 bits, big-endian.
 pub const MODE_BIG_32: Mode = Mode(Mode::MIPS32.0 | Mode::BIG_ENDIAN.0);
-/// 32 bits, the low byte first.
+/// 32 bits, little-endian.
 pub const MODE_LITTLE_32: Mode = Mode::MIPS32;
-/// 64 bits, the high byte first.
+/// 64 bits, big-endian.
 pub const MODE_BIG_64: Mode = Mode(Mode::MIPS64.0 | Mode::BIG_ENDIAN.0);
-/// 64 bits, the low byte first.
+/// 64 bits, little-endian.
 pub const MODE_LITTLE_64: Mode = Mode::MIPS64;
 
-/// 32 bits, the high byte first.
+/// 32 bits, big-endian.
 pub static BIG_32: Library = Library {
     arch: Arch::MIPS,
     mode: MODE_BIG_32,
@@ -114,7 +114,7 @@ pub static BIG_32: Library = Library {
     layout: &LAYOUT_BIG_32,
 };
 
-/// 32 bits, the low byte first.
+/// 32 bits, little-endian.
 pub static LITTLE_32: Library = Library {
     arch: Arch::MIPS,
     mode: MODE_LITTLE_32,
@@ -128,7 +128,7 @@ pub static LITTLE_32: Library = Library {
     layout: &LAYOUT_LITTLE_32,
 };
 
-/// 64 bits, the high byte first.
+/// 64 bits, big-endian.
 pub static BIG_64: Library = Library {
     arch: Arch::MIPS,
     mode: MODE_BIG_64,
@@ -142,7 +142,7 @@ pub static BIG_64: Library = Library {
     layout: &LAYOUT_BIG_64,
 };
 
-/// 64 bits, the low byte first.
+/// 64 bits, little-endian.
 pub static LITTLE_64: Library = Library {
     arch: Arch::MIPS,
     mode: MODE_LITTLE_64,
@@ -156,7 +156,7 @@ pub static LITTLE_64: Library = Library {
     layout: &LAYOUT_LITTLE_64,
 };
 
-/// The kernel's are the first of four.
+/// The kernel mode is the first of four.
 const KERNEL_TRANSLATIONS: usize = 80;
 
 fn own_of(library: &Library) -> &'static Own {
@@ -166,15 +166,15 @@ fn own_of(library: &Library) -> &'static Own {
         .map_or(&OWN_LITTLE_64, |(_, own)| own)
 }
 
-/// Bytes of a word of such a core.
+/// The number of bytes of a word of such a core.
 pub fn word_bytes(library: &Library) -> usize {
     library.stores.address_bytes
 }
 
-/// Everything that a CPU of such a core can come to hold in its state, which its TLB is no part of.
+/// All fields of the state of such a core's CPU; the TLB is not part of it.
 pub fn fields(library: &Library) -> Vec<Field> {
     let own = own_of(library);
-    // SAFETY: a constant table of so many rows, whose names are constant texts.
+    // SAFETY: a constant table with this many rows, whose names are constant texts.
     unsafe { fields::of(own.fields, own.field_count) }
 }
 
@@ -183,14 +183,14 @@ impl Handle {
         own_of(self.kind().library)
     }
 
-    /// All entries of the TLB.
+    /// Reads all entries of the TLB.
     pub fn tlb_entries(&self) -> Vec<TlbEntry> {
         let (own, cpu) = (self.own(), self.cpu());
-        // SAFETY: the core's own CPU; entries that it has.
+        // SAFETY: the core's own CPU, and entries that it has.
         let count = unsafe { (own.entries)(cpu) };
         let read = |number| {
             let mut entry = [0; 7];
-            // SAFETY: as before; so many numbers make an entry.
+            // SAFETY: as above; an entry has this many numbers.
             unsafe { (own.read_entry)(cpu, number, entry.as_mut_ptr()) };
             entry
         };
@@ -202,18 +202,19 @@ impl Handle {
         self.kind().library.stores.address_bytes == 8
     }
 
-    /// Where such a register lies in the state.
+    /// The offset of a register in the state.
     pub fn place_of(&self, place: Place) -> usize {
         self.own().places[place as usize]
     }
 
-    /// Such a register.
+    /// Reads a register.
     pub fn at_place(&self, place: Place) -> u64 {
         let (at, is_word) = (self.place_of(place), !matches!(place, Place::Status | Place::Cause | Place::Flags));
         if is_word && self.is_wide() { self.live64(at) } else { self.live32(at).into() }
     }
 
-    /// A register by the library's own face: general ones by their numbers, then 33 and 34 for the halves of a product.
+    /// Reads a register through Unicorn's API: general ones by their numbers, then 33 and 34 for the halves of a
+    /// product.
     pub fn general_by_library(&self, number: u8) -> Option<u64> {
         let register = match number {
             0..=31 => Register(RegisterMIPS::R0 as c_int + c_int::from(number)),
@@ -224,23 +225,23 @@ impl Handle {
         Some(self.read(register))
     }
 
-    /// Where an address lies that goes by the TLB, if an entry of it allows the access.
+    /// Translates an address with the TLB; `None` unless an entry allows the access.
     pub fn looked_up(&self, address: u64, write: bool) -> Option<u64> {
         let mut physical = 0;
-        // SAFETY: the core's own CPU; the function looks at its entries alone.
+        // SAFETY: the core's own CPU; the function only reads its entries.
         unsafe { (self.own().look_up)(self.cpu(), address, write, &raw mut physical) }.then_some(physical)
     }
 }
 
 impl TrapContext {
-    /// Puts a core in order that was just made, as the CPU of that number.
+    /// Initializes a new core, as the CPU of that number.
     pub fn prepare_mips(&self, number: u64) {
         let handle = self.handle();
         // SAFETY: the core's own CPU, between runs.
         unsafe { (handle.own().prepare)(handle.cpu(), number as u32) };
     }
 
-    /// The exception enters its handler; the pc is the branch's if it was raised in a delay slot.
+    /// Enters the handler of an exception. `delayed`: it was raised in a delay slot; then `pc` is the branch's.
     pub fn enter_handler(&self, exception: u32, pc: u64, delayed: bool) {
         let handle = self.handle();
         // SAFETY: the core's own CPU, in the callback of an exception or between runs.
@@ -251,29 +252,29 @@ impl TrapContext {
     pub fn set_tlb_entries(&self, entries: &[TlbEntry]) {
         let handle = self.handle();
         let (own, cpu) = (handle.own(), handle.cpu());
-        // SAFETY: as in `enter_handler`; entries that it has.
+        // SAFETY: as in `enter_handler`, and entries that it has.
         let count = unsafe { (own.entries)(cpu) };
         for (number, entry) in (0..count).zip(entries) {
-            // SAFETY: so many numbers make an entry.
+            // SAFETY: an entry has this many numbers.
             unsafe { (own.write_entry)(cpu, number, entry.as_ptr()) };
         }
     }
 
-    /// Registers have been put into the state: now what the core works out of them is right.
+    /// Updates the state that the core derives from registers, after registers were written to the state.
     pub fn settle_mips(&self) {
         let handle = self.handle();
         // SAFETY: as in `enter_handler`.
         unsafe { (handle.own().settle)(handle.cpu()) };
     }
 
-    /// Sets Status, and what follows from it.
+    /// Sets Status and the state derived from it.
     pub fn set_status(&self, value: u64) {
         let handle = self.handle();
         // SAFETY: as in `enter_handler`.
         unsafe { (handle.own().set_status)(handle.cpu(), value as u32) };
     }
 
-    /// Sets such a register; Status has its own way.
+    /// Sets a register other than Status, which has its own function.
     pub fn set_place(&self, place: Place, value: u64) {
         let (handle, is_word) = (self.handle(), !matches!(place, Place::Status | Place::Cause | Place::Flags));
         let at = handle.place_of(place);

@@ -1,8 +1,9 @@
-//! The CPU core, Unicorn: the only unsafe code of the house, behind a face that cannot be used wrongly.
+//! The CPU core, Unicorn: all unsafe code of the crate, behind a safe interface.
 //!
-//! [`engine`] runs code and calls back, [`plain_hooks`] is what the benches compare with, [`ram`] is the memory both
-//! sides see, [`crash`] contains what would end the process, [`surgery`] does what Unicorn's API lacks, `live` and `stores` what it does too slowly, [`mod@line`]
-//! counts time. The facts behind every choice here are in docs/unicorn.md.
+//! [`engine`] runs code and makes callbacks, [`plain_hooks`] is what the benches compare with, [`ram`] is the memory
+//! that the core and the machine share, [`crash`] contains what would end the process, [`surgery`] adds operations that
+//! Unicorn's API lacks, `live` and `stores` make some operations faster, [`mod@line`] counts time. The facts behind
+//! every design decision here are in docs/unicorn.md.
 
 pub mod arm;
 pub mod arm64;

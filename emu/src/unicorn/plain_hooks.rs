@@ -1,60 +1,60 @@
-//! The CPU core with nothing of ours around it, calling an empty function: what a person would pick instead of probes,
-//! for the benches to put beside them. A code hook on the function, alone or among others, or a breakpoint in it and an
-//! empty hook for its trap.
+//! Unicorn with its own hooks only, calling an empty function: the alternative to probes, for the benches to compare
+//! with. A code hook on the function, alone or among others, or a breakpoint in the function and an empty hook for its
+//! trap.
 
 use super::kinds::Register;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use unicorn_engine_sys::{self as sys, Arch, Mode, uc_engine, uc_error};
 
-/// What watches the function.
+/// The way in which the function is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Nothing watches it.
+    /// Not at all.
     Nothing,
-    /// A code hook on its first instruction, and so many on addresses that never run.
+    /// A code hook on its first instruction, and others on addresses that never run.
     CodeHook {
-        /// How many others there are.
+        /// The number of the others.
         others: u64,
     },
-    /// A breakpoint is its first instruction; the hook of its trap lets the guest go on behind it.
+    /// Its first instruction is a breakpoint, and the hook for the trap continues behind it.
     Trap,
 }
 
-/// The guest of an ISA: call the function, count down, jump back; behind that is its end.
+/// The guest program of an ISA: a loop that calls the function and counts down, until it falls through to its end.
 pub struct Program {
-    /// What the library is opened for.
+    /// The arguments for opening Unicorn.
     pub library: (Arch, Mode),
-    /// The pc, the stack pointer, and the register with the number of calls to come.
+    /// The pc, the stack pointer, and the register with the number of calls left.
     pub registers: fn() -> [Register; 3],
-    /// What is set in an address to say in which code it is.
+    /// The bits of a pc that select the instruction set.
     pub pointer_bits: u64,
-    /// The loop, in which the function is FUNCTION - START = 0x100 bytes behind the loop's start.
+    /// The loop; the function is FUNCTION - START = 0x100 bytes behind the loop's start.
     pub calls: &'static [u8],
     /// The function: an instruction that does nothing, and a return.
     pub nothing: &'static [u8],
     /// A breakpoint, and a return.
     pub breakpoint: &'static [u8],
-    /// Bytes from the pc in the hook of a trap to the instruction behind the breakpoint.
+    /// The distance from the pc in the hook of a trap to the instruction behind the breakpoint.
     pub behind: u64,
 }
 
 const START: u64 = 0x1000;
 const FUNCTION: u64 = 0x1100;
-/// Where hooks are that are never called.
+/// The address of the hooks that are never called.
 const ELSEWHERE: u64 = 0x2000;
 const STACK_END: u64 = 0x8000;
 const MEMORY: u64 = 0x10000;
 const ALL_ACCESS: u32 = 7;
 
-/// A core in front of its loop.
+/// A core at the start of its loop.
 pub struct PlainCore {
     uc: *mut uc_engine,
     program: &'static Program,
     seen: Box<Seen>,
 }
 
-/// What the hook works on.
+/// The data of the hook.
 struct Seen {
     hits: u64,
     pc: Register,
@@ -62,7 +62,7 @@ struct Seen {
 }
 
 extern "C" fn code(_: *mut uc_engine, _: u64, _: u32, user: *mut c_void) {
-    // SAFETY: `user` is the box of the `PlainCore` whose run this is, and nobody else looks at it meanwhile.
+    // SAFETY: `user` is the box of the `PlainCore` that runs, and nothing else accesses it during the run.
     unsafe { (*user.cast::<Seen>()).hits += 1 };
 }
 
@@ -81,12 +81,12 @@ extern "C" fn trap(uc: *mut uc_engine, _: u32, user: *mut c_void) {
 }
 
 impl PlainCore {
-    /// A core in front of that program.
+    /// Makes a core for this program.
     pub fn new(program: &'static Program, watch: Watch) -> Result<PlainCore, String> {
         let [pc, ..] = (program.registers)();
         let mut uc = null_mut();
-        // SAFETY: plain calls of the library, each result checked. The callbacks have the signatures of their kinds;
-        // `seen` lives in a box that is dropped after the engine is closed.
+        // SAFETY: plain calls of Unicorn, each result checked. The callbacks have the signatures of their kinds; `seen`
+        // is in a box that is dropped after the engine is closed.
         unsafe {
             check(sys::uc_open(program.library.0, program.library.1, &raw mut uc))?;
             let seen = Box::new(Seen { hits: 0, pc, behind: program.behind | program.pointer_bits });
@@ -109,22 +109,22 @@ impl PlainCore {
         }
     }
 
-    /// From the first address to the last, or, if that comes before it, everywhere.
+    /// Adds a hook from the first address to the last; everywhere if `last` is less than `first`.
     ///
     /// # Safety
     /// `callback` must have the signature that this kind of hook calls.
     unsafe fn hook(&self, kind: sys::HookType, callback: *mut c_void, first: u64, last: u64) -> Result<(), String> {
         let user = (&raw const *self.seen).cast_mut().cast();
         let mut hook = 0;
-        // SAFETY: the caller keeps to the contract; `user` lives as long as the engine.
+        // SAFETY: the caller guarantees the signature; `user` lives as long as the engine.
         check(unsafe { sys::uc_hook_add(self.uc, &raw mut hook, kind.0 as c_int, callback, user, first, last) })
     }
 
-    /// Calls the function so often; how often it was seen.
+    /// Calls the function `calls` times; returns how many of the calls were seen.
     pub fn run(&mut self, calls: u32) -> Result<u64, String> {
         let before = self.seen.hits;
         let program = self.program;
-        // SAFETY: the registers have at most 8 bytes; the callbacks reach `seen` only during this call.
+        // SAFETY: the registers have at most 8 bytes; the callbacks access `seen` only during this call.
         unsafe {
             let [_, stack, counter] = (program.registers)();
             for (register, value) in [(stack, STACK_END), (counter, u64::from(calls))] {
@@ -152,7 +152,7 @@ mod tests {
     use super::{PlainCore, Watch};
     use trapline_isa::arch::Arch;
 
-    /// OH-1: what stands beside our figures measures what it says.
+    /// OH-1: the figures that ours are compared with measure what they claim to.
     #[test]
     fn every_call_is_seen_by_what_watches_and_by_nothing_else() {
         for arch in Arch::ALL {

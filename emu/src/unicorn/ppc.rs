@@ -1,4 +1,4 @@
-//! What the library has for PowerPC alone: its two kinds of core. All else is where the core keeps it (`cpu/ppc/state.rs`).
+//! Unicorn's PowerPC: its two kinds of core. Everything else is in the core's state (`cpu/ppc/state.rs`).
 
 use super::kinds::{Library, Register};
 use super::line;
@@ -26,7 +26,7 @@ impl From<RegisterPPC> for Register {
     }
 }
 
-/// Of 64 bits, in both byte orders: a bit of its state chooses.
+/// 64 bits, both byte orders: a bit of the state chooses.
 pub static LIBRARY: Library = Library {
     arch: Arch::PPC,
     mode: Mode(Mode::PPC64.0 | Mode::BIG_ENDIAN.0),
@@ -35,16 +35,16 @@ pub static LIBRARY: Library = Library {
     invalidate: tb_invalidate_phys_range_ppc64,
     ram_address: qemu_ram_addr_from_host_ppc64,
     live: OnceLock::new(),
-    // The sixth of ten: the hypervisor's kernel, translated.
+    // The sixth mode of ten: the hypervisor's kernel, with address translation.
     live_translations: 96,
     stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_ppc64 },
     layout: &LAYOUT,
 };
 
-/// Of 32 bits, the high byte first.
+/// 32 bits, big-endian.
 pub const MODE_32: Mode = Mode(Mode::PPC32.0 | Mode::BIG_ENDIAN.0);
 
-/// Of 32 bits.
+/// 32 bits.
 pub static LIBRARY_32: Library = Library {
     arch: Arch::PPC,
     mode: MODE_32,
@@ -53,7 +53,7 @@ pub static LIBRARY_32: Library = Library {
     invalidate: tb_invalidate_phys_range_ppc,
     ram_address: qemu_ram_addr_from_host_ppc,
     live: OnceLock::new(),
-    // The second of ten: the kernel's.
+    // The second mode of ten: the kernel's.
     live_translations: 160,
     stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_ppc },
     layout: &LAYOUT_32,

@@ -1,4 +1,4 @@
-//! What the library has for z/Architecture alone: its core, and the exception by which it leaves instructions to us.
+//! Unicorn's z/Architecture: the core, and the exception for instructions that it leaves to callbacks.
 
 use super::kinds::{Library, Register};
 use super::line;
@@ -21,11 +21,11 @@ impl From<RegisterS390X> for Register {
     }
 }
 
-/// The exception of an instruction that the library does nothing of; no exception of the CPU's has this number
+/// The exception for an instruction that Unicorn does not implement; no exception of the CPU has this number
 /// (`translator/loop.c`).
 pub const LEFT_TO_US: u32 = 0x100;
 
-/// A core with the highest byte first.
+/// Big-endian.
 pub static LIBRARY: Library = Library {
     arch: Arch::S390X,
     mode: Mode::BIG_ENDIAN,
@@ -34,7 +34,7 @@ pub static LIBRARY: Library = Library {
     invalidate: tb_invalidate_phys_range_s390x,
     ram_address: qemu_ram_addr_from_host_s390x,
     live: OnceLock::new(),
-    // Of the home space, which is the kernel's.
+    // The mode of the home space, which is the kernel's.
     live_translations: 48,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_s390x },
     layout: &LAYOUT,

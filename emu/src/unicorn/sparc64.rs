@@ -1,4 +1,4 @@
-//! What the library has for 64-bit SPARC alone, and what `translator/sparc64.h` does for it.
+//! Unicorn's 64-bit SPARC, and the functions of `translator/sparc64.h`.
 
 use super::engine::{Handle, TrapContext};
 use super::fields::{self, Field, FieldOf};
@@ -25,7 +25,7 @@ impl From<RegisterSPARC> for Register {
     }
 }
 
-/// What `sparc64.h` offers.
+/// The functions and tables of `sparc64.h`.
 #[repr(C)]
 struct Own {
     prepare: unsafe extern "C" fn(cpu: *mut c_void),
@@ -41,13 +41,13 @@ struct Own {
     field_count: usize,
 }
 
-// SAFETY: what its pointers lead to is constant.
+// SAFETY: its pointers point to constants.
 unsafe impl Sync for Own {}
 
-/// 64 bits, the high byte first.
+/// 64 bits, big-endian.
 pub const MODE: Mode = Mode(Mode::SPARC64.0 | Mode::BIG_ENDIAN.0);
 
-/// 64 bits, the high byte first; pages of 8 KiB.
+/// 64 bits, big-endian; pages of 8 KiB.
 pub static LIBRARY: Library = Library {
     arch: Arch::SPARC,
     mode: MODE,
@@ -56,79 +56,79 @@ pub static LIBRARY: Library = Library {
     invalidate: tb_invalidate_phys_range_sparc64,
     ram_address: qemu_ram_addr_from_host_sparc64,
     live: OnceLock::new(),
-    // The kernel's are the third of six.
+    // The kernel mode is the third of six.
     live_translations: 80,
     stores: Layout { modes: 6, smallest_page_bits: 13, address_bytes: 8, guard: tlb_reset_dirty_sparc64 },
     layout: &LAYOUT,
 };
 
-/// Everything that a CPU of such a core can come to hold in its state.
+/// All fields of the state of such a core's CPU.
 pub fn fields() -> Vec<Field> {
-    // SAFETY: a constant table of so many rows, whose names are constant texts.
+    // SAFETY: a constant table with this many rows, whose names are constant texts.
     unsafe { fields::of(OWN.fields, OWN.field_count) }
 }
 
 impl Handle {
-    /// The condition codes, as CCR has them.
+    /// The condition codes, in the format of CCR.
     pub fn condition_codes(&self) -> u64 {
         // SAFETY: the core's own CPU, in a callback or between runs.
         unsafe { (OWN.get_codes)(self.cpu()) }
     }
 
-    /// A register by the library's own face: %g0 to %g7, %o0 to %o7, %l0 to %l7, %i0 to %i7 by their numbers.
+    /// Reads a register of the current window through Unicorn's API: %g0 to %g7, %o0 to %o7, %l0 to %l7, %i0 to %i7 by
+    /// their numbers.
     pub fn window_by_library(&self, number: u8) -> u64 {
         let first = [RegisterSPARC::G0, RegisterSPARC::O0, RegisterSPARC::L0, RegisterSPARC::I0][usize::from(number >> 3 & 3)];
         self.read(Register(first as c_int + c_int::from(number & 7)))
     }
 
-    /// Where an address of the kernel's lies, and whether it may be written, as the TLB of data has it.
+    /// Translates an address of the kernel with the data TLB; returns the physical address and whether it is writable.
     pub fn data_page(&self, address: u64) -> Option<(u64, bool)> {
         let (mut physical, mut writable) = (0, false);
-        // SAFETY: as in `condition_codes`; the function looks at the TLB alone.
+        // SAFETY: as in `condition_codes`; the function only reads the TLB.
         unsafe { (OWN.find_page)(self.cpu(), address, &raw mut physical, &raw mut writable) }.then_some((physical, writable))
     }
 
-    /// Puts an entry into the TLB of fetches.
+    /// Writes an entry of the instruction TLB.
     pub fn set_fetch_entry(&self, number: u32, tag: u64, entry: u64) {
-        // SAFETY: as in `condition_codes`; a number beyond the last is cut.
+        // SAFETY: as in `condition_codes`; the function reduces a number that is too large.
         unsafe { (OWN.set_fetch_entry)(self.cpu(), number, tag, entry) };
     }
 }
 
 impl TrapContext {
-    /// Puts a core in order that was just made.
+    /// Initializes a new core.
     pub fn prepare_sparc(&self) {
         // SAFETY: the core's own CPU, between runs.
         unsafe { (OWN.prepare)(self.handle().cpu()) };
     }
 
-    /// The exception enters its handler; false: no level of traps is left for it.
+    /// Enters the handler of an exception; false if no trap level is left.
     pub fn enter_trap(&self, exception: u32, pc: u64, npc: u64) -> bool {
         // SAFETY: the core's own CPU, in the callback of an exception or between runs.
         unsafe { (OWN.deliver)(self.handle().cpu(), exception, pc, npc) }
     }
 
-    /// Sets the condition codes, as CCR has them.
+    /// Sets the condition codes, in the format of CCR.
     pub fn set_condition_codes(&self, value: u64) {
         // SAFETY: as in `enter_trap`.
         unsafe { (OWN.set_codes)(self.handle().cpu(), value) };
     }
 
-    /// Goes to the window of that number, as CWP has it.
+    /// Switches to the register window of that number, as in CWP.
     pub fn set_window(&self, number: u64) {
-        // SAFETY: as in `enter_trap`; a number beyond the last is cut.
+        // SAFETY: as in `enter_trap`; the function reduces a number that is too large.
         unsafe { (OWN.set_window)(self.handle().cpu(), number as u32) };
     }
 
-    /// Sets the condition codes, the address space of loads and stores, the state of the CPU and the window, as TSTATE has
-    /// them.
+    /// Sets the condition codes, ASI, PSTATE and CWP, in the format of TSTATE.
     pub fn set_trap_state(&self, state: u64) {
-        // SAFETY: as in `enter_trap`; a window beyond the last is cut.
+        // SAFETY: as in `enter_trap`; the function reduces a window number that is too large.
         unsafe { (OWN.set_state)(self.handle().cpu(), state) };
     }
 
-    /// Registers have been put into the state, or are to be taken from there: what the core works out late is worked
-    /// out.
+    /// Completes the state that the core computes lazily; needed after registers were written to the state, and before
+    /// they are read from it.
     pub fn settle_sparc(&self) {
         // SAFETY: as in `enter_trap`.
         unsafe { (OWN.settle)(self.handle().cpu()) };

@@ -1,35 +1,35 @@
-//! Quick stores: the core takes its long way for a store only where the page holds translated code.
+//! Fast stores: the core takes its slow path for a store only if the page has translated code.
 //!
-//! Left alone it begins every cached translation of an address with the long way, which looks for translated code under
-//! the store, and leaves it after the first store only where the guest may not execute: never under a kernel without
-//! NX, and too soon where a page is reached by two addresses (docs/unicorn.md). Here the function that fills in a
-//! translation is exchanged for one that calls it and then goes by what it knows: code is fetched through a fill that
-//! asks for it, so a page that none has asked for holds no translated code.
+//! Unmodified, Unicorn begins every TLB entry with the slow path, which searches for translated code at the stored
+//! address. It leaves the slow path after the first store only if the guest may not execute the page: never under a
+//! kernel without NX, and too early if a page is mapped at two addresses (docs/unicorn.md). Here the function that
+//! fills a TLB entry is replaced by one that calls it and then decides by its own knowledge: a page from which no fetch
+//! has filled an entry has no translated code.
 //!
-//! One cached translation as the core lays it out, and as `Entry` here and `TlbEntry` in `live.rs` read it; 64 bytes:
+//! A TLB entry as the core lays it out, and as `Entry` here and `TlbEntry` in `live.rs` read it; 64 bytes:
 //!
 //! ```text
-//! addresses of 8 bytes   of 4 bytes   what stands there
+//! addresses of 8 bytes   of 4 bytes   content
 //!          0                 0        LOAD    the page's guest address | flags; all ones: not allowed
 //!          8                 4        STORE   the same
 //!         16                 8        FETCH   the same
 //!         24                16        the page's physical address
-//!         32                24        what leads from the guest's address to the host's: host - guest
+//!         32                24        the addend from the guest's address to the host's: host - guest
 //! ```
 //!
-//! Translated code compares the word of its access with the page that it wants. Equal, flags and all, and it goes by
-//! the last word; not equal, and it calls the library: to look at the flags (the long way), or for a new translation
-//! (`fill`). What `filled` makes of the words:
+//! Translated code compares the word for its access with the wanted page. If they are equal, including flags, it uses
+//! the addend; if not, it calls Unicorn: to look at the flags (the slow path), or to fill the entry (`fill`). `filled`
+//! then changes the words as follows:
 //!
 //! ```text
-//! the core asks for      the page held code?   STORE               FETCH
-//! a load or a store      no                    the page alone:     page | invalid: so the first fetch, too, comes
-//!                                              the short way       to `fill`, and is noticed
-//! a fetch, the first     not until now         long way, in all    the page: from now on `code` has its bit
-//!                                              translations of it
-//! a load or a store      yes                   long way            as the library has left it, or as above
-//! a store                yes, and all of it    as for a page that held none, in all translations of it
-//!                        was thrown away
+//! the core asks for      page has code?        STORE               FETCH
+//! a load or a store      no                    the page alone:     page | invalid: so that the first fetch
+//!                                              the fast path       calls `fill`, too, and is noticed
+//! a fetch, the first     not until now         slow path, in all   the page; from now on `code` has its bit
+//!                                              entries for it
+//! a load or a store      yes                   slow path           as Unicorn has set it, or as above
+//! a store                yes, and all of it    as for a page without code, in all entries for it
+//!                        was dropped
 //! ```
 
 use super::engine::Handle;
@@ -41,25 +41,25 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use unicorn_engine_sys::{self as sys, ControlType, TlbType, uc_error};
 
-/// Where things lie in a kind of core.
+/// The layout of the TLB of a kind of core.
 pub(super) struct Layout {
-    /// Sets of cached translations: user mode, kernel mode and so on.
+    /// The number of modes (user mode, kernel mode and so on), each with its own TLB.
     pub(super) modes: usize,
-    /// Bits of the smallest page that such a core can have; the flags of an entry lie right below.
+    /// The bits of the smallest page of such a core; the flags of a TLB entry lie right below the page's address.
     pub(super) smallest_page_bits: u32,
-    /// Bytes of a guest address.
+    /// The bytes of a guest address.
     pub(super) address_bytes: usize,
-    /// Puts the stores to these host addresses on the long way in all cached translations.
+    /// Puts stores to these host addresses on the slow path in all TLB entries.
     pub(super) guard: unsafe extern "C" fn(cpu: *mut c_void, host: usize, len: usize),
 }
 
 impl Layout {
-    /// What an entry's word says of a page whose stores take the long way, beside its address.
+    /// The flag of a page whose stores take the slow path, in the words of a TLB entry.
     pub(super) const fn long_way(&self) -> u64 {
         1 << (self.smallest_page_bits - 2)
     }
 
-    /// Bits of an address in a page of a cached translation.
+    /// The bits of an offset in the page of a TLB entry.
     pub(super) const fn page_bits(&self) -> u32 {
         if self.smallest_page_bits > PAGE_BITS { self.smallest_page_bits } else { PAGE_BITS }
     }
@@ -69,47 +69,47 @@ impl Layout {
     }
 }
 
-/// (cpu, address, size, access, mode, whether it may fail, the place in translated code): false if it failed.
+/// (cpu, address, size, access, mode, whether it may fail, the host's pc in translated code); false if it failed.
 type Fill = unsafe extern "C-unwind" fn(*mut c_void, u64, c_int, c_int, c_int, bool, usize) -> bool;
 
-/// The same of simple ones alone, which always return (`translator/walk.h`).
+/// Like [`Fill`], for simple cases; it always returns (`translator/walk.h`).
 type Walk = unsafe extern "C" fn(*mut c_void, u64, c_int, c_int) -> bool;
 
-/// Who fills in a translation.
+/// The function that fills a TLB entry.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
-    /// The quick walk, if it knows how.
+    /// The fast walk, if it can.
     Walk,
-    /// The library.
+    /// Unicorn's.
     Library,
-    /// Nobody: only what is there.
+    /// None: the entry is only read.
     Nobody,
 }
 
-// Accesses for which a translation is asked (0: a load), and the words of an entry that say whether it serves them.
+// Kinds of access (0 is a load); also the indices of the words of an entry for them.
 const STORE: usize = 1;
 const FETCH: usize = 2;
 
-/// All pages that the core keeps translations for are of this size, if the smallest is no larger: where that is ours to
-/// choose, `Core::new` asks for it.
+/// The page size of all TLB entries, unless the smallest page of the ISA is larger; where the size can be chosen,
+/// `Core::new` sets it.
 pub(super) const PAGE_BITS: u32 = 12;
 
-/// One mode's cached translations, as translated code looks into them.
+/// The TLB of a mode, as translated code reads it.
 #[repr(C)]
 struct Mode {
-    /// The number of entries less one, times the size of one.
+    /// The number of entries minus one, times the size of one.
     mask: usize,
     entries: *mut u8,
 }
 
 const ENTRY_BITS: u32 = 6;
 
-/// What is known of an engine's RAM.
+/// The state for one engine and its RAM.
 pub(super) struct Stores {
-    /// Null until the core has called for it the first time.
+    /// Null until the core first fills an entry.
     cpu: *mut c_void,
-    /// The CPU's state.
+    /// The address of the CPU's state.
     state: usize,
     layout: &'static Layout,
     choose_size: unsafe extern "C" fn(*mut c_void, u64, c_int),
@@ -121,19 +121,19 @@ pub(super) struct Stores {
     library: Fill,
     modes: *const Mode,
     ram: Ram,
-    /// A bit for each page that code was fetched from.
+    /// One bit for each page from which code was fetched.
     code: Vec<u64>,
-    /// The store that a translation was last asked for: its address, its bytes.
+    /// The last store for which an entry was filled: its address and its number of bytes.
     last: (u64, u64),
     next: *mut Stores,
 }
 
 thread_local! {
-    /// The engines of this thread: one is made, run and closed by one thread.
+    /// The list of the engines of this thread: an engine is made, run and closed by one thread.
     static FIRST: Cell<*mut Stores> = const { Cell::new(null_mut()) };
 }
 
-/// From now on, until `forget` is given the answer.
+/// Starts the replacement of the core's fill function; ends with `forget`.
 pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores, String> {
     let unknown = || "the CPU core does not keep its address translations where they are expected".to_string();
     let memory = Memory::of_this_process()?;
@@ -151,7 +151,7 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         walk: handle.kind().library.layout.walk,
         #[cfg(test)]
         kept: handle.kind().library.layout.kept,
-        // SAFETY: the library's own, which it exchanges for another one of this type when it is asked to.
+        // SAFETY: the function is Unicorn's own of this type; Unicorn itself replaces it by others of this type.
         library: unsafe { core::mem::transmute::<usize, Fill>(library) },
         modes: modes as *const Mode,
         ram: ram.clone(),
@@ -160,16 +160,16 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         next: FIRST.get(),
     }));
     FIRST.set(stores);
-    // SAFETY: the place lies in the CPU's own table and holds such a function; no translated code runs yet.
+    // SAFETY: the address is in the CPU's own table and holds such a function; no translated code runs yet.
     unsafe { (place as *mut Fill).write(fill) };
     Ok(stores)
 }
 
-/// After the engine was closed.
+/// Removes an engine from the list, after it was closed.
 pub(super) fn forget(stores: *mut Stores) {
     let first = FIRST.get();
-    // SAFETY: the elements of the list were made in `watch`, each is taken out and freed here, once, and nothing runs
-    // that looks at them.
+    // SAFETY: the elements of the list were made in `watch`; each is removed and freed here, once, and nothing accesses
+    // it afterwards.
     unsafe {
         if first == stores {
             FIRST.set((*stores).next);
@@ -184,11 +184,11 @@ pub(super) fn forget(stores: *mut Stores) {
     }
 }
 
-/// The address in the CPU's table at which the function stands that fills in a translation, and that function.
+/// The address in the CPU's table with the function that fills a TLB entry, and that function.
 ///
-/// The C part knows the place from the library's headers. The proof: asked for another way of filling, the library
-/// changes this function, and then puts it back. Nothing else is looked at, above all not what the heap has behind the
-/// table, which changes while this runs.
+/// The C part knows the address from Unicorn's headers. It is proved as follows: if Unicorn is told to use another kind
+/// of TLB, it changes this function, and then changes it back. Nothing else is examined, in particular not the heap
+/// behind the table, which changes meanwhile.
 fn find_fill(memory: &Memory, handle: Handle, cpu: &Cpu) -> Option<(usize, usize)> {
     let place = cpu.functions.checked_add(handle.kind().library.layout.functions_to_fill)?;
     let look = |kind: TlbType| {
@@ -200,7 +200,7 @@ fn find_fill(memory: &Memory, handle: Handle, cpu: &Cpu) -> Option<(usize, usize
     (before == after && before != between && before != 0).then_some((place, before))
 }
 
-/// In place of the library's own.
+/// Replaces Unicorn's own function.
 unsafe extern "C-unwind" fn fill(
     cpu: *mut c_void,
     address: u64,
@@ -210,9 +210,8 @@ unsafe extern "C-unwind" fn fill(
     may_fail: bool,
     host_pc: usize,
 ) -> bool {
-    // SAFETY: the core calls this on the thread of its engine, which is in the list until it has been closed. On a
-    // fault the library's function does not return but jumps out, over this frame, which holds nothing that would have
-    // to be dropped.
+    // SAFETY: the core calls this on the thread of its engine, which stays in the list until it has been closed. On a
+    // fault Unicorn's function does not return but jumps out over this frame, which holds nothing that must be dropped.
     unsafe {
         let stores = Stores::of(cpu);
         let address = if access as usize == STORE { (*stores).begins(address, size as u64) } else { address };
@@ -227,13 +226,14 @@ unsafe extern "C-unwind" fn fill(
 }
 
 impl Stores {
-    /// That of a CPU: the first time, the one whose state follows next, for that lies in the same piece of memory.
+    /// The element of a CPU. At its first call, this is the one whose state follows next in memory, as both are in the
+    /// same allocation.
     ///
     /// # Safety
     /// Only from `fill`, with a CPU of this thread.
     unsafe fn of(cpu: *mut c_void) -> *mut Stores {
         let (mut stores, mut nearest) = (FIRST.get(), null_mut::<Stores>());
-        // SAFETY: the elements of the list live until `forget`.
+        // SAFETY: the elements of the list exist until `forget`.
         unsafe {
             while !stores.is_null() {
                 if (*stores).cpu == cpu {
@@ -246,7 +246,7 @@ impl Stores {
                 stores = (*stores).next;
             }
             if nearest.is_null() {
-                // Nobody has made this engine: there is nothing to go on with.
+                // No engine here has this CPU, so there is nothing to continue with.
                 std::process::abort();
             }
             (*nearest).cpu = cpu;
@@ -254,9 +254,9 @@ impl Stores {
         nearest
     }
 
-    /// Where the store begins that a translation is asked for. Of one that is not aligned the library asks for the page
-    /// of its last byte, too, by the page's address, also where that is the page of the first, and where only the bytes
-    /// at a page's start are protected that one is refused.
+    /// The start of the store for which an entry is filled. For an unaligned store Unicorn also asks for the page of
+    /// its last byte, by the page's address, even if that is the page of the first byte. That would fail if only the
+    /// bytes at the page's start are protected.
     fn begins(&mut self, address: u64, size: u64) -> u64 {
         let (first, bytes) = self.last;
         let is_asked_again = first & !(self.layout.page() - 1) == address
@@ -267,13 +267,13 @@ impl Stores {
         address
     }
 
-    /// The library has just put in the translation of this address.
+    /// Adjusts the entry of this address, which was just filled.
     ///
     /// # Safety
-    /// Only from `fill`, with what the core has given.
+    /// Only from `fill`, with the arguments of the core.
     unsafe fn filled(&mut self, address: u64, access: usize, mode: usize) {
         let page = address & !(self.layout.page() - 1);
-        // SAFETY: as our own caller.
+        // SAFETY: as for the caller.
         let entry = unsafe { self.entry(address, mode) };
         if entry.get(access) & !(self.layout.page() - 1) != page {
             return self.distrust();
@@ -294,8 +294,8 @@ impl Stores {
             holds_code = false;
         }
         if !holds_code || entry.get(FETCH) == entry.never() {
-            // No fetch finds this, so the next one comes here; but it is not "never", at which the library would leave
-            // the long way.
+            // No fetch matches this word, so the next fetch calls `fill`; but it differs from `never`, at which Unicorn
+            // would leave the slow path.
             entry.set(FETCH, page | entry.invalid());
         }
         if !holds_code && entry.get(STORE) == page | self.layout.long_way() {
@@ -303,12 +303,12 @@ impl Stores {
         }
     }
 
-    /// Where this address' translation would be.
+    /// The TLB entry for an address.
     ///
     /// # Safety
-    /// `mode` is one of the core's own.
+    /// `mode` must be a mode of the core.
     unsafe fn entry(&self, address: u64, mode: usize) -> Entry {
-        // SAFETY: the core has as many modes as its layout says, and looks an address up just so.
+        // SAFETY: the core has as many modes as its layout says, and looks up an address in this way.
         unsafe {
             let mode = &*self.modes.add(mode);
             Entry {
@@ -320,18 +320,18 @@ impl Stores {
 
     #[cfg(test)]
     pub(super) unsafe fn quick(&self, address: u64) -> bool {
-        // SAFETY: all modes that there are.
+        // SAFETY: these are all the modes.
         (0..self.layout.modes).any(|mode| unsafe { self.entry(address, mode) }.get(STORE) == address & !(self.layout.page() - 1))
     }
 
-    /// Fills in a translation, by a quick walk alone or by the library alone: what is kept of it then, and beside it.
-    /// `None`: it was not done.
+    /// Fills a TLB entry, by a fast walk or by Unicorn, and returns the entry's words and the data kept beside it.
+    /// `None` if it was not filled.
     ///
     /// # Safety
-    /// `cpu` is this engine's, and `mode` one of its modes.
+    /// `cpu` must be this engine's, and `mode` one of its modes.
     #[cfg(test)]
     pub(super) unsafe fn fill_by(&self, cpu: *mut c_void, by: By, address: u64, access: i32, mode: i32) -> Option<[u64; 13]> {
-        // SAFETY: between runs; a function that may fail returns in any case, and there is room for eight words.
+        // SAFETY: between runs; a function that may fail always returns, and there is room for eight words.
         unsafe {
             let filled = match by {
                 By::Nobody => true,
@@ -352,32 +352,32 @@ impl Stores {
         }
     }
 
-    /// Whether all code of this page has been thrown away again; then its stores go the quick way.
+    /// Whether this page has no translated code any more; its stores are then on the fast path.
     fn released(&self, physical: u64) -> bool {
         let page = self.ram.pointer(physical & !(self.layout.page() - 1), self.layout.page() as usize);
-        // SAFETY: looks into tables of the core's, and changes cached translations of this page alone.
+        // SAFETY: reads tables of the core, and changes TLB entries of this page only.
         page.is_some_and(|page| unsafe { (self.release)(self.cpu, page.cast()) })
     }
 
-    /// Pages of the engine's RAM in which translated code lies.
+    /// The number of pages of the engine's RAM that have translated code.
     ///
     /// # Safety
-    /// `cpu` is this engine's, between runs.
+    /// `cpu` must be this engine's, and no run is on.
     pub(super) unsafe fn pages_with_code(&self, cpu: *mut c_void) -> usize {
         let pages = (0..self.ram.len() / self.layout.page()).map(|number| self.ram.base() + number * self.layout.page());
         let hosts = pages.filter_map(|page| self.ram.pointer(page, self.layout.page() as usize));
-        // SAFETY: looks into tables of the core's.
+        // SAFETY: reads tables of the core.
         hosts.filter(|page| unsafe { (self.holds_code)(cpu, page.cast()) }).count()
     }
 
     fn guard(&self, physical: u64, len: usize) {
         if let Some(host) = self.ram.pointer(physical, len) {
-            // SAFETY: compares the addresses with those in the translations, and changes these alone.
+            // SAFETY: compares the addresses with those in the TLB, and changes its entries only.
             unsafe { (self.layout.guard)(self.cpu, host as usize, len) };
         }
     }
 
-    /// A translation is not where it should be: from now on every page may hold code.
+    /// Handles an entry that is not where it must be: from now on every page counts as having code.
     #[cold]
     fn distrust(&mut self) {
         self.code.fill(u64::MAX);
@@ -385,7 +385,7 @@ impl Stores {
     }
 }
 
-/// One cached translation: an address for each access with flags below, then the physical address.
+/// A TLB entry: for each kind of access an address with flags in its low bits, then the physical address.
 struct Entry {
     at: *mut u8,
     layout: &'static Layout,
@@ -416,18 +416,18 @@ impl Entry {
 
     fn physical(&self) -> u64 {
         let words_end = (3 * self.layout.address_bytes).next_multiple_of(8);
-        // SAFETY: it stands behind the three words, at the next multiple of its size.
+        // SAFETY: it is behind the three words, aligned to its size.
         unsafe { self.at.add(words_end).cast::<u64>().read() }
     }
 
     #[cfg(test)]
     fn to_host(&self) -> u64 {
         let words_end = (3 * self.layout.address_bytes).next_multiple_of(8);
-        // SAFETY: it stands behind the physical address.
+        // SAFETY: it is behind the physical address.
         unsafe { self.at.add(words_end + 8).cast::<u64>().read() }
     }
 
-    /// What stands in a word when the access is not allowed.
+    /// The value of a word if the access is not allowed.
     fn never(&self) -> u64 {
         u64::MAX >> (64 - 8 * self.layout.address_bytes)
     }
@@ -450,7 +450,7 @@ mod tests {
     use trapline_isa::mem::ByteOrder;
     use unicorn_engine_sys::RegisterX86;
 
-    /// One kind of core of each library.
+    /// One kind of core of each build of Unicorn.
     static KINDS: [&CoreKind; 12] = [
         &CORE,
         &arm::core::CORE,
@@ -468,10 +468,10 @@ mod tests {
 
     const CODE: u64 = 0x10_0000;
     const DATA: u64 = 0x30_0000;
-    /// The same page as DATA, once paging is on.
+    /// Another virtual address of the page of DATA, once paging is on.
     const ALIAS: u64 = 0x20_0000;
 
-    /// Runs a program of i386 up to its HLT; the first 4 MiB are mapped where they are, but for ALIAS.
+    /// Runs a program for i386 up to its HLT; the first 4 MiB are mapped one to one, except ALIAS.
     fn run(program: &[u8]) -> Core<Witness> {
         const DIRECTORY: u64 = 0x1000;
         const TABLE: u64 = 0x2000;
@@ -526,7 +526,7 @@ mod tests {
         assert!(core.stores_quickly(ALIAS), "data, though it may be executed");
         let core = run(&[PAGING, PLACE, CALL_DATA, HLT].concat());
         assert!(!core.stores_quickly(ALIAS) && !core.stores_quickly(DATA), "translated code");
-        // mov [esp - 4], eax: the page below the program.
+        // mov [esp - 4], eax: to the page below the program.
         let core = run(&[PAGING, PLACE, CALL_DATA, b"\x89\x44\x24\xfc", HLT].concat());
         assert!(core.stores_quickly(CODE - 4) && !core.stores_quickly(CODE));
     }
@@ -536,7 +536,7 @@ mod tests {
         const FORGET: &[u8] = b"\x0f\x20\xda\x0f\x22\xda"; // mov edx, cr3; mov cr3, edx
         const PLACE_IN_DATA: &[u8] = b"\x66\xc7\x07\x40\xc3"; // as PLACE, by [edi]
         let once = [PAGING, PLACE, FORGET, CALL_DATA].concat();
-        // The last store finds no translation of ALIAS, while that of DATA, by which the code was fetched, is there.
+        // The last store finds no TLB entry of ALIAS, while there is one of DATA, by which the code was fetched.
         let overwritten = [&once, PLACE_IN_DATA, PLACE].concat();
         let core = run(&[&overwritten, HLT].concat());
         assert!(core.stores_quickly(ALIAS));
@@ -560,7 +560,7 @@ mod tests {
     /// Without paging: the store goes to ALIAS itself.
     const PLACE_AND_HALT: &[u8] = b"\x66\xc7\x06\x40\xc3\xf4";
 
-    /// The heap behind a CPU holds anything, and changes while the table is looked at.
+    /// The heap behind a CPU has any content, and changes while the table is examined.
     #[test]
     fn the_function_that_fills_is_found_whatever_the_heap_holds() {
         let memory = Memory::of_this_process().unwrap();
@@ -578,7 +578,7 @@ mod tests {
                 let ram = Ram::at(0, 1 << 20, ByteOrder::Little).unwrap();
                 let core: Core<Witness> = Core::new(kind, &ram).unwrap_or_else(|why| panic!("turn {turn}: {why}"));
                 let cpu = crate::unicorn::live::find(core.handle()).unwrap();
-                // `watch` has put its own function there; asked again, the library puts back what it had.
+                // `watch` has put its own function there; `find_fill` makes Unicorn put back the one that it had.
                 assert!(find_fill(&memory, core.handle(), &cpu).is_some(), "turn {turn}");
             }
         }

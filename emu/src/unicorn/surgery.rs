@@ -1,8 +1,7 @@
-//! What Unicorn's API lacks: the whole CPU state as an image that can be edited, and dropping translated code by
-//! address.
+//! Operations that Unicorn's API lacks: editing a saved CPU state, and dropping translated code by address.
 //!
-//! Offsets are those of the pinned version on a 64-bit host; each kind of core proves them against known results before
-//! the first machine of its kind is made (`cpu/<arch>/check.rs`).
+//! Offsets are those of the pinned version on a 64-bit host. For each kind of core a self-check compares them with
+//! known results before its first machine is made (`cpu/<arch>/check.rs`).
 
 use super::engine::Handle;
 use super::ram::Ram;
@@ -12,21 +11,21 @@ use unicorn_engine_sys::{self as sys, uc_context, uc_error};
 
 /// The state of a CPU as the core saves it: a byte copy of its own structure behind a header; or that structure itself.
 ///
-/// Named fields stand in `cpu/<arch>/state.rs`; here are only bytes at offsets.
+/// Here it is only bytes at offsets; `cpu/<arch>/state.rs` names the fields.
 pub struct CoreState {
-    /// Null where it is the structure itself.
+    /// Null if this is the structure itself.
     context: *mut uc_context,
     start: *mut u8,
     len: usize,
-    /// What of the CPU's state lies beside it; nothing on most ISAs.
+    /// The part of the CPU's state that is outside the structure; empty on most ISAs.
     beside: Vec<u8>,
 }
 
-/// Bytes of the library's own in front of the state.
+/// The size of Unicorn's own header in front of the state.
 const HEADER: usize = 40;
 
 impl CoreState {
-    /// Room for one state of this engine.
+    /// Allocates a saved state of this engine.
     pub fn new(handle: Handle) -> Result<CoreState, String> {
         let mut context = null_mut();
         // SAFETY: plain calls; the result is checked.
@@ -43,51 +42,50 @@ impl CoreState {
         Ok(CoreState { context, start, len: len - HEADER, beside: vec![0; beside] })
     }
 
-    /// The state itself, as long as nothing runs that would change it.
+    /// The state itself, valid while nothing runs that would change it.
     ///
     /// # Safety
-    /// So many bytes of a CPU's state lie there, and it outlives the answer.
+    /// `len` bytes of a CPU's state must be at `start`, and outlive the returned value.
     pub(super) unsafe fn itself(start: *mut u8, len: usize) -> CoreState {
         CoreState { context: null_mut(), start, len, beside: Vec::new() }
     }
 
-    /// Takes the state of the core.
+    /// Saves the state of the core.
     pub fn save(&mut self, handle: Handle) {
         if !self.context.is_null() {
-            // SAFETY: allocated for this engine; saving is a plain copy, legal in every callback.
+            // SAFETY: allocated for this engine; saving is a plain copy, allowed in every callback.
             unsafe { sys::uc_context_save(handle.raw(), self.context) };
         }
         if !self.beside.is_empty() {
-            // SAFETY: so many bytes are the core's own CPU's.
+            // SAFETY: the core's own CPU has this many bytes.
             unsafe { (handle.kind().library.layout.save_beside)(handle.cpu(), self.beside.as_mut_ptr()) };
         }
     }
 
-    /// Gives it back.
+    /// Restores the state of the core.
     pub fn restore(&self, handle: Handle) {
         if !self.context.is_null() {
             // SAFETY: as in `save`.
             unsafe { sys::uc_context_restore(handle.raw(), self.context) };
         }
         if !self.beside.is_empty() {
-            // SAFETY: as in `save`; they were taken from such a CPU, or are zeros, which are entries that match
-            // nothing.
+            // SAFETY: as in `save`; the bytes come from such a CPU, or are zeros, which are entries that match nothing.
             unsafe { (handle.kind().library.layout.load_beside)(handle.cpu(), self.beside.as_ptr()) };
         }
     }
 
-    /// A copy of all of it.
+    /// A copy of all bytes.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        // SAFETY: so many bytes lie there, and nothing changes them while this copies.
+        // SAFETY: `self.len` bytes are there, and nothing changes them during this call.
         self.at(0, self.len).map(|start| unsafe { core::slice::from_raw_parts(start, self.len) }.to_vec()).unwrap_or_default()
     }
 
-    /// Bytes in it.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// An image is never empty.
+    /// Always false for a state.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -106,7 +104,7 @@ impl CoreState {
         self.at(offset, 4).map_or(0, |at| unsafe { at.cast::<u32>().read_unaligned() })
     }
 
-    /// Sets 8 bytes; nothing beyond the end.
+    /// Sets 8 bytes; does nothing beyond the end.
     #[inline]
     pub fn set64(&mut self, offset: usize, value: u64) {
         if let Some(at) = self.at(offset, 8) {
@@ -115,7 +113,7 @@ impl CoreState {
         }
     }
 
-    /// Sets 4 bytes; nothing beyond the end.
+    /// Sets 4 bytes; does nothing beyond the end.
     #[inline]
     pub fn set32(&mut self, offset: usize, value: u32) {
         if let Some(at) = self.at(offset, 4) {
@@ -124,7 +122,7 @@ impl CoreState {
         }
     }
 
-    /// Copies bytes out; false, and nothing done, when they do not all exist.
+    /// Copies bytes from an offset; false, without copying, if not all of them exist.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
         let Some(from) = self.at(offset, into.len()) else { return false };
         // SAFETY: `at` has checked the bounds; `into` is other memory.
@@ -132,7 +130,7 @@ impl CoreState {
         true
     }
 
-    /// Copies bytes in; false, and nothing done, when the place does not exist.
+    /// Copies bytes to an offset; false, without copying, if not all of them exist.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> bool {
         let Some(to) = self.at(offset, bytes.len()) else { return false };
         // SAFETY: as in `read`.
@@ -142,7 +140,7 @@ impl CoreState {
 
     #[inline]
     fn at(&self, offset: usize, len: usize) -> Option<*mut u8> {
-        // SAFETY: `self.len` bytes lie there.
+        // SAFETY: `self.len` bytes are there.
         (offset + len <= self.len).then(|| unsafe { self.start.add(offset) })
     }
 }
@@ -156,7 +154,7 @@ impl Drop for CoreState {
     }
 }
 
-/// Drops the code that was translated from these physical addresses, whatever the guest's page tables say.
+/// Drops the code translated from these physical addresses, independent of the guest's page tables.
 pub fn drop_translations(handle: Handle, ram: &Ram, physical: u64, len: usize) {
     const PAGE: u64 = 4096;
     let mut from = physical;
@@ -164,7 +162,7 @@ pub fn drop_translations(handle: Handle, ram: &Ram, physical: u64, len: usize) {
     while from < end {
         let to = end.min((from / PAGE + 1) * PAGE);
         let Some(host) = ram.pointer(from, (to - from) as usize) else { return };
-        // SAFETY: `host` lies in memory that is mapped into this engine; both functions only look at its tables.
+        // SAFETY: `host` is in memory that is mapped into this engine; both functions only use its tables.
         unsafe {
             let uc = handle.raw().cast::<c_void>();
             let library = handle.kind().library;

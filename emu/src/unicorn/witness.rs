@@ -1,19 +1,19 @@
-//! A listener for self-checks: does nothing but remember the last trap.
+//! Callbacks for self-checks, which only remember the last trap.
 
 use super::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
 
-/// What a core reported last.
+/// The last callbacks of a core.
 #[derive(Debug, Default)]
 pub struct Witness {
-    /// Its vector and the pc at that moment; `None` as a vector: an invalid instruction.
+    /// The vector and pc of the last trap; no vector for an invalid instruction.
     pub last: Option<(Option<u32>, u64)>,
-    /// After the trap the run ends.
+    /// Whether the run ends after the trap.
     pub stops: bool,
-    /// How many blocks have called.
+    /// The number of blocks that have called.
     pub blocks: u64,
-    /// In front of that one the run ends, if it is not 0.
+    /// The number of the block before which the run ends; 0 for none.
     pub ends_at_blocks: u64,
-    /// The register that was written last, and what to it.
+    /// The register that was written last, and its value.
     pub written: Option<(u32, u64)>,
 }
 
@@ -69,7 +69,7 @@ impl Events for Witness {
     }
 }
 
-/// The error of a self-check, by what did not come out as it must.
+/// The error of a failed self-check; `what` names the failed check.
 pub fn unfit(what: &str) -> String {
     format!(
         "this build of the CPU core does not pass its self-check ({what}): trapline needs Unicorn 2.1.5 on a 64-bit Linux host"

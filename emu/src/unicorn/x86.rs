@@ -1,5 +1,4 @@
-//! What the library has for x86 alone: its core for both widths, model-specific registers, and instructions that it
-//! leaves to us.
+//! Unicorn's x86: one core for both widths, model-specific registers, and instructions that it leaves to callbacks.
 
 use super::engine::{Handle, InstructionContext, SyscallContext, TrapContext, whom};
 use super::kinds::{Library, Register};
@@ -37,7 +36,7 @@ pub static LIBRARY: Library = Library {
     layout: &LAYOUT,
 };
 
-/// How the library is asked for a model-specific register (`uc_x86_msr` of its header).
+/// Unicorn's request for a model-specific register (`uc_x86_msr` of its header).
 #[repr(C)]
 struct MsrRequest {
     number: u32,
@@ -45,17 +44,17 @@ struct MsrRequest {
 }
 
 impl Handle {
-    /// An x86 model-specific register; 0 for one that this core has not.
+    /// Reads a model-specific register; 0 if the core does not have it.
     pub fn msr(&self, number: u32) -> u64 {
         let mut request = MsrRequest { number, value: 0 };
-        // SAFETY: the request has the layout of `uc_x86_msr`, which the library reads and fills for this number.
+        // SAFETY: the request has the layout of `uc_x86_msr`, which Unicorn reads and fills for this register number.
         unsafe { sys::uc_reg_read(self.raw(), RegisterX86::MSR as c_int, (&raw mut request).cast()) };
         request.value
     }
 }
 
 impl TrapContext {
-    /// Sets an x86 model-specific register.
+    /// Sets a model-specific register.
     pub fn set_msr(&self, number: u32, value: u64) {
         let request = MsrRequest { number, value };
         // SAFETY: as in `Handle::msr`.

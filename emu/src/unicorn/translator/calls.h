@@ -1,14 +1,14 @@
 /*
- * Calls of helpers in translated code, and what is called instead (docs/unicorn.md, "Our own start of a block"). A part
- * of loop.c.
+ * Calls of helpers in translated code, and the functions that replace some helpers (docs/unicorn.md, "Our own start of
+ * a block"). A part of loop.c.
  *
- * Those that ask a callback put the CPU back to the instruction first, for which they look its code up by the address
- * that they return to; but the translator has written all that of the CPU's state before it calls them. Called from
- * here, they return to no such code, and find nothing to put back.
+ * Helpers that make a callback first restore the CPU's state to the instruction, whose code they find by their return
+ * address; but the translator has already written that state before it calls them. Called from the functions here,
+ * their return address is not in translated code, so they restore nothing.
  *
- * Those that raise an exception, which ends the block, leave it by a jump out of all calls to the library's loop, which
- * asks the callback and looks the next block up. Ours ask the callback themselves, and the code goes on to where that
- * has put the CPU.
+ * Helpers that raise an exception end the block by a long jump to Unicorn's main loop, which makes the callback and
+ * looks up the next block. The replacements make the callback themselves, and the code continues at the pc that the
+ * callback has set.
  */
 #include "qemu/osdep.h"
 #include "cpu.h"
@@ -24,7 +24,7 @@
 #include <uc_priv.h>
 
 #ifdef TARGET_PPC
-/* The machine's answer to an instruction that asks for a random number, which is about to be executed. */
+/* The machine's random number for the instruction that is about to run. */
 static __thread uint64_t drawn;
 #endif
 
@@ -69,8 +69,8 @@ static void call_system(CPUX86State *env, int length)
 }
 
 /*
- * Stands in for `helper_ltr` of the library's seg_helper.c, 2.1.5. A task register without a task, which that takes a null
- * selector for, would end the process at the next call through a gate. A CPU refuses the selector.
+ * Replaces `helper_ltr` of Unicorn's seg_helper.c, 2.1.5. That accepts a null selector and leaves a task register
+ * without a task, which would end the process at the next call through a gate. A CPU refuses the selector.
  */
 static void load_task(CPUX86State *env, int selector)
 {
@@ -83,8 +83,8 @@ static void load_task(CPUX86State *env, int selector)
 }
 
 /*
- * Stands in for `helper_wrmsr` of misc_helper.c. CPUID offers no virtual machines (SVM), the library has them all the same,
- * and they load the task register and others with anything. So the bit that turns them on is reserved.
+ * Replaces `helper_wrmsr` of misc_helper.c. CPUID does not offer virtual machines (SVM), but Unicorn implements them,
+ * and they load the task register and others without checks. So the bit that enables them is treated as reserved.
  */
 static void write_msr(CPUX86State *env)
 {
@@ -152,7 +152,7 @@ static const struct instead INSTEAD[] = {
     { NULL },
 };
 #elif defined(TARGET_MIPS)
-/* In mips.h. */
+/* See mips.h. */
 static target_ulong read_count(CPUMIPSState *env);
 static target_ulong read_user_count(CPUMIPSState *env);
 static target_ulong read_random(CPUMIPSState *env);
@@ -172,9 +172,9 @@ static const struct instead INSTEAD[] = {
 };
 #elif defined(TARGET_PPC64)
 /*
- * What counts time has no clock to ask, and follows a null pointer; the machine has just been asked (`answer_before`).
- * What tells another thread something writes past the state, and with another partition's number than 0 the library
- * ends the process.
+ * Unicorn has no clock for the helpers that read time: they follow a null pointer. The machine has already set the
+ * value (`answer_before`). Messages to other threads write outside the state, and a partition number other than 0 ends
+ * the process, so both are ignored.
  */
 static target_ulong read_time(CPUPPCState *env)
 {
@@ -201,9 +201,9 @@ static void ignore(CPUPPCState *env, target_ulong value)
 }
 
 /*
- * Stands in for `helper_store_lpcr` of the library's mmu-hash64.c, 2.1.5. UPRT without HR asks for segment tables in
- * memory, which the library does not have: at the first miss of the SLB it would end the process. Without UPRT the miss
- * is the guest's own exception.
+ * Replaces `helper_store_lpcr` of Unicorn's mmu-hash64.c, 2.1.5. UPRT without HR selects segment tables in memory,
+ * which Unicorn does not implement: the first SLB miss would end the process. Without UPRT the miss is an exception of
+ * the guest.
  */
 static void write_lpcr(CPUPPCState *env, target_ulong value)
 {
@@ -230,8 +230,8 @@ static const struct instead INSTEAD[] = {
 };
 #elif defined(TARGET_SPARC64)
 /*
- * From no trap there is nothing to return: the library counts its levels below none. And it takes the window's number
- * for one with a sign, and goes to one that does not exist: a CPU looks at its lowest bits.
+ * Outside of a trap there is nothing to return from, but Unicorn decrements the trap level below 0. And Unicorn takes
+ * the window number as signed and selects a window that does not exist: a CPU uses its lowest bits.
  */
 static void done(CPUSPARCState *env)
 {
@@ -263,8 +263,8 @@ static const struct instead INSTEAD[] = {
 };
 #elif defined(TARGET_PPC)
 /*
- * Dozing, which a bit of the machine state asks for, ends the run in a way after which the library only starts it
- * again, for ever; so it ends as with other instructions of that kind.
+ * Doze mode, requested by a bit of MSR, ends the run in a way after which Unicorn only restarts it, forever. So it ends
+ * the run as other instructions that wait do.
  */
 static void set_machine_state(CPUPPCState *env, target_ulong value)
 {
@@ -285,15 +285,15 @@ static const struct instead INSTEAD[] = {
     { NULL },
 };
 #elif defined(TARGET_S390X)
-/* System calls, program interruptions that are known when the code is made, and what is left to us (loop.c). */
+/* System calls, program interruptions that are known at translation, and instructions left to the machine (loop.c). */
 static void except(CPUS390XState *env, uint32_t number)
 {
     tell(env_cpu(env), number);
 }
 
 /*
- * Stands in for `helper_csst` of the library's mem_helper.c, 2.1.5: the form with two registers takes the one behind the
- * last for granted.
+ * Replaces `helper_csst` of Unicorn's mem_helper.c, 2.1.5, which does not check that the number of a register pair is
+ * even, and so uses a register beyond the last.
  */
 static uint32_t compare_swap_store(CPUS390XState *env, uint32_t number, uint64_t first, uint64_t second)
 {
@@ -304,7 +304,7 @@ static uint32_t compare_swap_store(CPUS390XState *env, uint32_t number, uint64_t
     return HELPER(csst)(env, number, first, second);
 }
 
-/* What the guest records of its own code is raised in front of the next block (loop.c). */
+/* PER events are raised before the next block instead (loop.c). */
 static void not_yet(CPUS390XState *env)
 {
 }
@@ -323,7 +323,7 @@ static const struct instead INSTEAD[] = {
 };
 #endif
 
-/* To where the CPU is now. */
+/* Inserts a jump to the block at the CPU's current pc. */
 static void go_on(TCGContext *s, TCGOp *op)
 {
     TCGOp *last = tcg_last_op(s);
@@ -356,7 +356,7 @@ static void call_ours(TCGContext *s, struct trapline_machine *machine, uint64_t 
             if (*function == (uintptr_t)row->helper) {
                 *function = (uintptr_t)row->ours;
                 if (row->raises) {
-                    /* Behind the function stand its flags. */
+                    /* The flags follow the function. */
                     function[1] &= ~(TCGArg)TCG_CALL_NO_RETURN;
                     go_on(s, op);
                 } else if (row->ours == (void *)look_up) {
@@ -370,8 +370,9 @@ static void call_ours(TCGContext *s, struct trapline_machine *machine, uint64_t 
 
 #if defined(TARGET_X86_64) || defined(TARGET_SPARC64)
 /*
- * Where the library's translator does not link two blocks it leaves all code, for its loop to take interrupts and look up
- * the next one. A machine takes its interrupts at the start of a block: so that is looked up here. On MIPS that makes it no quicker.
+ * Where Unicorn's translator does not chain two blocks, it leaves translated code, so that the main loop can take
+ * interrupts and look up the next block. The machine takes interrupts at the start of a block, so the next block is
+ * looked up here instead. On MIPS this is not faster.
  */
 static void stay(TCGContext *s)
 {
@@ -392,8 +393,8 @@ static void stay(TCGContext *s)
 
 #ifdef TARGET_AARCH64
 /*
- * Each MRS and MSR asks a callback first, whatever its register. Where the machine has nothing to say to that one, the
- * answer is known: so it is not asked, and the compiler drops the question.
+ * Each MRS and MSR makes a callback first, for any register. If the machine does not emulate the register, the result
+ * of the callback is known: the call is replaced by the constant, and the compiler drops the test of it.
  */
 static void ask_less(TCGContext *s, struct trapline_machine *machine)
 {
@@ -403,7 +404,7 @@ static void ask_less(TCGContext *s, struct trapline_machine *machine)
         if (op->opc != INDEX_op_call || op->args[TCGOP_CALLO(op) + TCGOP_CALLI(op)] != (uintptr_t)HELPER(uc_hooksys64)) {
             continue;
         }
-        /* Its second argument is the instruction, put there right before. */
+        /* Its second argument is the instruction, loaded shortly before. */
         before = op;
         do {
             before = QTAILQ_PREV(before, link);

@@ -1,34 +1,35 @@
 /*
- * From a block to the next one, where that is not known when the block is translated or lies in another page
- * (docs/unicorn.md, "Our own start of a block"). A part of loop.c.
+ * Jumps to a next block that is not known at translation or lies in another page (docs/unicorn.md, "Our own start of a
+ * block"). A part of loop.c.
  *
- * The library looks for the next block in a table of 4,096 by its address, which is emptied with the translations of
- * addresses; what is not there it looks for by the physical address, in three functions and a table of all blocks. Ours
- * look by the physical address in a table of their own, whose rows are good as long as the address leads to the same
- * page. And a jump whose aim is an address that the block names remembers what it has found, and need not even ask
- * where.
+ * Unicorn looks up the next block by its address in a table of 4,096 entries, which is cleared together with the TLB.
+ * If it is not there, Unicorn searches by the physical address, in three functions and a table of all blocks. The code
+ * here has its own table, whose rows are checked against the host address of the page, so they stay valid as long as
+ * the virtual address maps to the same page. And a jump whose target is a constant of the block caches the block that
+ * it has found.
  */
 enum { FOUND_BITS = 14, JUMPS = 1 << 18 };
 
-/* A block that was found, within one page. */
+/* A block that was found; it lies in one page. */
 struct row {
     uint64_t pc;
-    /* Where the host has its first byte. */
+    /* The host address of its first byte. */
     uintptr_t host;
     TranslationBlock *block;
 };
 
-/* What a jump to an address that its block names has found. */
+/* The cached target of a jump to a constant address. */
 struct jump {
     TranslationBlock *block;
     void *code;
 };
 
-/* Nothing yet; the library's table says NULL of that. */
+/* No block was found yet; the entries of Unicorn's table are NULL when empty. */
 #define NOTHING ((TranslationBlock *)1)
 
 struct found {
-    /* How often the library had thrown all blocks away when this was empty: behind that, nothing here is good. */
+    /* Unicorn's count of flushes of all blocks when this was cleared: after another flush everything here is
+       invalid. */
     unsigned thrown_away;
     unsigned jumps;
     struct row rows[1 << FOUND_BITS];
@@ -58,7 +59,7 @@ static struct found *found_of(struct uc_struct *uc, struct found *found)
     return found;
 }
 
-/* Such as the library's loop asks for without being told otherwise. */
+/* Whether the block has the default flags that Unicorn's main loop asks for. */
 static inline bool is_plain(const TranslationBlock *tb)
 {
     return (tb->cflags & (CF_HASH_MASK & ~CF_CLUSTER_MASK | CF_INVALID)) == 0;
@@ -69,15 +70,14 @@ static inline bool is_for(const TranslationBlock *tb, target_ulong pc, target_ul
     return tb->pc == pc && tb->cs_base == cs_base && tb->flags == flags && is_plain(tb);
 }
 
-/* Where the host has what the CPU would execute at this address, if its translation is at hand; else 0, which no row
-   has. */
+/* The host address of the code at this address, if its TLB entry is present; else 0, which no row has. */
 static uintptr_t host_of(CPUArchState *env, struct uc_struct *uc, target_ulong pc)
 {
     const CPUTLBEntry *entry = tlb_entry(env, cpu_mmu_index(env, true), pc);
     return entry->addr_code == (pc & TARGET_PAGE_MASK) ? (uintptr_t)pc + entry->addend : 0;
 }
 
-/* The library's table has another block there, or none. */
+/* Handles a block that is not in Unicorn's table. */
 static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState *cpu, target_ulong pc, target_ulong cs_base, uint32_t flags)
 {
     struct uc_struct *uc = cpu->uc;
@@ -90,7 +90,7 @@ static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState 
     if (row->block && row->pc == pc && is_for(row->block, pc, cs_base, flags)) {
         host = host_of(env, uc, pc);
         if (host == 0) {
-            /* Puts the translation in, or leaves by the fault, as the library's search would. */
+            /* Fills the TLB entry, or leaves by the fault, as Unicorn's search would. */
             get_page_addr_code(env, pc);
             host = host_of(env, uc, pc);
         }
@@ -109,7 +109,7 @@ static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState 
     return code;
 }
 
-/* The next block's code, or the way out of all code. */
+/* The code of the next block, or the exit from translated code. */
 static void *look_up(CPUArchState *env)
 {
     CPUState *cpu = env_cpu(env);
@@ -125,7 +125,7 @@ static void *look_up(CPUArchState *env)
     return look_further(env, cpu, pc, cs_base, flags);
 }
 
-/* The same behind a callback that may have ended the run. */
+/* Like `look_up`, after a callback that may have ended the run. */
 static void *look_up_unless_told(CPUArchState *env)
 {
     CPUState *cpu = env_cpu(env);
@@ -136,7 +136,7 @@ static void *look_up_unless_told(CPUArchState *env)
     return look_up(env);
 }
 
-/* Moves the operations behind `last`, to the end, to behind `op`. */
+/* Moves the operations after `last`, up to the end, to the place after `op`. */
 static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last)
 {
     TCGOp *next;
@@ -150,10 +150,10 @@ static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last)
 
 #if defined(TARGET_X86_64) || defined(TARGET_ARM)
 /*
- * Where a block ends with a jump to an address that it names, all else that chooses the next block is known by the
- * block, too: the library links two such blocks for good, if only they lie in one page. In two, the second page may
- * come to be another one; but then the library forgets what it has found there. So what was found is good as long as it
- * is what the library's own table has in that place.
+ * If a block ends with a jump to a constant address, everything else that selects the next block is also known from the
+ * block. Unicorn chains two such blocks for good, if they lie in one page. If they lie in two, the second page may
+ * later be mapped to other memory; but then Unicorn clears its table's entries for that page. So the cached block is
+ * valid as long as Unicorn's table has it in its place.
  */
 static void *look_up_and_remember(CPUArchState *env, uint64_t remembered)
 {
@@ -178,8 +178,8 @@ static void *look_up_and_remember(CPUArchState *env, uint64_t remembered)
 #define PC_AT offsetof(CPUARMState, regs[15])
 #endif
 
-/* The number that this temporary is given by the operation before this one that writes it, if that one does nothing
-   else. */
+/* The constant that the last operation before this one writes to this temporary; false if it does not write a
+   constant. */
 static bool number_of(TCGContext *s, TCGOp *op, TCGArg temporary, uint64_t *number)
 {
     while ((op = QTAILQ_PREV(op, link)) != NULL && op->opc != INDEX_op_set_label && op->opc != INDEX_op_insn_start) {
@@ -194,7 +194,7 @@ static bool number_of(TCGContext *s, TCGOp *op, TCGArg temporary, uint64_t *numb
     return false;
 }
 
-/* Whether the block itself names the address that the CPU is at when this call is made; then which. */
+/* Whether the CPU's pc at this call is a constant of the block, and which. */
 static bool names_pc(TCGContext *s, TCGOp *call, uint64_t *pc)
 {
     TCGOp *op = call;
@@ -214,7 +214,7 @@ static bool names_pc(TCGContext *s, TCGOp *call, uint64_t *pc)
     return false;
 }
 
-/* At the end of a block: asks first what was remembered, and goes there; else as before, and remembers. */
+/* At the end of a block: jumps to the cached block if it is valid; else looks up the block and caches it. */
 static void remember(TCGContext *s, struct trapline_machine *machine, TCGOp *call, uint64_t cs_base)
 {
     struct found *found = found_of(s->uc, machine->found);

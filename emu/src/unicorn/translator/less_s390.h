@@ -1,17 +1,17 @@
 /*
- * What the library's code for z/Architecture does at greater cost than it need be, or for nobody (docs/unicorn.md, "Our
- * own start of a block"). A part of loop.c.
+ * Removes unneeded work from Unicorn's code for z/Architecture (docs/unicorn.md, "Our own start of a block"). A part of
+ * loop.c.
  *
- * Most instructions of this CPU leave the upper half of their register alone. The library puts the lower one in by two
- * turns of the register, the first through both halves, for which some processors take six steps (SHRD): here the upper
- * half is cut out and joined with the lower one.
+ * Most instructions leave the upper half of their register unchanged. Unicorn inserts the lower half by two rotations,
+ * the first across both operands, for which some processors take six steps (SHRD). Here the upper half is masked and
+ * combined with the lower half.
  *
- * And each branch notes where it stands, for program interruptions to tell the guest. We tell it nothing
- * (cpu/s390/deliver.rs), for it would be told of branches in the window. Where the guest records its own code it needs
- * to be known.
+ * Each branch also stores its address, for program interruptions to report. The machine does not report it
+ * (cpu/s390/deliver.rs), because it would report branches in the window. It is kept only while the guest records its
+ * own code (PER).
  */
 
-/* The upper half of one and the lower of another. */
+/* Combines the upper half of one value and the lower half of another. */
 static void join(TCGContext *s, TCGOp *both, TCGOp *turn, TCGv_i64 upper, TCGv_i64 lower)
 {
     TCGOp *last = tcg_last_op(s);
@@ -26,7 +26,7 @@ static void join(TCGContext *s, TCGOp *both, TCGOp *turn, TCGv_i64 upper, TCGv_i
     tcg_op_remove(s, turn);
 }
 
-/* The turn that follows, by half and in place. */
+/* The rotation by half that follows, in place. */
 static TCGOp *turn_behind(TCGOp *both)
 {
     TCGOp *by = QTAILQ_NEXT(both, link), *turn = by ? QTAILQ_NEXT(by, link) : NULL;
@@ -45,7 +45,7 @@ static void do_less(TCGContext *s, bool records)
     TCGOp *op, *next, *turn;
     TCGv_i64 upper, lower;
 
-    /* What the translator has given back may be in use where operations are put between its own. */
+    /* Temporaries that the translator has freed may be in use at the places where operations are inserted. */
     memset(s->free_temps, 0, sizeof(s->free_temps));
     upper = tcg_temp_new_i64(s);
     lower = tcg_temp_new_i64(s);

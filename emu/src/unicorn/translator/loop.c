@@ -1,10 +1,9 @@
 /*
- * How a block of guest code is translated, in place of the library's own loop (docs/unicorn.md, "Our own start of a
- * block").
+ * Translates a block of guest code, in place of Unicorn's own loop (docs/unicorn.md, "Our own start of a block").
  *
- * The library calls a callback at the start of every block and a helper behind every load and store. All that a clock
- * which counts bytes of code needs of the first is an addition, and nothing of ours needs the second. So a block begins
- * here with the addition, and calls only when its time has come; the call stands behind the block, out of the way:
+ * Unicorn makes a callback at the start of every block and calls a helper after every load and store. A clock that
+ * counts bytes of code needs only an addition for the first, and nothing here needs the second. So a block begins with
+ * the addition, and makes the callback only when the count says so; the call is placed behind the block:
  *
  *          count >= 0 ? ----------------> slow:  call the block callback
  *          count += bytes of the block           told to stop? ---> leave
@@ -12,10 +11,10 @@
  *          size  = bytes of the block                  |
  *   body:  the block  <--------------------------------+
  *
- * The three words belong to the machine's clock (unicorn/line.rs). Whoever is called counts; where nobody is called,
- * the code has counted. A block that the machine always wants to hear of has the call in place of the counting.
+ * The three words belong to the machine's clock (unicorn/line.rs). If the callback is made, it counts; if not, the code
+ * has counted. In a block that the machine always wants, the call replaces the counting.
  *
- * An engine without a block callback is nobody's machine: its code is what the library would make of it.
+ * An engine without a block callback has no machine: its code is what Unicorn would make.
  */
 #include "qemu/osdep.h"
 #include "cpu.h"
@@ -31,28 +30,27 @@
 #include "internal.h"
 #endif
 
-/* What the block callback is given begins with this (unicorn/engine.rs). */
+/* The data of the block callback begins with this (unicorn/engine.rs). */
 struct trapline_machine {
     bool (*always_wants)(struct trapline_machine *machine, uint64_t pc);
     bool (*answers)(struct trapline_machine *machine, uint32_t reg);
-    /* A register of the CPU, by the number that instructions have for it, is read or written by the instruction at
-       the pc: whether it is the machine's to answer for. */
+    /* The instruction at the pc reads or writes a CPU register, named by the number that instructions use; returns
+       whether the machine emulates the register. */
     bool (*register_in)(struct trapline_machine *machine, uint32_t number, uint64_t *value);
     bool (*register_out)(struct trapline_machine *machine, uint32_t number, uint64_t value);
-    /* Zeroes in the beginning, and nobody else's. */
+    /* Initially zero, and used by translated code only. */
     struct found *found;
 };
 
-/* Translated code reaches all of the CPU from its architectural state. */
+/* Offset from the architectural state, to which translated code has a pointer, to a field of the CPU. */
 #define FROM_STATE(field) ((long)(field) - (long)offsetof(ArchCPU, env))
 
 /*
- * The three words lie where a CPU keeps its way out of all code, which this library keeps elsewhere. There they lie
- * well: some processors take a store at one distance from the register in which translated code has its CPU for a store
- * at another distance, if the two differ by a multiple of 1,024 bytes, and let a load from there wait for it. These
- * words are stored in every block; so nothing that a guest's program loads in every block may lie at such a distance:
- * not its registers, which the state begins with, and not where its translations of addresses are, which end in front
- * of it.
+ * The three words lie in `jmp_env` of the CPU, which Unicorn does not use. The offset is chosen with care: some
+ * processors mistake a load for a load of the bytes of a recent store, and delay it, if their offsets from the base
+ * register differ by a multiple of 1,024. These words are stored in every block, so nothing that guest code loads in
+ * every block may have such an offset: neither the registers, at the beginning of the state, nor the pointers to the
+ * TLB, which end in front of it.
  */
 enum { GENERAL_REGISTERS_END = 0x148, WORDS_BYTES = 24, ONE_PLACE = 136, OTHER_PLACE = 24 };
 #define IN_TURN(place) (FROM_STATE(offsetof(CPUState, jmp_env) + (place)) & 1023)
@@ -79,7 +77,7 @@ static struct trapline_machine *machine_of(struct uc_struct *uc)
     return first ? ((struct hook *)first->data)->user_data : NULL;
 }
 
-/* Lets calls of a function of ours be made, by the name and what it takes. */
+/* Registers a function as a helper, with its name and argument types. */
 static void know(TCGContext *s, void *function, const char *name, unsigned flags, unsigned arguments)
 {
     if (g_hash_table_lookup(s->helper_table, function) == NULL) {
@@ -91,7 +89,7 @@ static void know(TCGContext *s, void *function, const char *name, unsigned flags
     }
 }
 
-/* Keeps the call from being the last thing done, by which it would return where this does. */
+/* Prevents a tail call, whose return address would be the caller's, in translated code. */
 #define HERE __asm__ volatile("" ::: "memory")
 
 #include "sizes.h"
@@ -101,9 +99,9 @@ static void know(TCGContext *s, void *function, const char *name, unsigned flags
 #include "calls.h"
 
 /*
- * Nobody asks a running block to end: so the helper that looks whether somebody has done so is called for nothing. The
- * translators leave it out while `no_exit_request` is set, but that of Thumb code sets and clears this itself; so the
- * compiler is told that the helper has no effects, too, and drops calls of it.
+ * The helper that checks whether a running block was asked to end is not needed, because nothing asks. The translators
+ * leave it out while `no_exit_request` is set, but the one for Thumb sets and clears this itself. So the compiler is
+ * also told that the helper has no effects, and drops its calls.
  */
 static void drop_checks(TCGContext *s)
 {
@@ -121,8 +119,8 @@ static void drop_checks(TCGContext *s)
 }
 
 /*
- * What is mapped at a physical address, which the library asks at each access that it has no translation for, by a walk
- * through its tree of mappings. A machine has a handful of them, none inside another.
+ * Finds the mapping of a physical address. Unicorn does this at each access without a TLB entry, by a walk through its
+ * tree of mappings. A machine has only a few mappings, none inside another.
  */
 MemoryRegion *find_memory_mapping(struct uc_struct *uc, hwaddr address);
 
@@ -140,7 +138,7 @@ static MemoryRegion *mapping_of(struct uc_struct *uc, hwaddr address)
 #include "pages.h"
 #include "walk.h"
 
-/* Calls the block callback with the pc at the block's start, and leaves if it says so. */
+/* Makes the block callback with the pc at the block's start, and jumps to `leave` if a stop was requested. */
 static TCGOp *call(TCGContext *s, const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, TCGLabel *leave)
 {
     TCGv_i32 request;
@@ -149,7 +147,7 @@ static TCGOp *call(TCGContext *s, const TranslatorOps *ops, DisasContextBase *db
     ops->pc_sync(db, cpu);
     before = tcg_last_op(s);
     gen_uc_tracecode(s, 0, UC_HOOK_BLOCK_IDX, cpu->uc, db->pc_first);
-    /* The first argument that it prepares. */
+    /* The first argument of the callback. */
     size = before ? QTAILQ_NEXT(before, link) : QTAILQ_FIRST(&s->ops);
     request = tcg_temp_new_i32(s);
     tcg_gen_ld_i32(s, request, s->cpu_env, FROM_STATE(LEAVE));
@@ -165,7 +163,7 @@ static TCGv_i64 load_count(TCGContext *s)
     return count;
 }
 
-/* Adds the block to the three words; the operation that holds its size. */
+/* Adds the block to the three words; returns the operation that loads its size. */
 static TCGOp *count_inline(TCGContext *s, uint64_t pc)
 {
     TCGv_i64 count = load_count(s);
@@ -185,9 +183,9 @@ static TCGOp *count_inline(TCGContext *s, uint64_t pc)
 }
 
 /*
- * With a block of one instruction the CPU goes on where a block has written into itself, at the instruction that did
- * so, which is done again: less of that block has run than was counted. Nothing changes if it does not lie in the block
- * before it.
+ * After a block has modified itself, the CPU continues with a block of one instruction, at the modifying instruction,
+ * which is repeated: less of the modified block has run than was counted. This subtracts the rest. It changes nothing
+ * if the instruction is not in the last block.
  */
 static void cut_short(TCGContext *s, uint64_t pc)
 {
@@ -206,7 +204,7 @@ static void cut_short(TCGContext *s, uint64_t pc)
     tcg_temp_free_i64(s, run);
 }
 
-/* Puts the operations behind `before`, up to `last`, behind all others. */
+/* Moves the operations after `before`, up to `last`, to the end. */
 static void move_to_end(TCGContext *s, TCGOp *before, TCGOp *last)
 {
     TCGOp *op;
@@ -219,7 +217,7 @@ static void move_to_end(TCGContext *s, TCGOp *before, TCGOp *last)
 }
 
 #if defined(TARGET_PPC) || defined(TARGET_S390X)
-/* Calls a function of ours with the state, the machine, the address of the instruction and another number. */
+/* Calls a function with the state, the machine, the instruction's address and another number. */
 static void call_ours_with(TCGContext *s, void *function, const char *name, struct trapline_machine *machine, uint64_t pc, uint64_t number)
 {
     TCGv_i64 arguments[3];
@@ -243,20 +241,19 @@ static void call_ours_with(TCGContext *s, void *function, const char *name, stru
 
 #if defined(TARGET_PPC)
 /*
- * Of PowerPC this library lets no time pass and has random numbers of the host: so what reads the time or such a
- * number, or sets the decrementer, first asks the machine. Its answer is put where the instruction then finds it. Hints
- * of priority, which the library takes for the end of a run, do here what they do to the register that holds the
- * priority, and no more.
+ * On PowerPC, time does not advance in Unicorn, and random numbers come from the host. So an instruction that reads the
+ * time or a random number, or sets the decrementer, asks the machine first; the result is stored where the instruction
+ * reads it. Priority hints, at which Unicorn would end the run, only set the register with the priority.
  */
 #define NUMBER_OF(word) (((word) >> 16 & 0x1f) | ((word) >> 6 & 0x3e0))
 #define IS_READ(word) (((word) & 0xfc0007fe) == 0x7c0002a6 || ((word) & 0xfc0007fe) == 0x7c0002e6)
 #define IS_WRITE(word) (((word) & 0xfc0007fe) == 0x7c0003a6)
 #define IS_RANDOM(word) (((word) & 0xfc1cffff) == 0x7c0005e6)
 #define IS_HINT(word) (((word) & 0xfc0007ff) == 0x7c000378)
-/* Behind the numbers of all others (cpu/ppc/state.rs). */
+/* Larger than all register numbers (cpu/ppc/state.rs). */
 #define RANDOM 1024
 
-/* They count as the time base does: time of this CPU's own, while nothing is shared. */
+/* These count like the time base, as the CPU's time is not shared with other threads. */
 static bool is_own_time(uint32_t number)
 {
     return number == SPR_PURR || number == SPR_SPURR || number == SPR_VTB;
@@ -287,7 +284,8 @@ static void answer_before(CPUPPCState *env, uint64_t machine, uint64_t pc, uint6
 }
 
 #if defined(TARGET_PPC64)
-/* By the number of the register that the hint names three times; 0: none of these, or not the user's to set. */
+/* The priority that is encoded by the register that a hint names three times; 0: no hint, or not allowed to the
+   user. */
 static unsigned priority(CPUPPCState *env, unsigned register_number)
 {
     static const uint8_t everybodys[32] = {[1] = 2, [6] = 3, [2] = 4}, kernels[32] = {[31] = 1, [5] = 5, [3] = 6, [7] = 7};
@@ -310,7 +308,7 @@ static void hint(TCGContext *s, CPUPPCState *env, unsigned register_number)
 }
 #endif
 
-/* True: that was all of the instruction. */
+/* Returns whether the instruction is completely handled here. */
 static bool answered(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, CPUState *cpu)
 {
     CPUPPCState *env = cpu->env_ptr;
@@ -324,7 +322,7 @@ static bool answered(TCGContext *s, struct trapline_machine *machine, DisasConte
         return false;
     }
 #if defined(TARGET_PPC64)
-    /* Of a stepped instruction the library makes the step, too. */
+    /* For a single-stepped instruction, Unicorn must also raise the trace exception. */
     if (msr_se || msr_be) {
         return false;
     }
@@ -357,32 +355,32 @@ static bool meets_breakpoint(const TranslatorOps *ops, DisasContextBase *db, CPU
 }
 
 /*
- * Instructions that the library decodes and does nothing of, without a word: on z/Architecture those of clocks, of the
- * service processor, of channels and of other CPUs, and the load of a PSW that waits. The machine is to do them, and is
- * told by an exception of a number that no CPU has (unicorn/s390.rs), at the instruction, with all of the state written
- * back.
+ * Instructions that Unicorn decodes but does not implement, silently: on z/Architecture those for clocks, the service
+ * processor, channels and other CPUs, and the load of a PSW with the wait bit. The machine implements them. It gets an
+ * exception with a number that no CPU has (unicorn/s390.rs), at the instruction, with the whole state written back.
  */
 #ifdef TARGET_S390X
 #define LEFT_TO_US 0x100
 
 /*
- * What EXECUTE executes is a block of its own, at the address of EXECUTE, and stands in a word of the state: its bytes,
- * and in the last four bits the length of EXECUTE. It is a part of that instruction: it counts nothing, and nothing is
- * taken or stopped in front of it.
+ * The target of EXECUTE is a block of its own, at the address of EXECUTE. Its bytes are in a word of the state, with
+ * the length of EXECUTE in the last four bits. It is a part of the EXECUTE instruction: it is not counted, and no
+ * interrupt and no stop comes before it.
  */
 static uint64_t executed(const TranslationBlock *tb)
 {
     return tb->cs_base;
 }
 
-/* The first two bytes of the instruction that comes next. */
+/* The first two bytes of the next instruction. */
 static unsigned next_code(DisasContextBase *db, CPUState *cpu)
 {
     uint64_t instead = executed(db->tb);
     return instead ? instead >> 48 : cpu_lduw_code(cpu->env_ptr, db->pc_next);
 }
 
-/* Bytes of the instruction, if it is one of these; 0 if the library does it, or refuses it to a user's program. */
+/* The length of an instruction that is left to the machine; 0 if Unicorn implements it, or refuses it to a user's
+   program. */
 static int left_to_us(DisasContextBase *db, CPUState *cpu)
 {
     int supervisor = db->tb->flags & FLAG_MASK_PSTATE ? 0 : 4;
@@ -460,8 +458,8 @@ static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *
 }
 
 /*
- * Which interrupts are let in says control register 0, too, and the board decides which of them it asks for: so it is
- * told when one of the two instructions that load control registers has loaded this one.
+ * Control register 0 also selects the allowed interrupts, and the board must know it. So the machine is told when one
+ * of the two instructions that load control registers has loaded this one.
  */
 #define CONTROL_0 0xb700
 
@@ -494,10 +492,10 @@ static void tell_of_control_0(TCGContext *s, struct trapline_machine *machine, u
 }
 
 /*
- * The guest records its own code (PER): the library raises that exception within the instruction, and for that puts the
- * CPU back to where it was in front of it, but for what it has done: the condition code is lost, and where a branch has
- * led. So a block of recorded code has one instruction, what it has recorded waits (calls.h), and is raised in front of
- * the next one, when all of the state is written back. Between EXECUTE and what it executes is no such place.
+ * When the guest records its own code (PER), Unicorn raises the exception within the instruction and restores the CPU's
+ * state from before it, except for its effects: the condition code and the target of a branch are lost. So a block of
+ * recorded code has one instruction, and a recorded event is kept (calls.h) and raised before the next block, when the
+ * whole state is written back. It is not raised between EXECUTE and its target.
  */
 static void raise_recorded(CPUS390XState *env, uint64_t machine, uint64_t pc, uint64_t number)
 {
@@ -520,9 +518,9 @@ static void tell_of_recorded(TCGContext *s, struct trapline_machine *machine, co
 }
 
 /*
- * The root of a number of 128 bits (SQXBR): the library's table has no place for the second half of its result, and its
- * translator follows a null pointer. So it is translated here, first in its block, where the condition code is worked
- * out. What is refused of it the library refuses.
+ * The square root of a 128-bit number (SQXBR): Unicorn's table has no place for the second half of the result, and its
+ * translator follows a null pointer. So it is translated here, as the first instruction of a block, where the condition
+ * code is up to date. Invalid forms are left to Unicorn, which refuses them.
  */
 static bool is_long_root(DisasContextBase *db, CPUState *cpu, unsigned *registers)
 {
@@ -563,8 +561,8 @@ static void long_root(TCGContext *s, DisasContextBase *db, unsigned registers)
 }
 
 /*
- * What is no instruction, or is refused to whoever runs it, ends its block as an exception, and the library leaves it
- * out of the block's bytes: whoever overwrites it would meet the old block still.
+ * An undefined or privileged instruction ends its block with an exception, and Unicorn does not count it in the block's
+ * size. Then a write to that instruction would not invalidate the block, so its size is added here.
  */
 static void count_refused(DisasContextBase *db, CPUState *cpu, uint64_t pc)
 {
@@ -593,7 +591,7 @@ static void tell_of_control_0(TCGContext *s, struct trapline_machine *machine, u
 {
 }
 
-/* Of SPARC nothing but that it is not to stand behind others in a block. */
+/* On SPARC this only makes some instructions begin a block. */
 static int left_to_us(DisasContextBase *db, CPUState *cpu)
 {
 #ifdef TARGET_SPARC64
@@ -627,9 +625,8 @@ static void long_root(TCGContext *s, DisasContextBase *db, unsigned registers)
 #endif
 
 /*
- * Whether there may be no room for one more instruction. The library looks at the operations alone; its translator for
- * MIPS forgets to give a temporary back for every instruction, and writes behind the table of these in a long straight
- * run.
+ * Whether there may be no room for one more instruction. Unicorn checks the operations only; its translator for MIPS
+ * leaks a temporary at every instruction, and in a long straight run writes behind the table of temporaries.
  */
 enum { TEMPORARIES_OF_ONE = 96 };
 
@@ -652,7 +649,7 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
         tells = machine && loads_control_0(db, cpu);
         db->num_insns++;
         ops->insn_start(db, cpu);
-        /* The guest's own debug registers: the instruction's translation may be the exception. */
+        /* For the guest's own debug registers the translation may be the debug exception. */
         if (!db->singlestep_enabled) {
             meets_breakpoint(ops, db, cpu);
             if (db->is_jmp > DISAS_TOO_MANY) {
@@ -677,7 +674,7 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
             root = is_long_root(db, cpu, &registers);
             if (left || root) {
                 if (db->num_insns > 1) {
-                    /* In front of it, where the translator writes back what it holds. */
+                    /* End the block before it, where the translator writes back its state. */
                     db->num_insns--;
                     db->is_jmp = DISAS_TOO_MANY;
                 } else if (root) {
@@ -749,7 +746,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         cut_short(s, tb->pc);
     }
     if (executed(tb)) {
-        /* Neither counted nor told. */
+        /* Neither counted nor reported. */
     } else if (machine->always_wants(machine, tb->pc)) {
         told = call(s, ops, db, cpu, leave);
     } else {
@@ -759,8 +756,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         tcg_gen_brcondi_i64(s, TCG_COND_GE, count, 0, slow);
         tcg_temp_free_i64(s, count);
         branch = tcg_last_op(s);
-        /* Written here, where the translator's state is that of the block's start; moved when the block is behind
-           it. */
+        /* Generated here, where the translator's state is that of the block's start; moved behind the block later. */
         gen_set_label(s, slow);
         told = call(s, ops, db, cpu, leave);
         tcg_gen_br(s, body);
@@ -783,7 +779,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         counted->args[1] = tb->size;
         move_to_end(s, branch, slow_end);
     }
-    /* In front of the block, which has not run. */
+    /* Before the block has run. */
     gen_set_label(s, leave);
     gen_tb_end(s, tb, db->num_insns);
     hooked_regions_check(uc, tb->pc, tb->size);
@@ -791,11 +787,11 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
 
 void translator_loop_temp_check(DisasContextBase *db)
 {
-    /* Temporaries are all forgotten when the block is done. */
+    /* All temporaries are freed at the end of the block. */
 }
 
-/* A number of the table behind a block's code that says which of it belongs to which instruction: seven bits a byte,
-   the sign in the last. */
+/* The next number of the table behind a block's code, which maps host code to instructions: signed, seven bits in
+   each byte. */
 static int64_t next_number(const uint8_t **at)
 {
     uint64_t value = 0;
@@ -814,9 +810,8 @@ static int64_t next_number(const uint8_t **at)
 }
 
 /*
- * Whether the address of the instruction is known that this place in translated code belongs to; if so, that. The
- * library can put the whole CPU back to that instruction, but on ARM that overwrites the syndrome of the last
- * exception.
+ * Finds the address of the instruction that a host address in translated code belongs to. Unicorn can restore the whole
+ * CPU to that instruction, but on ARM that overwrites the syndrome of the last exception.
  */
 static bool pc_of_host(CPUState *cpu, uintptr_t host, uint64_t *pc)
 {
@@ -851,7 +846,7 @@ static bool pc_of_host(CPUState *cpu, uintptr_t host, uint64_t *pc)
     return false;
 }
 
-/* The instruction whose access to a device is being answered. */
+/* The address of the instruction whose device access is in progress. */
 static bool device_access_pc(CPUState *cpu, uint64_t *pc)
 {
     return pc_of_host(cpu, cpu->mem_io_pc, pc);
@@ -882,13 +877,14 @@ static void load_beside(CPUState *cpu, const void *from)
 }
 #endif
 
-/* Where things are in this target's CPU, for unicorn/line.rs. */
+/* The layout of this target's CPU, for unicorn/line.rs. */
 const struct {
     size_t engine_to_cpu;
     size_t cpu_to_engine;
     size_t cpu_to_state;
     size_t cpu_to_line;
-    /* Where a CPU has the pointer to its table of functions, and where that has the one that fills in a translation. */
+    /* Offset of the pointer to the table of functions, and in that table the offset of the function that fills a TLB
+       entry. */
     size_t cpu_to_functions;
     size_t functions_to_fill;
     bool (*device_access_pc)(CPUState *cpu, uint64_t *pc);

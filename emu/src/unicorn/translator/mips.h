@@ -1,10 +1,10 @@
 /*
- * What the library leaves undone on MIPS, or does wrongly (docs/unicorn.md, "MIPS"); included by loop.c for its four
- * kinds of core.
+ * Functions that Unicorn lacks or does wrongly on MIPS (docs/unicorn.md, "MIPS"); included by loop.c for its four kinds
+ * of core.
  *
- * The pc is lost at every exception but a system call: the library calls `stop_interrupt` while it is still right, and
- * takes it from `next_pc` later, so it is put there. How an exception enters its handler the library knows, and is
- * never asked for it: `deliver` asks.
+ * At every exception except a system call the pc is lost: Unicorn calls `stop_interrupt` while it is still right, and
+ * later takes it from `next_pc`, so it is put there. Unicorn can enter an exception's handler, but never does so
+ * itself: `deliver` makes it.
  */
 #include "internal.h"
 
@@ -12,14 +12,14 @@ static bool keep_pc(struct uc_struct *uc, int exception)
 {
     if (exception >= 0 && exception < EXCP_INTERRUPT) {
         uc->next_pc = ((CPUMIPSState *)uc->cpu->env_ptr)->active_tc.PC;
-        /* Accesses that the guest's own tables refuse are the guest's, and no end of the run. */
+        /* An access that the guest's own tables refuse is an exception of the guest, and does not end the run. */
         uc->invalid_error = UC_ERR_OK;
     }
     return false;
 }
 
-/* The victim is the CPU's own choice: the library draws it from one state for all engines of a process, and keeps
-   what it has thrown out. */
+/* Chooses the victim of TLBWR. Unicorn draws it from one random state for all engines of a process, and keeps
+   replaced entries. */
 static uint32_t draw(CPUMIPSState *env)
 {
     uint32_t count = env->tlb->nb_tlb, first = env->CP0_Wired < count ? env->CP0_Wired : count - 1;
@@ -37,7 +37,7 @@ static void write_random_entry(CPUMIPSState *env)
     env->CP0_Index = index;
 }
 
-/* Code of MIPS16 is none of ours: without it an odd address is one that is not aligned, wherever a jump to it runs. */
+/* Disables MIPS16, which is not supported here: without it, an odd address is unaligned wherever a jump to it runs. */
 static void leave_mips16(CPUMIPSState *env)
 {
     env->insn_flags &= ~ASE_MIPS16;
@@ -45,8 +45,8 @@ static void leave_mips16(CPUMIPSState *env)
 }
 
 /*
- * As many entries as such a CPU may be made with: a miss is an exception, and the core throws its own translations of the
- * page away that makes way.
+ * The maximum number of TLB entries of such a CPU. A miss costs an exception, and on a replacement Unicorn flushes its
+ * own TLB entries for the old page.
  */
 enum { MOST_ENTRIES = 64 };
 
@@ -57,9 +57,9 @@ static void widen(CPUMIPSState *env)
 }
 
 /*
- * RDPGPR and WRPGPR find the registers of the previous shadow set by SRSCtl.PSS: the library adds the size of that many
- * sets to the address of the first one. It has one set, and behind it lie other parts of the state. So every field that
- * names a set, and the field that says which one is the highest, is 0.
+ * RDPGPR and WRPGPR use the registers of the shadow set SRSCtl.PSS: Unicorn adds the size of that many sets to the
+ * address of the first one. But it has only one set, with other parts of the state behind it. So every field that
+ * selects a set, and the field with the highest set, is kept at 0.
  */
 static uint32_t held_to_one_set(uint32_t control)
 {
@@ -67,14 +67,14 @@ static uint32_t held_to_one_set(uint32_t control)
                        0xfu << CP0SRSCtl_CSS);
 }
 
-/* Stands in for `helper_mtc0_srsctl` of the library's cp0_helper.c, 2.1.5. */
+/* Replaces `helper_mtc0_srsctl` of Unicorn's cp0_helper.c, 2.1.5. */
 static void write_shadow_sets(CPUMIPSState *env, target_ulong value)
 {
     HELPER(mtc0_srsctl)(env, value);
     env->CP0_SRSCtl = (int32_t)held_to_one_set((uint32_t)env->CP0_SRSCtl);
 }
 
-/* Puts a core in order that was just made. */
+/* Initializes a new core. */
 static void prepare(CPUState *cpu, uint32_t number)
 {
     CPUMIPSState *env = cpu->env_ptr;
@@ -82,15 +82,15 @@ static void prepare(CPUState *cpu, uint32_t number)
     cpu->uc->stop_interrupt = keep_pc;
     env->tlb->helper_tlbwr = write_random_entry;
     env->CP0_Random = 1;
-    /* The library makes the number of the CPU of an index that nobody sets. */
+    /* Unicorn derives the CPU's number from an index that is never set. */
     env->CP0_EBase = (env->CP0_EBase & ~(target_ulong)0x3ff) | (number & 0x3ff);
-    /* Its register for the running thread is there, and does not say so. */
+    /* The register for the running thread exists, but Config3 does not say so. */
     env->CP0_Config3 |= 1 << CP0C3_ULRI;
     leave_mips16(env);
     widen(env);
 }
 
-/* The exception enters its handler; `pc` is the branch if its cause is in a delay slot. */
+/* Enters the handler of an exception; `pc` is the branch's if the cause is in a delay slot. */
 static void deliver(CPUState *cpu, uint32_t exception, uint64_t pc, bool delayed)
 {
     CPUMIPSState *env = cpu->env_ptr;
@@ -104,7 +104,7 @@ static void deliver(CPUState *cpu, uint32_t exception, uint64_t pc, bool delayed
     CPU_GET_CLASS(cpu)->do_interrupt(cpu);
 }
 
-/* Where an address lies that goes by the TLB. */
+/* Translates an address with the TLB. */
 static bool find_page(CPUState *cpu, uint64_t address, bool write, uint64_t *physical)
 {
     CPUMIPSState *env = cpu->env_ptr;
@@ -118,7 +118,7 @@ static bool find_page(CPUState *cpu, uint64_t address, bool write, uint64_t *phy
     return true;
 }
 
-/* Status has been written: what the translator goes by follows from it. */
+/* Sets Status and the translator's flags that depend on it. */
 static void set_status(CPUState *cpu, uint32_t value)
 {
     CPUMIPSState *env = cpu->env_ptr;
@@ -127,7 +127,7 @@ static void set_status(CPUState *cpu, uint32_t value)
     compute_hflags(env);
 }
 
-/* The entries that the guest sees lie beside the state: so many also where a state is made before the core is prepared. */
+/* The guest's TLB entries lie outside the state; the size is the same before the core is prepared. */
 static size_t beside_bytes(CPUState *cpu)
 {
     return MOST_ENTRIES * sizeof(r4k_tlb_t);
@@ -146,7 +146,7 @@ static void load_beside(CPUState *cpu, const void *from)
     tlb->tlb_in_use = tlb->nb_tlb;
 }
 
-/* An entry in seven numbers, the fifth of which has its bits. */
+/* An entry as seven numbers; the fifth has its flags. */
 enum { ENTRY_NUMBERS = 7 };
 
 static uint32_t entries(CPUState *cpu)
@@ -194,7 +194,7 @@ static void write_entry(CPUState *cpu, uint32_t number, const uint64_t *from)
     entry->PFN[1] = from[6];
 }
 
-/* Registers have been put into the state: what the translator and arithmetic go by follows from them. */
+/* Updates the state that depends on registers, after registers were written to the state. */
 static void settle(CPUState *cpu)
 {
     CPUMIPSState *env = cpu->env_ptr;
@@ -207,12 +207,11 @@ static void settle(CPUState *cpu)
     restore_fp_status(env);
 }
 
-/* What a CPU can come to hold that it does not hold after a reset: `count` numbers of so many bytes, one behind the
-   other. */
+/* A part of the state that a CPU may change after its reset: `count` consecutive numbers of `bytes` bytes each. */
 struct field {
     const char *name;
     size_t at, bytes, count;
-    /* The core's own: scratch, and what follows from the rest. */
+    /* Whether it is internal to the core: scratch, or derived from other fields. */
     bool is_own;
 };
 #define ONE(name, member) {name, offsetof(CPUMIPSState, member), sizeof(((CPUMIPSState *)0)->member), 1, false}
@@ -286,8 +285,8 @@ static const struct field fields[] = {
 };
 
 /*
- * Count, and what reads and writes it and Compare, are empty functions of the library's; here the board answers, by a
- * number made of the register's and its selection.
+ * Unicorn's functions for reading Count and writing Count and Compare are empty; here the board answers, by a number
+ * made of the register's number and its select field.
  */
 enum { SYSTEM_COPROCESSOR = 1 << 16, COUNT_REGISTER = SYSTEM_COPROCESSOR | 9 << 3, COMPARE_REGISTER = SYSTEM_COPROCESSOR | 11 << 3 };
 
@@ -348,7 +347,7 @@ static void write_compare(CPUMIPSState *env, target_ulong value)
     write_register(env, COMPARE_REGISTER, value, GETPC());
 }
 
-/* For unicorn/mips.rs: what to call, and where registers lie in the state. */
+/* For unicorn/mips.rs: functions, and offsets of registers in the state. */
 const struct {
     void (*prepare)(CPUState *cpu, uint32_t number);
     void (*deliver)(CPUState *cpu, uint32_t exception, uint64_t pc, bool delayed);

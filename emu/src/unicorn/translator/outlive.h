@@ -1,11 +1,11 @@
 /*
- * What outlives a change of address space on x86 (docs/unicorn.md, "What outlives an address space"). A part of loop.c.
+ * Keeps global pages across a change of address space on x86 (docs/unicorn.md, "What outlives an address space"). A
+ * part of loop.c.
  *
- * A new CR3 makes the library forget all translations of addresses and, with them, where the blocks are. But where
- * CR4.PGE is set, pages that the guest's tables call global, a kernel's own, stay valid: only a page that INVLPG names
- * and a changed CR4 forget those. So of a mode the private pages are noted as they are filled in, and only they are
- * forgotten; and of the blocks in global pages it is noted where the library's table has them, and they stand there
- * again behind it.
+ * A new CR3 makes Unicorn flush the whole TLB, and with it the table of blocks. But while CR4.PGE is set, pages that
+ * the guest's tables mark as global, a kernel's own, must stay valid: only INVLPG for the page and a change of CR4
+ * flush those. So the private pages of each mode are noted when their entries are filled, and only they are flushed.
+ * The places of blocks in global pages in Unicorn's table are noted, too, and restored afterwards.
  */
 #include "exec/tb-hash.h"
 
@@ -13,18 +13,18 @@
 enum { MOST_PRIVATE = 256 };
 
 struct outlive {
-    /* What the library had forgotten by itself when this was empty: what stands here is good until that changes. */
+    /* The value of `times_forgotten` when this was cleared; the entries are valid until that changes. */
     uint64_t forgotten;
     TranslationBlock *blocks[TB_JMP_CACHE_SIZE];
-    /* Of each mode the pages that were filled in and are not global, as far as there is room for them. */
+    /* The pages of each mode that were filled and are not global, as many as fit. */
     target_ulong pages[NB_MMU_MODES][MOST_PRIVATE];
     unsigned many[NB_MMU_MODES];
 };
 
-/* The machine's; NULL: this engine is no machine's. */
+/* NULL if this engine has no machine. */
 static struct outlive *outlive_of(struct uc_struct *uc);
 
-/* Changes with all that the library may forget but a single page. */
+/* A number that changes with every flush of Unicorn's, except one of a single page. */
 static uint64_t times_forgotten(CPUX86State *env)
 {
     const CPUTLBCommon *all = &env_tlb(env)->c;
@@ -33,7 +33,7 @@ static uint64_t times_forgotten(CPUX86State *env)
            + s->tb_ctx.tb_flush_count;
 }
 
-/* Before a translation of this address is filled in. */
+/* Called before a TLB entry is filled. */
 static void note_private(CPUState *cpu, target_ulong address, int mode)
 {
     struct outlive *outlive = outlive_of(cpu->uc);
@@ -46,8 +46,8 @@ static void note_private(CPUState *cpu, target_ulong address, int mode)
 }
 
 /*
- * When it turns out to be in a global page, or in a large one of a program's: with any page between that and the kernel's
- * large ones the library forgets all of the mode, at each INVLPG, until it has forgotten them.
+ * Corrects the note if the page is global, or a large one of a program. If any page lies between that and the kernel's
+ * large pages, Unicorn flushes the whole mode at each INVLPG, until a full flush.
  */
 static void note_row(CPUState *cpu, bool is_global, bool is_large, int mode)
 {
@@ -70,7 +70,8 @@ static bool is_in_global_page(CPUX86State *env, target_ulong pc)
     return tlb_entry(env, mode, pc)->addr_code == (pc & TARGET_PAGE_MASK) && is_global(&env_tlb(env)->d[mode].iotlb[tlb_index(env, mode, pc)]);
 }
 
-/* Where the library's table has a block of one page now, which is a machine's. Of programs' hardly a page is global. */
+/* Notes the place in Unicorn's table of a block that lies in one page. A program's blocks are left out: hardly any
+   is in a global page. */
 static void note_block(CPUX86State *env, unsigned place, TranslationBlock *block)
 {
     struct outlive *outlive = outlive_of(env->uc);
@@ -109,7 +110,7 @@ static void forget_private(struct outlive *outlive, CPUX86State *env, int mode)
     }
 }
 
-/* In place of the library's. */
+/* Replaces Unicorn's helper for writes to control registers. */
 static void write_control(CPUX86State *env, int number, target_ulong value)
 {
     CPUState *cpu = env_cpu(env);
@@ -140,7 +141,7 @@ static void write_control(CPUX86State *env, int number, target_ulong value)
     outlive->forgotten = times_forgotten(env);
 }
 
-/* In place of the library's, for INVLPG. */
+/* Replaces Unicorn's helper for INVLPG. */
 static void forget_page(CPUX86State *env, target_ulong address)
 {
     struct outlive *outlive = outlive_of(env->uc);
@@ -153,7 +154,7 @@ static void forget_page(CPUX86State *env, target_ulong address)
                 memset(outlive->blocks, 0, sizeof(outlive->blocks));
             }
         }
-        /* As the library does it with its own: a block that begins in the page before may reach into this one. */
+        /* As in Unicorn's own table: a block that begins in the page before may reach into this one. */
         memset(&outlive->blocks[tb_jmp_cache_hash_page(env->uc, page)], 0, TB_JMP_PAGE_SIZE * sizeof(*outlive->blocks));
         memset(&outlive->blocks[tb_jmp_cache_hash_page(env->uc, page - TARGET_PAGE_SIZE)], 0, TB_JMP_PAGE_SIZE * sizeof(*outlive->blocks));
     }

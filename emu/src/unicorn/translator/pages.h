@@ -1,12 +1,12 @@
 /*
- * Pages that held code once (docs/unicorn.md, "Instructions"). A part of loop.c.
+ * Pages that once had translated code (docs/unicorn.md, "Instructions"). A part of loop.c.
  *
- * Stores to a page of which code was translated take a long way, and the library never ends that: what a kernel frees of
- * its own text, and what a program's text was, stays slow for whoever gets the page next. The library knows of each page
- * which blocks lie in it, and takes out what a store has made wrong: a page without any has no code to watch.
+ * Stores to a page with translated code take a slow path, and Unicorn never ends that: memory that was a kernel's init
+ * text or a program's text stays slow for its next owner. Unicorn has a list of the blocks in each page, and removes
+ * blocks that a store has overwritten: a page without blocks has no code to watch.
  */
 
-/* What the library keeps of a page; only the first of it matters here: a list of the blocks in it, 0 for none. */
+/* Unicorn's data of a page. Only the first field is used here: a list of the blocks in it, 0 if empty. */
 struct page {
     uintptr_t blocks;
     unsigned long *written_to;
@@ -28,7 +28,7 @@ static const struct page *page_at(struct uc_struct *uc, ram_addr_t address)
     return pages ? pages + (number & in_level) : NULL;
 }
 
-/* Whether a block lies in the page at this address of the host's. Of what is no RAM nobody knows. */
+/* Whether the page at this host address has blocks; true for memory that is not RAM. */
 static bool holds_code(CPUState *cpu, void *host)
 {
     ram_addr_t address = qemu_ram_addr_from_host(cpu->uc, host);
@@ -49,7 +49,7 @@ static void watch_no_more(struct uc_struct *uc, CPUTLBEntry *entry, uintptr_t ho
     }
 }
 
-/* If no block lies in the page: stores to it go the quick way, and whoever fetches from it asks for a translation. */
+/* If the page has no blocks, puts stores to it on the fast path and makes the next fetch from it fill its TLB entry. */
 static bool release(CPUState *cpu, void *host)
 {
     struct uc_struct *uc = cpu->uc;

@@ -1,24 +1,24 @@
 /*
- * Instructions of z/Architecture that the library makes code of, and must not (docs/unicorn.md, "z/Architecture"); a part
- * of loop.c. Each is a program interruption here.
+ * Instructions of z/Architecture that Unicorn translates wrongly or must not translate (docs/unicorn.md,
+ * "z/Architecture"); a part of loop.c.
  *
- * Access-register mode: each access has an address space of its own, which an access register names. The library has no
- * such mode: its translator, and its look-up of a data space, end the process. A kernel may ask for the mode by any PSW
- * that it loads, a program by the PSW of a signal's frame. Each instruction in this mode is a special-operation
+ * Access-register mode: each access has its own address space, named by an access register. Unicorn does not have this
+ * mode: its translator, and its look-up of a data space, end the process. A kernel can enter the mode by any PSW that
+ * it loads, a program by the PSW of a signal frame. Here each instruction in this mode is a special-operation
  * exception, which Linux turns into a signal for the program.
  *
- * RNSBG, ROSBG and RXSBG that only set the condition code: the library's code for them reads a value that nobody has
- * written, at which its compiler ends the process. Any program could run one. They are done here.
+ * RNSBG, ROSBG and RXSBG that only set the condition code: Unicorn's code for them reads a value that was never
+ * written, at which its compiler ends the process. Any program could run one. They are implemented here.
  *
- * Pairs of registers: TROO and its like and CDSG take a register and the next one, and the library takes the one behind
- * the last for granted. An odd number is a specification exception, as on a CPU.
+ * Register pairs: TROO and similar instructions and CDSG use a register and the next one, and Unicorn does not check
+ * that the next one exists. An odd number is a specification exception, as on a CPU.
  */
 static bool needs_access_registers(const TranslationBlock *tb)
 {
     return (tb->flags & (FLAG_MASK_DAT | FLAG_MASK_ASC)) == (FLAG_MASK_DAT | PSW_ASC_ACCREG >> FLAG_MASK_PSW_SHIFT);
 }
 
-/* A byte of the instruction that comes next, or of what EXECUTE executes. */
+/* A byte of the next instruction, or of the target of EXECUTE. */
 static unsigned code_byte(DisasContextBase *db, CPUState *cpu, unsigned number)
 {
     uint64_t instead = executed(db->tb);
@@ -33,7 +33,7 @@ static bool has_odd_pair(DisasContextBase *db, CPUState *cpu, unsigned code)
     return code >> 8 == 0xeb && code & 0x11 && code_byte(db, cpu, 5) == 0x3e;
 }
 
-/* `what` is the interruption's code, and above it the length of the instruction. */
+/* `what` is the interruption code, with the length of the instruction in the bits above it. */
 static void raise_program(CPUS390XState *env, uint64_t machine, uint64_t pc, uint64_t what)
 {
     CPUState *cpu = env_cpu(env);
@@ -45,7 +45,7 @@ static void raise_program(CPUS390XState *env, uint64_t machine, uint64_t pc, uin
     cpu_loop_exit(cpu);
 }
 
-/* The four bytes behind the operation's first one hold two registers and three numbers of bits. */
+/* Whether it is RNSBG, ROSBG or RXSBG with the bit that leaves the registers unchanged. */
 static bool is_test_of_bits(DisasContextBase *db, CPUState *cpu, unsigned code)
 {
     unsigned operation;
@@ -80,7 +80,7 @@ static void test_bits(CPUS390XState *env, uint64_t machine, uint64_t pc, uint64_
 
 enum refusal { NOT_REFUSED, IN_FRONT_OF_IT, REFUSED };
 
-/* Refuses the instruction that comes next, if it is one of these: as the first of a block, where all of the state is
+/* Handles the next instruction if it is one of these. It must be the first of a block, where the whole state is
    written back. */
 static enum refusal refuse_next(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, CPUState *cpu)
 {

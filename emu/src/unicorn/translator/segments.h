@@ -1,18 +1,17 @@
 /*
- * Segment registers of x86, where nothing about their load is unusual (docs/unicorn.md, "Segments at hand"). A part of
- * loop.c.
+ * Fast loads of segment registers of x86, for the common case (docs/unicorn.md, "Segments at hand"). A part of loop.c.
  *
- * The library reads a row of a descriptor table as it reads for devices, a search for each half of it, and the frame of
- * an interrupt word by word so: a system call of a 32-bit kernel loads eight of them and returns by such a frame. Here
- * they are read where the host has them, if their page's translation is at hand. What would refuse, write to the table
- * or leave a page is done by the library as before: until that is clear nothing has changed.
+ * Unicorn reads a descriptor like device memory, with a search for each half, and reads the frame of an interrupt in
+ * the same way, word by word; a system call of a 32-bit kernel loads eight descriptors and returns by such a frame.
+ * Here they are read from host memory, if the TLB has their page. Everything that would be refused, would write to the
+ * table or crosses a page is left to Unicorn; until that is decided, nothing is changed.
  */
 #if defined(TARGET_X86_64)
 struct descriptor {
     uint32_t low, high;
 };
 
-/* Where the host has these bytes, if a load by the kernel would find their translation; else NULL. */
+/* The host address of these bytes, if the TLB has their page for a load by the kernel; else NULL. */
 static const uint8_t *at_hand(CPUX86State *env, target_ulong address, size_t bytes)
 {
     const CPUTLBEntry *entry = tlb_entry(env, cpu_mmu_index_kernel(env), address);
@@ -21,7 +20,7 @@ static const uint8_t *at_hand(CPUX86State *env, target_ulong address, size_t byt
     return is_one_page && entry->addr_read == (address & TARGET_PAGE_MASK) ? (const uint8_t *)((uintptr_t)address + entry->addend) : NULL;
 }
 
-/* The row of a selector, if it is that of a segment of code or data that is present. */
+/* Reads the descriptor of a selector, if it is a present code or data segment. */
 static bool find_descriptor(CPUX86State *env, unsigned selector, struct descriptor *descriptor)
 {
     const uint32_t wanted = DESC_S_MASK | DESC_P_MASK;
@@ -51,10 +50,10 @@ static void put_segment(CPUX86State *env, int number, unsigned selector, struct 
     cpu_x86_load_seg_cache(env, number, selector, base, row.high & DESC_G_MASK ? limit << 12 | 0xfff : limit, row.high);
 }
 
-/* The library is asked: should it raise an exception, that is at the instruction that translated code is at. */
+/* Restores the state of the instruction before calling Unicorn's helper, in case that raises an exception. */
 #define AS_BEFORE(env) cpu_restore_state(env_cpu(env), GETPC(), false)
 
-/* In place of the library's. */
+/* Replaces Unicorn's helper for loads of segment registers. */
 static void load_segment(CPUX86State *env, int number, int value)
 {
     unsigned selector = value & 0xffff, current = env->hflags & HF_CPL_MASK, asked = selector & 3;
@@ -85,7 +84,7 @@ static void load_segment(CPUX86State *env, int number, int value)
     }
 }
 
-/* Whether a program may keep what is in this register. */
+/* Whether a program may keep the content of this register. */
 static bool may_stay(const CPUX86State *env, int number)
 {
     const SegmentCache *segment = &env->segs[number];
@@ -95,7 +94,7 @@ static bool may_stay(const CPUX86State *env, int number)
     return is_none || is_everybodys || level_of(segment->flags) == 3;
 }
 
-/* IRET of a 32-bit kernel to a program of 32 bits. */
+/* IRET from a 32-bit kernel to a 32-bit program. */
 static bool return_to_program(CPUX86State *env)
 {
     enum { PC, CODE, FLAGS, POINTER, STACK, WORDS };
@@ -132,7 +131,7 @@ static bool return_to_program(CPUX86State *env)
     return true;
 }
 
-/* In place of the library's. */
+/* Replaces Unicorn's helper for IRET. */
 static void return_from_interrupt(CPUX86State *env, int size, int next_pc)
 {
     if (size != 1 || !return_to_program(env)) {

@@ -1,17 +1,16 @@
 /*
- * How many translations of addresses are kept for a mode (docs/unicorn.md, "How many translations are kept"). A part of
- * loop.c.
+ * The sizes of the TLBs (docs/unicorn.md, "How many translations are kept"). A part of loop.c.
  *
- * The library chooses that when it forgets all of them, by what was in use within the last tenth of a second of the
- * host's. So a guest that forgets them often pays for a table that it needed once, one that never does keeps pages that
- * it uses all the time in one place, where each makes way for the other; and what is still there, which a guest may see
- * by the marks that a walk leaves in its tables, would be a matter of the host's time. Here it is chosen by what was in
- * use the last times alone, and a table in which pages make way for each other grows at once: for good while it is
- * small, for two pages that are in use all the time may want one place of it.
+ * Unicorn sizes the TLB of a mode at each flush, from the number of entries used within the last tenth of a second of
+ * host time. So a guest that flushes often pays for a large TLB that it needed once; in one that never flushes, pages
+ * in constant use keep replacing each other; and which entries are present, which a guest can see by the accessed bits
+ * that a walk sets, would depend on host time. Here the size depends only on the number of entries in use at the last
+ * flushes, and a TLB in which pages replace each other grows at once. A small one then keeps the new size, because two
+ * pages in constant use may map to one place.
  */
 enum { FEWEST_KEPT = 64, FEW = 256, MOST_KEPT = 1 << 14, MADE_WAY = 4 };
 
-/* Behind this time of the host's the library would go by it. What is above it says how many are kept at least. */
+/* Unicorn resizes when host time is past this value, so it never does. The excess above it is the minimum size. */
 #define NEVER (INT64_MAX / 2)
 
 static bool is_empty(const CPUTLBEntry *entry)
@@ -19,7 +18,7 @@ static bool is_empty(const CPUTLBEntry *entry)
     return (entry->addr_read & entry->addr_write & entry->addr_code) == (target_ulong)-1;
 }
 
-/* The page, with all that makes it none set aside. */
+/* The address of the page, from any kind of access that the entry allows. */
 static target_ulong page_of(struct uc_struct *uc, const CPUTLBEntry *entry)
 {
     target_ulong any = entry->addr_read != (target_ulong)-1 ? entry->addr_read : entry->addr_write != (target_ulong)-1 ? entry->addr_write : entry->addr_code;
@@ -31,7 +30,7 @@ static size_t kept_in(const CPUTLBDescFast *table)
     return (table->mask >> CPU_TLB_ENTRY_BITS) + 1;
 }
 
-/* Another table of this many, with all of the old one that finds a place of its own. */
+/* Replaces the TLB by one of this size, with all old entries that find a free place. */
 static void keep(struct uc_struct *uc, CPUTLBDesc *pages, CPUTLBDescFast *table, size_t many)
 {
     CPUTLBEntry *entries = g_try_new(CPUTLBEntry, many);
@@ -67,16 +66,16 @@ static void keep(struct uc_struct *uc, CPUTLBDesc *pages, CPUTLBDescFast *table,
     pages->vindex = 0;
 }
 
-/* Whether a place in use is another page's than this address'. */
+/* Whether the entry belongs to another page than this address. */
 static bool is_taken(struct uc_struct *uc, const CPUTLBEntry *entry, target_ulong address)
 {
     return !is_empty(entry) && page_of(uc, entry) != (address & TARGET_PAGE_MASK);
 }
 
-/* In outlive.h. */
+/* See outlive.h. */
 static void note_private(CPUState *cpu, target_ulong address, int mode);
 
-/* Before a translation of this address is filled in. */
+/* Called before a TLB entry is filled. */
 static void choose_size(CPUState *cpu, vaddr address, int mode)
 {
     struct uc_struct *uc = cpu->uc;
@@ -90,7 +89,7 @@ static void choose_size(CPUState *cpu, vaddr address, int mode)
         pages->window_begin_ns = NEVER + FEWEST_KEPT;
     }
     if (!(all->c.dirty & 1 << mode)) {
-        /* All were forgotten, and the library has noted how many there were if they were many. */
+        /* All entries were flushed, and Unicorn has updated their number if it was high. */
         pages->window_max_entries = most - most / 8;
         wanted = MIN(MAX(pow2ceil(4 * most), pages->window_begin_ns - NEVER), MOST_KEPT);
         if (wanted > many || wanted * 4 <= many) {

@@ -1,12 +1,12 @@
 /*
- * What the library leaves undone on 64-bit SPARC, or does wrongly (docs/unicorn.md, "SPARC"); included by loop.c.
+ * Functions that Unicorn lacks or does wrongly on 64-bit SPARC (docs/unicorn.md, "SPARC"); included by loop.c.
  *
- * At every exception the pc is lost, for npc is put there; but the library calls `stop_interrupt` while both are right.
- * So the callback is called from there, and the library sees no exception. How one enters its handler the library knows,
- * and is never asked for it: `deliver` asks.
+ * At every exception the pc is lost, because npc is written over it; but Unicorn calls `stop_interrupt` while both are
+ * right. So the callback is made from there, and Unicorn sees no exception. Unicorn can enter an exception's handler,
+ * but never does so itself: `deliver` makes it.
  */
 
-/* A saved state has nothing in it, for nobody says how much it is. */
+/* Sets the size of a saved state, which is 0 otherwise. */
 static void make_ready(struct uc_struct *uc)
 {
     uc->cpu_context_size = offsetof(CPUSPARCState, irq_manager);
@@ -17,7 +17,7 @@ static bool tell_of_exception(struct uc_struct *uc, int exception)
     if (exception >= 0 && exception < EXCP_INTERRUPT) {
         struct hook *hook = uc->hook[UC_HOOK_INTR_IDX].head->data;
 
-        /* Accesses that the guest's own TLB refuses are the guest's, and no end of the run. */
+        /* An access that the guest's own TLB refuses is an exception of the guest, and does not end the run. */
         uc->invalid_error = UC_ERR_OK;
         uc->cpu->exception_index = -1;
         ((uc_cb_hookintr_t)hook->callback)(uc, (uint32_t)exception, hook->user_data);
@@ -25,7 +25,7 @@ static bool tell_of_exception(struct uc_struct *uc, int exception)
     return false;
 }
 
-/* Puts a core in order that was just made, as after a reset: the kernel's privilege, all windows free. */
+/* Initializes a new core to the state after a reset: privileged, all windows free. */
 static void prepare(CPUState *cpu)
 {
     CPUSPARCState *env = cpu->env_ptr;
@@ -33,13 +33,13 @@ static void prepare(CPUState *cpu)
     cpu->uc->stop_interrupt = tell_of_exception;
     env->pstate = PS_PRIV | PS_PEF;
     env->tl = 0;
-    /* At its reset the library leaves a number that stands for no way to work the condition codes out. */
+    /* At reset Unicorn leaves an invalid value here. */
     env->cc_op = CC_OP_FLAGS;
     env->cansave = env->nwindows - 2;
     env->cleanwin = env->nwindows - 1;
 }
 
-/* The exception enters its handler, if there is a level for it. */
+/* Enters the handler of an exception, if a trap level is left. */
 static bool deliver(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc)
 {
     CPUSPARCState *env = cpu->env_ptr;
@@ -77,7 +77,7 @@ static void set_window(CPUState *cpu, uint32_t number)
     cpu_put_cwp64(cpu->env_ptr, (int)(number % ((CPUSPARCState *)cpu->env_ptr)->nwindows));
 }
 
-/* What a trap has saved is the CPU's state again, as at a return from it: codes, address space, state, window. */
+/* Restores the state that a trap has saved, as a return from it does: condition codes, ASI, PSTATE, CWP. */
 static void set_state(CPUState *cpu, uint64_t state)
 {
     CPUSPARCState *env = cpu->env_ptr;
@@ -88,7 +88,7 @@ static void set_state(CPUState *cpu, uint64_t state)
     cpu_put_cwp64(env, (state & 0xff) % env->nwindows);
 }
 
-/* An entry of the TLB of fetches. */
+/* Writes an entry of the instruction TLB. */
 static void set_fetch_entry(CPUState *cpu, uint32_t number, uint64_t tag, uint64_t entry)
 {
     CPUSPARCState *env = cpu->env_ptr;
@@ -97,7 +97,7 @@ static void set_fetch_entry(CPUState *cpu, uint32_t number, uint64_t tag, uint64
     env->itlb[number & 63].tte = entry;
 }
 
-/* Where an address lies, and whether it may be written: by the TLB of data, with the kernel's rights. */
+/* Translates an address with the data TLB and the kernel's rights; also returns whether it is writable. */
 static bool find_page(CPUState *cpu, uint64_t address, uint64_t *physical, bool *writable)
 {
     CPUSPARCState *env = cpu->env_ptr;
@@ -122,7 +122,7 @@ static bool find_page(CPUState *cpu, uint64_t address, uint64_t *physical, bool 
     return false;
 }
 
-/* The condition codes are worked out when they are asked for; before a state is compared they are. */
+/* Computes the condition codes, which the core does lazily; needed before states are compared. */
 static void settle(CPUState *cpu)
 {
     CPUSPARCState *env = cpu->env_ptr;
@@ -134,12 +134,11 @@ static void settle(CPUState *cpu)
     env->regwptr = env->regbase + env->cwp * 16;
 }
 
-/* What a CPU can come to hold that it does not hold after a reset: `count` numbers of so many bytes, one behind the
-   other. */
+/* A part of the state that a CPU may change after its reset: `count` consecutive numbers of `bytes` bytes each. */
 struct sparc_field {
     const char *name;
     size_t at, bytes, count;
-    /* The core's own: scratch, and what follows from the rest. */
+    /* Whether it is internal to the core: scratch, or derived from other fields. */
     bool is_own;
 };
 #define SIZE_OF(member) sizeof(((CPUSPARCState *)0)->member)
@@ -198,7 +197,7 @@ static const struct sparc_field sparc_fields[] = {
     ONE("softint", softint),
 };
 
-/* For unicorn/sparc64.rs: what to call, and where registers lie in the state. */
+/* For unicorn/sparc64.rs: functions, and the fields of the state. */
 const struct {
     void (*prepare)(CPUState *cpu);
     bool (*deliver)(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc);

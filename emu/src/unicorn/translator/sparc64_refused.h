@@ -1,16 +1,17 @@
 /*
- * What the library's translator for 64-bit SPARC makes code of that it must not (docs/unicorn.md, "SPARC"); included by
+ * Instructions of 64-bit SPARC that Unicorn's translator handles wrongly (docs/unicorn.md, "SPARC"); included by
  * loop.c.
  *
- * Branches and moves by a register have eight conditions, of which two are none: it looks these up in a table that has
- * no such entry, and the compiler ends the process. On a CPU they are no instructions, and here, too.
+ * Branches and moves on a register's value have eight conditions, two of which are reserved: Unicorn looks them up in a
+ * table without such entries, and its compiler ends the process. On a CPU they are illegal instructions, and here, too.
  *
- * Where the first of two branches leads is known when it runs, and not when the second one, in its slot, is made code of:
- * the library takes the number that says so for an address. So such a second one begins a block of its own.
+ * If the delay slot of a branch has another branch, the target of the first is known only at run time when the second
+ * is translated: Unicorn takes the marker for an unknown target as an address. So the second branch begins a block of
+ * its own.
  *
- * Sums and differences with the carry that set the condition codes are plain ones where the library knows that there is
- * no carry, behind logic and divisions in the same block; but then it takes the new codes for those of logic, with no
- * carry and no overflow. In a block of their own they are right.
+ * addccc and subccc: where Unicorn knows that there is no carry, after logic operations and divisions in the same
+ * block, it translates them without carry; but then it computes the new condition codes as those of a logic operation,
+ * with no carry and no overflow. As the first instruction of a block they are right.
  */
 static bool is_none(uint32_t word)
 {
@@ -20,7 +21,7 @@ static bool is_none(uint32_t word)
     case 0:
         return (word >> 22 & 7) == 3 && ((word >> 25 & 3) == 0 || word >> 28 & 1);
     case 2:
-        /* Moves of general registers, and of the three kinds of floating-point registers. */
+        /* Moves of general registers, and of the three sizes of floating-point registers. */
         return by_register == 0 && (op3 == 0x2f || (op3 == 0x35 && (word & 0x23e0) >= 0x00a0 && (word & 0x23e0) <= 0x00e0));
     default:
         return false;
@@ -49,7 +50,7 @@ static bool sets_codes_by_carry(uint32_t word)
     return (word & 0xc1d80000) == 0x80c00000;
 }
 
-/* Address spaces of loads of 128 bits, to which LDDA alone goes. */
+/* Address spaces for loads of 128 bits, which only LDDA may use. */
 static bool is_of_128_bits(unsigned space)
 {
     switch (space) {
@@ -61,7 +62,8 @@ static bool is_of_128_bits(unsigned space)
     }
 }
 
-/* Floating-point registers, LDSTUBA and SWAPA by such a space: the library leaves them to a helper that ends the process. */
+/* Floating-point accesses, LDSTUBA and SWAPA with such a space: Unicorn calls a helper for them that ends the
+   process. */
 static bool misses_128_bits(uint32_t word, const TranslationBlock *tb)
 {
     uint32_t op3 = word >> 19 & 0x3f;
@@ -70,7 +72,7 @@ static bool misses_128_bits(uint32_t word, const TranslationBlock *tb)
     return word >> 30 == 3 && (op3 == 0x1d || op3 == 0x1f || (op3 >= 0x30 && op3 <= 0x37)) && is_of_128_bits(space);
 }
 
-/* The library has just noted where the instruction stands, and where execution goes on behind it. */
+/* Unicorn has just emitted the pc and npc of the instruction. */
 static bool begins_block(TCGContext *s, DisasContextBase *db, CPUState *cpu)
 {
     TCGOp *start = tcg_last_op(s);
@@ -85,7 +87,7 @@ static void refuse(CPUSPARCState *env)
     cpu_raise_exception_ra(env, TT_ILL_INSN, GETPC());
 }
 
-/* True: that was all of the instruction. */
+/* Returns whether the instruction is completely handled here. */
 static bool answered(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, CPUState *cpu)
 {
     TCGTemp *state = tcgv_ptr_temp(s, s->cpu_env);

@@ -1,32 +1,32 @@
 /*
- * The common walk through the guest's page tables, done straight in the host's memory (docs/unicorn.md, "Quick walks").
- * A part of loop.c.
+ * Walks the guest's page tables directly in host memory, for the common case (docs/unicorn.md, "Quick walks"). A part
+ * of loop.c.
  *
- * The library reads each row of a table as a device might be read, through a search for what is mapped there, and what
- * it has found is looked for in the same way. Here a walk is done as far as nothing of it has to be written and nothing
- * is refused; of all else it knows nothing, and the library is asked as before.
+ * Unicorn reads each page table entry like device memory, through a search for the mapping of its address, and searches
+ * in the same way for the page that it has found. Here a walk is done as long as nothing has to be written and nothing
+ * is refused; everything else is left to Unicorn.
  */
 #include "exec/ramlist.h"
 
-/* Of all cached translations (unicorn/stores.rs), as far as there are walks. */
+/* The page size of all TLB entries (unicorn/stores.rs) of the targets with fast walks. */
 enum { SMALLEST_BITS = 12 };
 
 #if defined(TARGET_X86_64) || defined(TARGET_AARCH64)
-/* Where the host has this page of RAM, or NULL. */
+/* The host address of a page of RAM, or NULL. */
 static uint8_t *host_page(struct uc_struct *uc, hwaddr address, MemoryRegion **region)
 {
     *region = mapping_of(uc, address);
     return *region && (*region)->ram ? (*region)->ram_block->host + (address - (*region)->addr) : NULL;
 }
 
-/* The same of a table. */
+/* The host address of a page table, or NULL. */
 static const uint8_t *table_of(struct uc_struct *uc, hwaddr address)
 {
     MemoryRegion *region;
     return host_page(uc, address, &region);
 }
 
-/* A page that a forgotten one may be a part of: the library forgets all pages of a mode, then. */
+/* Adds a large page to the range of large pages: a flush of an address in this range flushes the whole mode. */
 static void note_large(CPUTLBDesc *pages, target_ulong address, target_ulong size)
 {
     uint64_t mask = (target_ulong)~(size - 1), differ;
@@ -48,7 +48,7 @@ static bool is_of(const CPUTLBEntry *entry, target_ulong page)
     return (entry->addr_read & bits) == page || (entry->addr_write & bits) == page || (entry->addr_code & bits) == page;
 }
 
-/* Keeps a translation, in the place of what is there, as the library does it for RAM. */
+/* Fills the TLB entry of an address, as Unicorn does for RAM. */
 static void fill_in(CPUState *cpu, target_ulong address, hwaddr physical, MemTxAttrs attributes, int protection, int mode, target_ulong size)
 {
     CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
@@ -68,7 +68,7 @@ static void fill_in(CPUState *cpu, target_ulong address, hwaddr physical, MemTxA
         note_large(pages, page, size);
     }
     all->c.dirty |= 1 << mode;
-    /* The few that had to make way before are looked through before a page is asked for: it must not be among them. */
+    /* Unicorn searches the victim TLB before it asks for an entry, so the page must not be in it. */
     for (size_t old = 0; old < CPU_VTLB_SIZE; old++) {
         if (is_of(&pages->vtable[old], page)) {
             memset(&pages->vtable[old], -1, sizeof(CPUTLBEntry));
@@ -95,9 +95,8 @@ static void fill_in(CPUState *cpu, target_ulong address, hwaddr physical, MemTxA
 #endif
 
 /*
- * All that a translation is kept by and what it changes of others, for tests that hold the function above against the
- * library's: where devices would look for the page, the pages that are large, how many there are and what had to make
- * way.
+ * The data of the TLB other than the entry itself, for tests that compare `fill_in` with Unicorn's function: the
+ * address for devices, the range of large pages, the number of entries, and the victim TLB.
  */
 static void kept(CPUState *cpu, vaddr address, int mode, uint64_t to[8])
 {
@@ -107,7 +106,7 @@ static void kept(CPUState *cpu, vaddr address, int mode, uint64_t to[8])
     MemTxAttrs of = device->attrs;
 
 #ifdef TARGET_X86_64
-    /* A mark of our own (outlive.h). */
+    /* A mark used by outlive.h only. */
     of.target_tlb_bit0 = 0;
 #endif
     to[0] = device->addr;
@@ -131,8 +130,9 @@ static void kept(CPUState *cpu, vaddr address, int mode, uint64_t to[8])
 #include "walk_arm64.h"
 #elif defined(TARGET_PPC) && !defined(TARGET_PPC64)
 /*
- * No quick walk, but what the library's own needs. In a direct-store segment that goes by the kind of access, which the
- * library's translator does not keep, and ends the process at a kind that is none. Most are loads and stores of integers.
+ * No fast walk, but a fix for Unicorn's own. In a direct-store segment that depends on the type of access, which
+ * Unicorn's translator does not always set, and an invalid type ends the process. Most accesses are loads and stores of
+ * integers.
  */
 static bool walk(CPUState *cpu, vaddr address, int access, int mode)
 {

@@ -1,13 +1,13 @@
 /*
- * The walk through AArch64's page tables of every granule, for programs and the kernel. A part of walk.h.
+ * Walks AArch64's page tables, for all page sizes, for programs and the kernel. A part of walk.h.
  */
 
 enum {
-    /* Of the system control register: translation is on, tables have the high byte first, no code in what is written. */
+    /* SCTLR_EL1: translation is enabled; page tables are big-endian; writable pages are not executable. */
     TRANSLATES = 1 << 0,
     HIGH_BYTE_FIRST = 1 << 25,
     NOT_WHERE_WRITTEN = 1 << 19,
-    /* Of a row: it is there, it leads to a table or is of the last level, and then how it may be used. */
+    /* A page table entry: it is valid; it is a table, or a page of the last level; then its attributes. */
     THERE = 1 << 0,
     TABLE = 1 << 1,
     NOT_SECURE = 1 << 5,
@@ -24,7 +24,7 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
     bool without_programs = regime == ARMMMUIdx_E10_1_PAN || regime == ARMMMUIdx_SE10_1_PAN;
     bool secure = regime == ARMMMUIdx_SE10_0 || regime == ARMMMUIdx_SE10_1 || regime == ARMMMUIdx_SE10_1_PAN;
     uint64_t settings = env->cp15.sctlr_el[1], translation = env->cp15.tcr_el[1].raw_tcr, row, table, never, size;
-    /* What tables say of all that they lead to: never for the kernel's code, for programs' code, for programs, written. */
+    /* Attributes of the tables above: PXN, UXN, no access for programs, read-only. */
     unsigned of_tables = 0, high = address >> 55 & 1, granule, bits, stride, level, shift;
     bool tagged = translation >> (37 + high) & 1, for_programs, written;
     int protection = 0;
@@ -36,7 +36,7 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
         || env->cp15.hcr_el2 & (HCR_VM | HCR_DC | HCR_TGE | HCR_E2H)) {
         return false;
     }
-    /* No walks with this half, or tables without a say in what they lead to. */
+    /* This half has no walks, or its tables have no attributes. */
     if (translation >> (high ? 23 : 7) & 1 || translation >> (41 + high) & 1) {
         return false;
     }
@@ -53,7 +53,7 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
     level = 4 - (bits - 4) / stride;
     shift = stride * (4 - level) + 3;
     row = high ? env->cp15.ttbr1_el[1] : env->cp15.ttbr0_el[1];
-    /* The table of the first level is as large as the addresses need it. */
+    /* The first table is as large as the address size requires. */
     table = extract64(row, 0, 48) & -(UINT64_C(8) << (bits - shift));
     for (;; level++, shift -= stride) {
         uint64_t rows = level == 4 - (bits - 4) / stride ? UINT64_C(1) << (bits - shift) : UINT64_C(1) << stride;
@@ -72,7 +72,8 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
         of_tables |= row >> 59;
         table = extract64(row, 0, 48) & -(UINT64_C(8) << stride);
     }
-    /* A large page where none can be, what needs to be noted, what is not secure for who is; landing pads. */
+    /* Refuses a large page at a wrong level, an entry that must be marked as accessed, a non-secure page for a
+       secure access; guarded pages. */
     if ((level == 3) != !!(row & TABLE) || !(row & ACCESSED) || row >> 50 & 1
         || (secure && (of_tables & 16 || row & NOT_SECURE))) {
         return false;

@@ -1,5 +1,5 @@
 /*
- * The walk through x86's page tables of two, three or four levels. A part of walk.h.
+ * Walks x86's page tables of two, three or four levels. A part of walk.h.
  */
 enum { DONE_BEFORE = PG_PRESENT_MASK | PG_ACCESSED_MASK };
 
@@ -27,7 +27,7 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
             return false;
         }
         if (pae) {
-            /* The four rows of the highest table of three have other bits. */
+            /* The four entries of the highest table of three levels have different bits. */
             bool highest = !is_long && level == 3;
             row = ldq_le_p(at + (address >> shift & (highest ? 3 : 511)) * 8);
             if ((row & (highest ? PG_PRESENT_MASK : DONE_BEFORE)) != (highest ? PG_PRESENT_MASK : DONE_BEFORE)
@@ -58,7 +58,7 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
     }
     large = UINT64_C(1) << shift;
     if (!pae && level == 2 && row & 0x3fe000) {
-        /* Bits 32 and up of a page of 4 MiB. */
+        /* Bits 32 and up of a 4 MiB page. */
         return false;
     }
     if (row & (large - 1) & PG_ADDRESS_MASK & ~(level == 1 ? 0 : PG_PSE_PAT_MASK)) {
@@ -85,7 +85,7 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
     }
     attributes = cpu_get_mem_attrs(env);
     attributes.target_tlb_bit0 = row & PG_GLOBAL_MASK && env->cr[4] & CR4_PGE_MASK;
-    /* Of kernels' halves the large global pages make one range already. */
+    /* The large global pages of the kernel's half form one range already. */
     note_row(cpu, attributes.target_tlb_bit0, level > 1 && address >> (is_long ? 63 : 31) == 0, mode);
     row = (row & PG_ADDRESS_MASK & ~(large - 1)) | (address & (large - 1));
     fill_in(cpu, address, row, attributes, protection, mode, large);

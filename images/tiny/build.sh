@@ -1,14 +1,14 @@
 #!/bin/sh
-# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [ppc] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64]; by default all whose compiler is installed.
+# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [ppc] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64] [riscv64] [riscv32]; by default all whose compiler is installed.
 # Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu, gcc-powerpc64-linux-gnu, gcc-powerpc-linux-gnu,
 # gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64, gcc-s390x-linux-gnu,
-# gcc-sparc64-linux-gnu).
+# gcc-sparc64-linux-gnu, gcc-riscv64-linux-gnu).
 # The same compiler and linker give the same bytes in any folder: see COMPILER.
 set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [ppc] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64]}
+out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [ppc] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64] [riscv64] [riscv32]}
 shift
 if [ $# -eq 0 ]; then
     set -- x86_64 i386
@@ -23,6 +23,7 @@ if [ $# -eq 0 ]; then
     command -v mips64el-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64el
     command -v s390x-linux-gnu-gcc >/dev/null && set -- "$@" s390x
     command -v sparc64-linux-gnu-gcc >/dev/null && set -- "$@" sparc64
+    command -v riscv64-linux-gnu-gcc >/dev/null && set -- "$@" riscv64 riscv32
 fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -48,8 +49,11 @@ z="-m64 -march=z10 -msoft-float -mbackchain -mpacked-stack -fno-section-anchors"
 # No jump tables: they would be data inside functions.
 sparc="-m64 -mcpu=ultrasparc -mcmodel=medlow -mno-fpu -mno-app-regs -fno-jump-tables"
 
+# No section of small data: the linker script has none.
+riscv="-mcmodel=medany -msmall-data-limit=0"
+
 for arch in "$@"; do
-    prefix='' shared=mmio folder=$arch library=
+    prefix='' shared=mmio folder=$arch library= width=
     case $arch in
     x86_64) machine="$x86 -m64 -march=x86-64 -mno-red-zone -mcmodel=kernel -mpreferred-stack-boundary=3"
         emulation=elf_x86_64 format=elf64-x86-64 shared=x86 ;;
@@ -67,8 +71,12 @@ for arch in "$@"; do
     mips | mipsel) machine="$mips -mabi=32 -march=mips32r2" prefix=$arch-linux-gnu- folder=mips library=mips/shift.S ;;
     mips64 | mips64el) machine="$mips -mabi=64 -march=mips64r2 -msym32" prefix=$arch-linux-gnuabi64- folder=mips ;;
     sparc64) machine="$sparc" prefix=sparc64-linux-gnu- emulation=elf64_sparc format=elf64-sparc ;;
+    riscv64) machine="-march=rv64imac_zicsr_zifencei -mabi=lp64 $riscv" prefix=riscv64-linux-gnu- folder=riscv
+        emulation=elf64lriscv format=elf64-littleriscv ;;
+    riscv32) width='-march=rv32imac -mabi=ilp32' machine="-march=rv32imac_zicsr_zifencei -mabi=ilp32 $riscv" prefix=riscv64-linux-gnu- folder=riscv
+        emulation=elf32lriscv format=elf32-littleriscv ;;
     s390x) machine="$z" prefix=s390x-linux-gnu- emulation=elf64_s390 format=elf64-s390 ;;
-    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, ppc64, ppc, mips, mipsel, mips64, mips64el, s390x, sparc64)" >&2; exit 2 ;;
+    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, ppc64, ppc, mips, mipsel, mips64, mips64el, s390x, sparc64, riscv64, riscv32)" >&2; exit 2 ;;
     esac
     case $arch in
     mips) emulation=elf32btsmip format=elf32-tradbigmips ;;
@@ -108,7 +116,7 @@ for arch in "$@"; do
         $cc $common $machine $flat $includes -Wa,--noexecstack -c "$input" -o "$objects/$name"
         list="$list $name"
     done
-    $cc -E -P -x c -Usparc -Upowerpc $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"
+    $cc $width -E -P -x c -Usparc -Upowerpc $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"
     cd "$objects"
     $ld -m $emulation -static -nostdlib --build-id=none -z max-page-size=4096 -z noexecstack --fatal-warnings \
         -T tiny.lds $list -o "$out/tiny-$arch.elf"

@@ -9,6 +9,10 @@
 #ifndef CONSTANTS_OFFSET
 #define CONSTANTS_OFFSET 0
 #endif
+/* Offset of the text from the start of RAM. */
+#ifndef TEXT_OFFSET
+#define TEXT_OFFSET 0x100000
+#endif
 /* Alignment of sections with different access rights. */
 #ifndef LINK_PAGE
 #define LINK_PAGE 4096
@@ -40,7 +44,7 @@ SECTIONS
 		*(.vectors)
 	} :vectors
 #endif
-	. = KERNEL_BASE + 0x100000;
+	. = KERNEL_BASE + TEXT_OFFSET;
 	_stext = .;
 	phys_startup = _stext - LOAD_OFFSET; /* head.S comes first */
 	.text : AT(PHYSICAL(ADDR(.text))) {
@@ -134,5 +138,5 @@ SECTIONS
 	. = ALIGN(LINK_PAGE);
 	_end = .;
 
-	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.mdebug*) *(.pdr) *(.gnu.attributes) *(.reginfo) *(.MIPS.*) *(.ARM.*) }
+	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.mdebug*) *(.pdr) *(.gnu.attributes) *(.reginfo) *(.MIPS.*) *(.ARM.*) *(.riscv.attributes) }
 }

@@ -36,7 +36,7 @@ make -s tinyconfig >/dev/null 2>&1
 configs=("$here/common.config" "$here/debug.config" "$here/$family.config" ${CONFIG:+"$CONFIG"})
 cat "${configs[@]}" >>.config
 make -s olddefconfig >/dev/null 2>&1
-# What these sources do not know is told, not left out in silence.
+# Reports options that these sources do not have, instead of silently dropping them.
 missing=$(grep -hE '^(CONFIG|# CONFIG)' "${configs[@]}" | grep -vxFf .config || true)
 [[ -z $missing ]] || { printf 'these sources have no:\n%s\n' "$missing" >&2; exit 1; }
 if [[ -n ${CONFIG_ONLY:-} ]]; then exit 0; fi

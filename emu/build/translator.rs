@@ -55,7 +55,7 @@ const TARGETS: &[Target] = &[
 const BIG_ENDIAN: &str = "TARGET_WORDS_BIGENDIAN";
 const ALIGNED: &str = "TARGET_ALIGNED_ONLY";
 
-/// Of what Unicorn finds out about the host, what its headers ask for.
+/// The properties of the host, among those that Unicorn's build detects, that its headers use.
 const HOST: &[&str] =
     &["CONFIG_POSIX", "CONFIG_LINUX", "CONFIG_TCG", "CONFIG_SOFTMMU", "CONFIG_INT128", "CONFIG_CMPXCHG128", "CONFIG_ATOMIC64"];
 

@@ -40,7 +40,7 @@ pub fn show(kernel: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         let [clone_flags, stack_start, _regs, stack_size] = [0, 1, 2, 3].map(|number| hit.typed_arg(DO_FORK, number));
         let line = format!("clone_flags = {clone_flags:#x}, stack_start = {stack_start:#x}, stack_size = {stack_size:#x}");
         let _ = lines.send(line);
-        // What a handler changes is its own: the function never sees it.
+        // A handler's changes are discarded: the function never sees them.
         hit.set_return_value(0);
     });
     session.register_jprobe(&probe)?;

@@ -15,7 +15,7 @@ use trapline_probes::script::Options;
 
 /// More guest time than the tiny kernels take.
 const LONGEST: u64 = 1_000_000_000;
-/// How many bytes each task reads, and how much at a time.
+/// Counts the bytes that each task reads, and their distribution over calls.
 const SCRIPT: &str = "kretprobe:vfs_read { @bytes[comm] = sum(retval); @sizes = hist(retval); }";
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! How much memory armed probes take, counted by the allocator.
+//! Measures the memory that armed probes take, with a counting allocator.
 
 #![cfg(feature = "cpu")]
 

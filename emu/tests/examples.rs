@@ -16,7 +16,7 @@ mod script_example;
 
 const KERNELS: &[&str] = &["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "tiny/thumb2"];
 
-/// What an example has written.
+/// The lines that an example has written.
 fn said(kernel: &str, example: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Box<dyn std::error::Error>>) -> Vec<String> {
     let mut out = Vec::new();
     example(&mut out).unwrap_or_else(|error| panic!("{kernel}: {error}"));

@@ -75,7 +75,7 @@ fn a_stripped_kernel_has_text_but_no_names() {
     assert!(!kernel.tables.text.contains(&0x40_0000), "programs are no kernel text");
 }
 
-// Where fields lie in a 64-bit header, and in a program header.
+// Offsets of fields in a 64-bit header and in a program header.
 const TYPE: usize = 16;
 const MACHINE: usize = 18;
 const ENTRY: usize = 24;

@@ -309,7 +309,7 @@ fn commands_that_cannot_be_are_told() {
 /// A Linux for z/Architecture that loops from its first function on, and the names that say so.
 fn silent_kernel() -> (Vec<u8>, String) {
     const AT: u64 = 0x10_0000;
-    // As long as a block can be, so that ten seconds are short: 512 times a branch that is never taken, and one back.
+    // The longest possible block, so that ten seconds of it are short: 512 branches that are never taken, and one back.
     let mut code = [0xc0, 0x04, 0, 0, 0, 0].repeat(512);
     let back = -(code.len() as i32 / 2);
     code.extend([&[0xc0, 0xf4][..], &back.to_be_bytes()].concat());

@@ -84,7 +84,7 @@ fn bad_scripts_are_pointed_at() {
     assert!(missing.err.contains("there is no script to run"), "{}", missing.err);
     let none = trace(&[TINY, "/nowhere/x.bt"]);
     assert!(none.status == Some(2) && none.err.contains("cannot be read as a script"), "{}", none.err);
-    // What compiles and may not be probed is a failure of the probe: status 1, and the same drawing.
+    // A script that compiles but may not be probed is a failure of the probe: status 1, and the text is underlined, too.
     let refused = trace(&[TINY, "-e", "kprobe:do_int3 { @ = count(); }"]);
     assert_eq!(refused.status, Some(1), "{}", refused.err);
     assert!(refused.err.contains("blacklisted") && refused.err.contains("^^^^"), "{}", refused.err);

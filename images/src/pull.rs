@@ -119,7 +119,7 @@ pub enum PullError {
 }
 
 impl PullError {
-    /// What the user can do about it.
+    /// Advice for the user.
     pub fn advice(&self) -> String {
         match self {
             PullError::NoTool { .. } => {

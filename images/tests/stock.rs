@@ -250,7 +250,7 @@ fn an_interrupted_download_continues() {
     assert!(error.to_string().contains("cannot be reached"), "{error}");
     assert_eq!(visible(&puller.cache), [".fetch-6.1.0-56-amd64"]);
 
-    // As a pull leaves it that was killed: its folders are there, it is not.
+    // The state after a pull was killed: its folders exist, its process does not.
     fs::write(puller.cache.join(".fetch-6.1.0-56-amd64/owner"), "4294967294").unwrap();
     fs::create_dir_all(puller.cache.join(".pull-4294967294/tree")).unwrap();
     puller.tools = Some(tools(&folder, REST));

@@ -43,7 +43,7 @@ ppc="-mcpu=power9 -mno-vsx -mno-altivec -msoft-float -mcmodel=medium -ffixed-r13
 
 mips="-mno-abicalls -G0 -msoft-float -mno-micromips -mbranch-likely -mno-explicit-relocs"
 
-# As in Linux: packed stack frames with a back chain.
+# Packed stack frames with a back chain, as Linux has them.
 z="-m64 -march=z10 -msoft-float -mbackchain -mpacked-stack -fno-section-anchors"
 
 # No jump tables: they would be data inside functions.

@@ -16,7 +16,7 @@ pub enum Policy {
     Linux61,
 }
 
-/// How a probed instruction is executed at a hit.
+/// The way in which a probed instruction is executed at a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// The engine emulates it. Its copy runs only if the emulation faults, so that the CPU raises the fault.

@@ -168,7 +168,7 @@ const TRAPS: &[&str] = &[
     "trap", "td", "tdi", "tdu", "tdui", "tw", "twi", "twu", "twui", "sc", "rfid", "rfi", "rfci", "rfdi", "rfmci", "rfebb",
     "hrfid", "attn",
 ];
-/// Those that always do.
+/// Instructions that always trap.
 const ALWAYS_TRAP: &[&str] =
     &["trap", "tdu", "tdui", "twu", "twui", "sc", "rfid", "rfi", "rfci", "rfdi", "rfmci", "rfebb", "hrfid", "attn"];
 

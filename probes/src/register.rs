@@ -17,7 +17,7 @@ pub(crate) fn refuse_none(count: usize) -> Result<(), Refusal> {
     if count == 0 { refused(Errno::EINVAL, "there is nothing to register".into()) } else { Ok(()) }
 }
 
-/// As many probes as may share an address.
+/// Limit for the number of probes that share an address.
 const MOST_MEMBERS: usize = 8192;
 
 impl Engine {

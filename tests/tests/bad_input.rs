@@ -10,7 +10,7 @@ use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::facts::facts;
 use trapline_tests::{GUESTS, kernel, run, session, session_with};
 
-/// What is asked for, how, and what the answer must be and name.
+/// The description of a request, the probe, the expected error, and a word that its text must contain.
 type Case = (&'static str, fn() -> Kprobe, Errno, &'static str);
 
 /// KP-4, KP-5, KP-15: what may not be probed in a real kernel, each with its errno and a sentence that helps.

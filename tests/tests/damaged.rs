@@ -151,7 +151,7 @@ fn damage(bytes: &mut Vec<u8>, pieces: &[Range<usize>], numbers: &mut Numbers) -
     said
 }
 
-/// How a kernel file ended: refused, or how the run ended and at which guest time.
+/// The result of a kernel file: refused, or the end of its run with the guest time.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Refused(String),

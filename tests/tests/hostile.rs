@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use trapline_isa::arch::Arch;
 use trapline_tests::lab::hostile::{ARCHES, DRAWN, Guest};
 
-/// How many programs of each ISA; `HOSTILE_PROGRAMS` asks for another number, `HOSTILE_SEED` for others, `HOSTILE_ARCH` for
-/// one ISA.
+/// The number of programs for each ISA. `HOSTILE_PROGRAMS` sets another number, `HOSTILE_SEED` other programs,
+/// `HOSTILE_ARCH` a single ISA.
 const PROGRAMS: u64 = 2000;
 
 fn asked(name: &str, usual: u64) -> u64 {
@@ -90,7 +90,7 @@ every_isa! {
     sparc64: Sparc64,
 }
 
-/// What the fuzz target keeps, as it runs it: the first byte chooses the ISA.
+/// Runs the inputs in the fuzz target's corpus as that does: the first byte chooses the ISA.
 #[test]
 fn kept_programs_end_in_the_guest() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/hostile");

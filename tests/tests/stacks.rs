@@ -72,7 +72,7 @@ fn shows_what_the_guest_shows(name: &str) {
     assert!(same + 1 >= guest.len(), "{name}: the guest {guest:?}\nwe {script:?}");
 }
 
-/// The same test for an event in kprobe_events.
+/// Tests the stacks of an event in kprobe_events.
 fn events_show_what_the_guest_shows(name: &str) {
     let stock = at_shell(name);
     let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/stack; exit 7\n";

@@ -309,7 +309,7 @@ fn debian_amd64_is_the_same_under_ten_thousand_jumps() {
     let mut probes = Vec::new();
     for function in functions.iter().step_by(functions.len() / (JUMPS * 5 / 4)) {
         let probe = Kprobe::at_address(function.start).pre(|_| Flow::Continue);
-        // What may not be probed is another family's business.
+        // Refused probes are another test's subject.
         if probed.register_kprobe(&probe).is_ok() {
             probes.push(probe);
         }

@@ -73,7 +73,7 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
     if let Some(many) = many::find(guest) {
         let number = |text: &&str| {
             let asked = text.parse().ok().filter(|count| (1..=many.most).contains(count));
-            asked.ok_or_else(|| format!("`{text}` is no number of probes; {guest} takes 1 to {}", many.most))
+            asked.ok_or_else(|| format!("`{text}` is not a number of probes; {guest} takes 1 to {}", many.most))
         };
         return rest.iter().try_for_each(|text| measure_among(many, number(text)?));
     }
@@ -250,7 +250,8 @@ const VARIATIONS: [Variation; 7] = [
         ..USUAL
     },
     Variation { name: "other addresses", arguments: &["--aspace-minaddr=0x200000000"], ..USUAL },
-    // As the host's CPU makes the C library choose: for information, since figures may differ by a few instructions.
+    // With the string functions that the C library chooses for the host's CPU: for information only, because figures may
+    // differ by a few instructions.
     Variation { name: "this CPU's strings", pins: false, ..USUAL },
 ];
 
@@ -358,7 +359,7 @@ impl Budget {
     }
 }
 
-/// How cargo was asked to compile this program and the crates below it.
+/// `CARGO_INCREMENTAL` when this program and the crates that it uses were compiled.
 const INCREMENTAL: Option<&str> = option_env!("CARGO_INCREMENTAL");
 
 /// Checks the budgets of these guests, or of all guests if none is given.

@@ -46,7 +46,7 @@ const SERIAL_END: u16 = SERIAL + 8;
 /// A byte written to this port is the machine's exit status, as on other simulated PCs.
 const EXIT_STATUS: u16 = 0xf4;
 
-/// The same in memory, for kernels that do not let programs access ports.
+/// The memory-mapped exit status, for kernels that do not let programs access ports.
 const EXIT_STATUS_IN_MEMORY: u64 = 0xfef0_0000;
 
 /// Duration of a read of the PIT's ports. It is as long as on an ISA bus, so that polling loops end.

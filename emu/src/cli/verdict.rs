@@ -58,15 +58,15 @@ pub struct Verdict {
 /// A description of how a probe would run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// How the probed instruction runs.
+    /// The way in which the probed instruction runs.
     pub plan: PlanName,
-    /// How the probe stands in the text.
+    /// The form that the probe has in the text.
     pub status: Status,
     /// The reason why it is not optimised.
     pub obstacle: Option<Refusal>,
 }
 
-/// How a probed instruction runs.
+/// The way in which a probed instruction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlanName {
@@ -89,7 +89,7 @@ impl PlanName {
     }
 }
 
-/// How a probe stands in the text.
+/// The form that a probe has in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -172,7 +172,7 @@ impl<'k> Checker<'k> {
         Ok(accepted)
     }
 
-    /// How the only registered probe would run.
+    /// Describes how the only registered probe would run.
     fn accepted(&self) -> Accepted {
         let summary = self.engine.summary(&self.guest);
         let point = summary.first();

@@ -195,7 +195,7 @@ impl Handle {
     }
 }
 
-/// How a run of the core ended.
+/// The end of a run of the core.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
     /// By [`BlockContext::stop`] or by HLT.

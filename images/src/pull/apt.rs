@@ -26,7 +26,7 @@ pub(super) struct Apt<'a> {
     configuration: PathBuf,
     /// The suite that was asked for by its name.
     suite: Option<String>,
-    /// What it fetches is of Debian 12.
+    /// Whether it fetches from Debian 12.
     is_usual: bool,
 }
 
@@ -238,7 +238,7 @@ impl<'a> Apt<'a> {
 
 const PACKAGE: &str = "linux-image-";
 const BUSYBOX: &str = "busybox-static";
-/// Of a kernel that comes in parts: the kernel, its configuration, its modules.
+/// Name prefixes of the packages of a kernel that comes in parts: the kernel, its configuration, its modules.
 const PARTS: [&str; 3] = ["linux-binary-", "linux-base-", "linux-modules-"];
 
 /// A status record of an installed package that provides all dependencies of these records: the first alternative of each,

@@ -152,9 +152,9 @@ pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registe
 /// The address to continue at, and the instruction set there.
 #[derive(Clone, Copy)]
 enum Target {
-    /// The same set.
+    /// In the current instruction set.
     Here(u32),
-    /// The other set.
+    /// In the other instruction set.
     Other(u32),
     /// Thumb if bit 0 is set.
     ByBit0(u32),

@@ -57,7 +57,7 @@ const N64_FACTS: Abi = Abi {
     pointers: Pointers::Code(None),
     names: &NAMES,
     hidden: &[],
-    // As in Linux (MAX_JPROBES_STACK_SIZE).
+    // The value of Linux (MAX_JPROBES_STACK_SIZE).
     jprobe_stack: 128,
     stack_size: 16384,
 };

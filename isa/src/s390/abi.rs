@@ -33,7 +33,7 @@ pub static ELF: Abi = Abi {
     pointers: Pointers::Code(None),
     names: &NAMES,
     hidden: &[("cc", CC)],
-    // As in Linux's last jprobes (MAX_STACK_SIZE).
+    // The value of Linux's last jprobes (MAX_STACK_SIZE).
     jprobe_stack: 64,
     stack_size: 16384,
 };

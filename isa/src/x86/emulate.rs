@@ -219,7 +219,7 @@ fn count(mode: Mode, kind: LoopKind, size: u8, regs: &mut dyn Registers) -> bool
         return counter == 0;
     }
     let counter = cut(counter.wrapping_sub(1), size);
-    // As for any register write: 32 bits clear the upper half, 16 bits keep it.
+    // Like any register write, 32 bits clear the upper half and 16 bits keep it.
     let kept = if size == 2 { whole & !0xffff } else { 0 };
     regs.set(CX, (kept | counter) & mode.mask());
     let zero = regs.get(FLAGS) & ZERO != 0;

@@ -206,7 +206,7 @@ fn a_probe_in_a_module_waits_for_it() {
     bench.apply("p:ev late:double a=%r1:u32").expect("it may wait");
     bench.enable(true);
     assert_eq!(bench.run(), "");
-    // The same kernel after the module was loaded.
+    // The kernel after the module was loaded.
     bench.guest = ToyGuest::new(&TOY, 1, WITH_MODULE);
     assert!(bench.set.module_came(&mut bench.engine, &mut bench.guest).is_empty());
     assert_eq!(bench.run().lines().count(), 2);

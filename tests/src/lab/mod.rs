@@ -40,7 +40,7 @@ pub const STACK: u64 = 0x40_0800;
 const STACK_BYTES: u64 = 0x1000;
 /// Lowest address of the stack. Below it no memory is mapped.
 pub const STACK_START: u64 = STACK - STACK_BYTES / 2;
-/// Where the code behind the case stores registers that the machine does not expose: x87 and SSE, vectors.
+/// The address at which code behind the case stores registers that the machine does not expose: x87 and SSE, vectors.
 pub const MEDIA: u64 = 0x31_0000;
 const MEDIA_BYTES: u64 = 512;
 const EXCEPTION_STACK: u64 = 0x42_0000;
@@ -73,7 +73,7 @@ pub type Outcome = (&'static str, fn(&Before, &After) -> bool);
 pub struct Bench {
     /// Physical start of RAM. The addresses above are relative to it.
     pub base: u64,
-    /// The same start as a virtual address, so near to the probe window that jumps reach it.
+    /// The virtual address of `base`, near enough to the probe window for jumps.
     pub seen_from: u64,
     /// Whether the ISA has jump optimisation.
     pub jumps: bool,
@@ -172,9 +172,9 @@ pub enum How {
     Jumped,
     /// Under an optimised probe with a faithful detour, on ISAs that have them.
     Saved,
-    /// As the entry of a function with a return probe.
+    /// Under a return probe, whose function begins with it.
     Followed,
-    /// As the entry of a function with an optimised return probe.
+    /// Under an optimised return probe, whose function begins with it.
     FollowedJumped,
 }
 

@@ -87,7 +87,7 @@ fn ready(regs: &mut dyn Registers, drawn: u64) {
     }
 }
 
-/// How many windows `save` may use before a spill (CANSAVE).
+/// The number of windows that `save` may use before a spill (CANSAVE).
 fn free_windows(drawn: u64) -> u64 {
     const MOST: u64 = WINDOWS - 2;
     match drawn >> 16 & 7 {

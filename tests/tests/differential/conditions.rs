@@ -10,7 +10,7 @@ use trapline_isa::plan::Policy;
 use trapline_tests::lab::arm::{thumb_bytes, thumb_rows};
 use trapline_tests::lab::{Before, place};
 
-/// What a test has found out about many cases; all that went wrong is told at once.
+/// The results of a test over many cases; all failures are reported together.
 struct Tally {
     arch: Arch,
     labs: Labs,
@@ -49,7 +49,7 @@ fn flags_for(condition: u32, holds: bool, seed: u64) -> Option<u64> {
         .find(|flags| emulate::holds(condition as u8, *flags as u32) == holds)
 }
 
-/// How many cases each row gets.
+/// The number of cases for each row.
 fn each() -> u64 {
     std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse::<u64>().ok()).map_or(6, |cases| cases.div_ceil(160))
 }
@@ -164,7 +164,7 @@ const INSIDE: &[u32] = &[
     0xee31_2b03, // vadd.f64 d2, d1, d3
 ];
 
-/// Those that may stand at its end only.
+/// Instructions that are allowed at the end of the block only.
 #[rustfmt::skip]
 const LAST: &[u32] = &[
     0xe006,      // b
@@ -182,7 +182,7 @@ fn every_shape_of_it_block_does_the_same_with_a_probe_at_each_place() {
     let mut tally = Tally::new(Arch::Thumb2);
     let (mut shapes, mut hits) = (0, 0);
     for (condition, mask) in (0..15u32).flat_map(|condition| (1..16u32).map(move |mask| (condition, mask))) {
-        // What always holds has no opposite.
+        // A condition that always holds has no opposite.
         let length = 4 - mask.trailing_zeros() as usize;
         if condition == 14 && mask.count_ones() != 1 {
             continue;

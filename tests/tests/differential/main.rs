@@ -178,7 +178,7 @@ fn a_read_of_the_window_faults_out_of_line_as_in_place(arch: Arch) {
     }
 }
 
-/// So many cases are compared for each that runs behind a jump.
+/// The number of cases that are compared for each one that runs behind a jump.
 const ONE_IN: u64 = 4;
 
 /// Benches in step: in place, under a probe, under a probe with a post-handler, under a jump to a detour of one form or
@@ -188,9 +188,9 @@ struct Labs {
     capstone: Capstone,
     compared: u64,
     refused: u64,
-    /// How many of those compared have run behind a jump.
+    /// The number of compared cases that ran behind a jump.
     jumped: u64,
-    /// How many of these with a faithful detour.
+    /// The number of these that had a faithful detour.
     saved: u64,
     /// Hits of the last probe that had a pre-handler alone.
     hits: u64,
@@ -270,7 +270,7 @@ impl Labs {
             self.renew();
         }
         if no_promise || in_window(&expected, bench.fault_address) {
-            // Where the guest has nothing, the window has something: addresses that it was never given are no promise.
+            // The access is in the window, where the guest has nothing: nothing is promised about such addresses.
             self.refused += 1;
             return Ok(());
         }
@@ -278,7 +278,7 @@ impl Labs {
         let ways = [("boosted or computed", &out_of_line), ("with a post-handler", &with_post), ("behind a jump", &by_jump)];
         for (how, after) in ways {
             if *after != expected {
-                // What it has left behind must not make the next case differ, or nothing could be shrunk.
+                // Its leftover state must not change the next case, or the case could not be shrunk.
                 self.renew();
                 let text = self
                     .capstone

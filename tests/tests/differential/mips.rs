@@ -38,7 +38,7 @@ impl Wrong {
     }
 }
 
-/// How many cases each code gets.
+/// The number of cases for each opcode.
 fn each() -> u64 {
     std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse::<u64>().ok()).map_or(2, |cases| cases.div_ceil(640))
 }
@@ -87,7 +87,7 @@ const BRANCHES: &[(&str, u32)] = &[
     ("jalr",    0x0320_f809), ("jalr a0", 0x0320_2009), ("jr.hb",   0x0320_0408),
 ];
 
-/// What is in a slot; a2 is an address that the TLB has, a3 one that it has not.
+/// Instructions for a delay slot. a2 holds an address that the TLB maps, a3 one that it does not.
 #[rustfmt::skip]
 const SLOTS: &[(&str, u32)] = &[
     ("nothing",                            0x0000_0000), ("what the branch has looked at",   0x2442_0003), ("where it leads",          0x2739_0040),

@@ -50,7 +50,7 @@ impl Wrong {
     }
 }
 
-/// How many cases each row gets.
+/// The number of cases for each row.
 fn each() -> u64 {
     std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse::<u64>().ok()).map_or(8, |cases| cases.div_ceil(160))
 }
@@ -224,7 +224,7 @@ fn what_is_loaded_or_stored_under_a_probe_is_what_was_there(arch: Arch) {
     let has = |what: &str, size: usize| arch != Arch::Ppc || size <= 4 && what != "lwax, stwx" || what == "lfdx, stfdx";
     for (number, (what, load, store, size)) in PAIRS.iter().enumerate().filter(|(_, (what, .., size))| has(what, *size)) {
         let reserves = store & 1 != 0 && *size <= 8;
-        // Of what is not the first reserved again: to where it was loaded from.
+        // A store with reservation goes to the address of the load, without which it would fail.
         let to = if reserves { FROM } else { TO };
         let words = [load | 10 << 21 | 21 << 16 | 22 << 11, store | 10 << 21 | 23 << 16 | 22 << 11];
         let of = |case: Before| {

@@ -10,14 +10,14 @@ use trapline_tests::lab::{Before, DATA, DATA_BYTES, PLACE, bench};
 
 const V9: Arch = Arch::Sparc64;
 
-/// What the bench makes of a case's random bits with nothing rare in them: the codes, how many windows are free, which one
-/// is the current.
+/// The random bits of a case from which the bench makes a common state: the condition codes, the number of free windows,
+/// and the current window.
 fn plain(codes: u64, free: u64, window: u64) -> u64 {
     let chosen = if free == WINDOWS - 2 { 0 } else { free + 2 };
     codes | window << 12 | chosen << 16
 }
 
-/// Where a register's value stands in a case: behind %g0 there is one for each.
+/// The index of a register's value in a case, which has one for each register except %g0.
 const fn place_of(number: usize) -> usize {
     number - 1
 }
@@ -42,7 +42,7 @@ fn every_operation_code_of_v9_does_the_same_out_of_line_as_in_place() {
     let turns =
         std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse::<u64>().ok()).map_or(3, |cases| cases / 500 + 1);
     let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());
-    // Those with two opcodes: both forms of the second operand; and where there is a third, all of that.
+    // For formats with a second opcode: both forms of the second operand; for those with a third, all values of it.
     let short = (0..8).map(|op2| op2 << 22).collect::<Vec<u32>>();
     let long = (2..4).flat_map(|op| (0..64).flat_map(move |op3| [0, 1 << 13].map(|form| op << 30 | op3 << 19 | form)));
     let by_third = [0x34, 0x35, 0x36].into_iter().flat_map(|op3| (0..512).map(move |opf| 2 << 30 | op3 << 19 | opf << 5));
@@ -130,8 +130,8 @@ fn of(branch: &Branch, at_slot: bool, slot: u32, free: u64, seed: u64) -> Before
     case
 }
 
-/// What may stand in a delay slot: what runs, what faults there, what opens and leaves windows, what reads the pc, what
-/// ends a trap, other branches.
+/// Instructions for a delay slot: some that run, that fault there, that change the window, that read the pc, that end a
+/// trap, and other branches.
 #[rustfmt::skip]
 const IN_SLOTS: &[(&str, u32)] = &[
     ("a sum",                  ADD),

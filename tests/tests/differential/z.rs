@@ -32,7 +32,7 @@ impl Wrong {
     }
 }
 
-/// How many cases each code gets.
+/// The number of cases for each opcode.
 fn each() -> u64 {
     std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse::<u64>().ok()).map_or(4, |cases| cases.div_ceil(320))
 }
@@ -76,7 +76,7 @@ fn every_branch_of_z_with_each_outcome_does_the_same_out_of_line_as_in_place() {
             wrong.compare(&mut labs, &format!("mask {mask}, condition {condition}"), &case);
         }
     }
-    // Of each compare-and-branch: each mask with less, equal and more, signed and not.
+    // For each compare-and-branch: each mask with less, equal and greater, signed and unsigned.
     const PAIRS: [(u64, u64); 6] = [(1, 2), (2, 2), (3, 2), (!0, 2), (1 << 31, 2), (1 << 32, 2)];
     for mask in (0..16u8).step_by(2) {
         let by_register = [0x64, 0x65, 0x76, 0x77].map(|code| [0xec, 0x34, 0, 0x20, mask << 4, code]);

@@ -108,7 +108,7 @@ fn under_qemu(seed: u64) -> Vec<u8> {
     drop(opened);
     let made_executable = Command::new("chmod").arg("+x").arg(&file).status().expect("chmod");
     assert!(made_executable.success());
-    // The same CPU model as the core's. One instruction per translation block, because QEMU (like the core) computes
+    // This is the CPU model of the core. One instruction per translation block, because QEMU (like the core) computes
     // wrong flags for `addccc` and `subccc` behind logic instructions in longer blocks.
     let run = Command::new(QEMU).args(["-singlestep", "-cpu", "Sun UltraSparc IV"]).arg(&file).stdin(Stdio::null()).output();
     let run = run.expect("it is installed");

@@ -146,7 +146,7 @@ fn windows_case(bare: &mut Bare, does: Moves, [cwp, free, filled, others, clean,
     code.extend([does.word(), 0x0100_0000]);
     // ta 0x7f
     code.resize(AFTER as usize / 4 + 4, 0x91d0_207f);
-    // What a trap has saved keeps the privilege.
+    // The state that a trap has saved keeps the privilege.
     let state = 0x14 << 8 | asked & 0xff;
     let asked = if matches!(does, Moves::Done | Moves::Retry) { state } else { asked };
     bare.set(abi::TL, 0);

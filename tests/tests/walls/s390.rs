@@ -33,7 +33,7 @@ fn no_pair_of_registers_leads_out_of_the_registers() {
             ended(&what, &bare.run(&[&code[..], &[0x0a, 0]].concat()));
             let happenings = bare.machine().happenings();
             let refused = happenings.iter().any(|event| matches!(event.what, What::Exception(SPECIFICATION, _)));
-            // What else is refused: an address that is not a multiple of 16.
+            // The other reason for a refusal is an address that is not a multiple of 16.
             assert!(refused || number % 2 == 0, "{what}: {happenings:x?}");
             tried += 1;
         }
@@ -80,7 +80,7 @@ fn a_test_of_rotated_bits_sets_the_condition_code() {
     assert!(seen.iter().all(|count| *count > 3), "{seen:?}");
 }
 
-/// How a PSW comes into force.
+/// The way in which a PSW is loaded.
 #[derive(Clone, Copy, Debug)]
 enum Loads {
     Long,
@@ -89,7 +89,7 @@ enum Loads {
     SystemCall,
 }
 
-// Of the lab's lowcore.
+// Addresses in the lab's lowcore.
 const LOWCORE: u64 = 0x51_0000;
 const PROGRAM_PSW: u64 = LOWCORE + 0x1d0;
 const CALL_PSW: u64 = LOWCORE + 0x1c0;

@@ -175,7 +175,7 @@ pub fn peer_cells(ours: f64, peers: &[Option<f64>]) -> Vec<String> {
     first.into_iter().chain(others.iter().map(|other| optional(*other))).collect()
 }
 
-/// The same as members of a JSON object, by the names of the QEMUs.
+/// The times as members of a JSON object, by the names of the QEMUs.
 pub fn peer_json(peers: &[Peer], times: &[Option<f64>]) -> String {
     let one = |(peer, time): (&Peer, &Option<f64>)| {
         format!("\"{}\":{}", peer.name(), time.map_or_else(|| "null".into(), |time| format!("{time:.3}")))

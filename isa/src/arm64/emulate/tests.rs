@@ -57,7 +57,8 @@ fn run(word: u32, toy: &mut Toy<128>) -> Result<(), Fault> {
     (ARM64.emulate)(&what, &insn, toy, &mut Text).map(|_| ())
 }
 
-/// Where it goes with these registers changed, and that nothing else has.
+/// Runs an instruction with these registers set; checks that only the registers of `after` change; returns the distance
+/// that the pc moves.
 fn goes(what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u64)]) -> i64 {
     let mut cpu = toy();
     before.iter().for_each(|(reg, value)| cpu.set(*reg, *value));

@@ -38,14 +38,14 @@ pub const DRAWN: usize = 2048;
 /// The CPU core failed in words that begin so; anything else is the guest's own end.
 pub const CORE_FAILED: &str = "the CPU core failed";
 
-/// So long code runs from each place where it is entered, in nanoseconds of guest time.
+/// The time that code runs from each of its entries, in nanoseconds of guest time.
 const LONGEST: u64 = 60;
-/// So many exceptions without any time end it.
+/// The number of exceptions at one time after which it ends.
 const PATIENCE: u32 = 2_000;
 /// Programs that one machine runs, one after the other, each in the state that the last one has left.
 const CHAIN: u32 = 8;
 
-/// What came of a program.
+/// The result of a program.
 pub struct End {
     /// The sentence about the guest's end; without one its time was over.
     pub why: Option<String>,
@@ -123,7 +123,7 @@ fn is_over(why: &str) -> bool {
 struct Program {
     /// The address of each of its instructions.
     entries: Vec<u64>,
-    /// What the register of modes is made of.
+    /// The value from which the bench makes the register with the CPU's mode.
     flags: u64,
 }
 
@@ -217,8 +217,8 @@ fn place_program(arch: Arch, machine: &mut Machine<()>, bytes: &[u8]) -> Program
     Program { entries, flags }
 }
 
-/// So many bytes of these instructions, again and again, and where each begins: with a nop in front of it, which takes
-/// time also when the instruction faults.
+/// Fills `len` bytes with these instructions, repeated; also returns the offset of each. A nop stands before each
+/// instruction, so that time passes even if the instruction faults.
 fn filled(arch: Arch, unit: &[Vec<u8>], len: u64) -> (Vec<u8>, Vec<u64>) {
     let (mut code, mut starts) = (Vec::new(), Vec::new());
     for instruction in unit.iter().cycle() {
@@ -255,7 +255,7 @@ fn handlers(arch: Arch, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// What is left of the bytes; behind their end are zeros.
+/// The bytes that are not used yet; after the last one come zeros.
 pub(super) struct Draws<'a>(&'a [u8]);
 
 impl Draws<'_> {

@@ -309,7 +309,7 @@ impl Guest {
         }
         let mut current = None;
         for turn in turns {
-            // As `Machine::switch_to` does it.
+            // Like `Machine::switch_to`.
             if current != Some(*turn) {
                 if let Some(from) = current {
                     cpus[from] = saved(&core);

@@ -3,7 +3,8 @@
 #
 #   isa     depends on no other crate of ours     no GPL, no Unicorn, no_std, no unsafe
 #   probes  depends on isa only                   no GPL, no Unicorn, no_std, no unsafe
-#   emu     depends on both; only emu uses Unicorn, and only with its feature `cpu`
+#   script  depends on isa and probes             no GPL, no Unicorn, no_std, no unsafe
+#   emu     depends on all of them; only emu uses Unicorn, and only with its feature `cpu`
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,27 +40,52 @@ forbid() {
 
 expect_ours trapline-isa
 expect_ours trapline-probes trapline-isa
+expect_ours trapline-script trapline-isa trapline-probes
 expect_ours trapline-images
-expect_ours trapline trapline-isa trapline-probes trapline-images
+expect_ours trapline trapline-isa trapline-probes trapline-script trapline-images
 
-for package in trapline-isa trapline-probes; do
+for package in trapline-isa trapline-probes trapline-script; do
     forbid "$package" 'GPL' "is MIT OR Apache-2.0 and must not be built from a crate under the GPL"
     forbid "$package" '^(unicorn|capstone)' "must not have an emulator or C code in it"
 done
 forbid trapline '^unicorn' "must build without Unicorn when its feature cpu is off" --no-default-features
 
-for crate in isa probes; do
+# libraries: the crates that other programs and kernels can use. libraries_above CRATE: those that CRATE must not know of.
+libraries='isa probes script'
+libraries_above() {
+    case $1 in
+        isa) echo probes script ;;
+        probes) echo script ;;
+    esac
+}
+
+# Cargo allows a development dependency on a crate above, and a path attribute can include any file.
+for crate in $libraries; do
+    for above in $(libraries_above "$crate") emu; do
+        name=trapline_$above package=trapline-$above
+        [[ $above != emu ]] || name=trapline:: package='trapline[ .]'
+        found=$(grep -rnE --include='*.rs' "(^|[^[:alnum:]_])$name" "$crate" | grep -vE ':[[:space:]]*//' || true)
+        found+=$'\n'$(grep -HnE "^$package" "$crate/Cargo.toml" || true)
+        [[ $found == $'\n' ]] || fail "$crate must not know of $above, not even in a test:"$'\n'"$found"
+    done
+done
+while IFS=: read -r file line text; do
+    path=$(realpath -m --relative-to=. "$(dirname "$file")/$(sed -E 's/.*path *= *"([^"]*)".*/\1/' <<<"$text")")
+    [[ $path == "${file%%/*}"/* ]] || fail "a path attribute leads out of its crate: $file:$line: $path"
+done < <(grep -rnE --include='*.rs' '\[(path|.*[, ]path) *= *"' $libraries images emu || true)
+
+for crate in $libraries; do
     grep -qx '#!\[no_std\]' "$crate/src/lib.rs" || fail "$crate/src/lib.rs must say #![no_std]"
     grep -qx '#!\[forbid(unsafe_code)\]' "$crate/src/lib.rs" || fail "$crate/src/lib.rs must say #![forbid(unsafe_code)]"
 done
 
-# isa and probes must build for targets without std and without 64-bit atomics. Such a target is not installed everywhere, so their names are
+# The libraries must build for targets without std and without 64-bit atomics. Such a target is not installed everywhere, so their names are
 # searched instead. Tests may use them.
 while IFS= read -r place; do
     fail "std or a 64-bit atomic, which some targets do not have: $place"
 done < <(
-    for crate in isa probes; do
-        find "$crate/src" script/src -name '*.rs' ! -name '*tests.rs' ! -name notes.rs ! -name counter.rs -print0 |
+    for crate in $libraries; do
+        find "$crate/src" -name '*.rs' ! -name '*tests.rs' ! -name notes.rs ! -name counter.rs -print0 |
             xargs -0 awk 'FNR == 1 { inside = 0 } /#\[cfg\(test\)\]/ { inside = 1 } !inside && /(^|[^[:alnum:]_])(std::|Atomic[UI]64|extern crate std)/ { print FILENAME ":" FNR ": " $0 }'
     done
 )
@@ -170,5 +196,5 @@ named=$( (code isa/src probes/src script/src images/src && echo "$emu_code") |
     grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
 [[ -z $named ]] || fail "an ISA is named outside of its own folders and the files in docs/adding-an-isa.md:"$'\n'"$named"
 
-[[ $failed -eq 0 ]] && echo "the layers are correct: isa, probes, emu"
+[[ $failed -eq 0 ]] && echo "the layers are correct: isa, probes, script, emu"
 exit "$failed"

@@ -11,7 +11,7 @@ use trapline::boot::Kernel;
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline::probed::scripts::{Facts, How, Script};
-use trapline_probes::script::Options;
+use trapline_script::Options;
 
 /// More guest time than the tiny kernels take.
 const LONGEST: u64 = 1_000_000_000;

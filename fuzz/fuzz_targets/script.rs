@@ -8,10 +8,10 @@
 use libfuzzer_sys::fuzz_target;
 use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::regs::Reg;
-use trapline_probes::script::run::{Moment, Settings, State};
-use trapline_probes::script::show::{Names, Style};
-use trapline_probes::script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
-use trapline_probes::script::{Knowledge, Options, PointKind, budget, compile_within};
+use trapline_script::run::{Moment, Settings, State};
+use trapline_script::show::{Names, Style};
+use trapline_script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
+use trapline_script::{Knowledge, Options, PointKind, budget, compile_within};
 
 /// A guest with one self-referential structure and one function that takes it.
 struct Toy {

@@ -1,12 +1,12 @@
 //! The view that a handler has of a hit: the stopped CPU, the probe, the function's arguments and the guest's memory.
-//! User handlers, the event layer and scripts all work through [`Hit`] (or [`ReturnHit`] for return probes). A hit
+//! User handlers, the event layer and programs all work through [`Hit`] (or [`ReturnHit`] for return probes). A hit
 //! borrows the CPU and the engine's `Scene`, so it lives only while the handler runs.
 
 use crate::guest::Cpu;
 use crate::instances::Instances;
 use crate::probe::Kprobe;
+use crate::program::Programs;
 use crate::records::{EventId, Header, Payload, Ring};
-use crate::script::attach::Scripts;
 use crate::tracepoint::TracepointRecord;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
@@ -66,7 +66,7 @@ pub(crate) struct Scene {
     /// The calls that return probes follow at present.
     pub instances: Instances,
     pub records: Ring,
-    pub scripts: Scripts,
+    pub programs: Programs,
     /// The record that the guest's own code wrote at a tracepoint hit.
     pub record: TracepointRecord,
 }
@@ -269,14 +269,14 @@ impl<'a> Hit<'a> {
     }
 
     /// The record that belongs to a tracepoint hit.
-    pub(crate) fn record(&self) -> &TracepointRecord {
+    pub fn record(&self) -> &TracepointRecord {
         &self.scene.record
     }
 
-    /// The scripts that are loaded.
+    /// The programs of the engine.
     #[inline]
-    pub(crate) fn scripts(&mut self) -> &mut Scripts {
-        &mut self.scene.scripts
+    pub(crate) fn programs(&mut self) -> &mut Programs {
+        &mut self.scene.programs
     }
 
     /// Writes a record of this hit to the ring. `fill` writes its payload. Returns false if the ring was full; the drop

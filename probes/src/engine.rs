@@ -11,9 +11,9 @@ use crate::log::Log;
 use crate::optimizer::Optimizer;
 use crate::paused::Paused;
 use crate::point::Points;
+use crate::program::Programs;
 use crate::records::Ring;
 use crate::retprobe::Returns;
-use crate::script::attach::Scripts;
 use crate::tracepoint::{TracepointRecord, Watched};
 use crate::withdraw::Withdrawn;
 use alloc::vec::Vec;
@@ -102,7 +102,7 @@ impl Engine {
                 isa,
                 instances: Instances::new(isa),
                 records: Ring::with_capacity(RECORD_BYTES),
-                scripts: Scripts::default(),
+                programs: Programs::default(),
                 record: TracepointRecord::none(),
             },
             counts: Counts::default(),

@@ -1,5 +1,6 @@
-//! The probe engine: registration, hits, jump optimisation, return probes, jprobes, tracepoints, events and scripts. It
-//! contains no emulator and names no ISA.
+//! The probe engine: registration, hits, jump optimisation, return probes, jprobes, tracepoints and events. It contains
+//! no emulator and names no ISA. A program of another crate, such as a script, runs at hits through
+//! [`program::HitProgram`].
 //!
 //! [`Engine`] holds the probes of one guest. It registers them through the trait [`guest::Guest`] and handles hits
 //! through [`guest::Cpu`]. Both are implemented by the user of this crate, which also passes each trap to the engine.
@@ -36,11 +37,10 @@ mod paused;
 mod place;
 pub mod point;
 pub mod probe;
+pub mod program;
 pub mod records;
 mod register;
 mod retprobe;
-#[path = "../../script/src/lib.rs"]
-pub mod script;
 #[cfg(test)]
 mod seams;
 mod slots;

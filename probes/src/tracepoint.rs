@@ -63,9 +63,8 @@ const RECORD: usize = 1024;
 /// Most bytes of an out-of-line block that are decoded.
 const BLOCK: u64 = 512;
 /// The record of the tracepoint hit whose handlers run.
-pub(crate) struct TracepointRecord {
-    /// The address that the record had in the guest.
-    pub at: u64,
+pub struct TracepointRecord {
+    pub(crate) at: u64,
     bytes: Vec<u8>,
     len: usize,
     arguments: [u64; MOST_ARGUMENTS],
@@ -75,8 +74,13 @@ pub(crate) struct TracepointRecord {
 const MOST_ARGUMENTS: usize = 12;
 
 impl TracepointRecord {
-    pub const fn none() -> TracepointRecord {
+    pub(crate) const fn none() -> TracepointRecord {
         TracepointRecord { at: 0, bytes: Vec::new(), len: 0, arguments: [0; MOST_ARGUMENTS] }
+    }
+
+    /// The address that the record had in the guest.
+    pub fn address(&self) -> u64 {
+        self.at
     }
 
     /// Argument `number` of the tracepoint's functions. Their first argument, the private data pointer, does not count.

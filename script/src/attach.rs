@@ -1,49 +1,44 @@
-//! Where scripts meet the engine: attach points become probes whose handlers run a block of the script.
+//! Attaches a script to an engine: each attach point becomes a probe whose handler runs a block of the script.
 //!
-//! A running script belongs to the engine, as its ring of records does: a hit reaches it through what it reaches
-//! anyway, with no lock.
+//! A running script belongs to the engine, which lends it to one hit at a time ([`HitProgram`]). No lock is needed.
+//! [`ScriptId::add`] loads a script and [`ScriptId::attach`] registers its probes.
 
 pub use super::moments::Outside;
 use super::moments::{Entry, Recorded, Return};
-use super::program::{Collected, Collects, PointKind, Program};
-use super::run::{Moment, Settings, State};
-use crate::context::Hit;
-use crate::engine::Engine;
-use crate::guest::Guest;
-use crate::probe::{Flow, Kprobe, Kretprobe, ReturnHit};
-use crate::unwind::Stacks;
+use super::program::{Block, Collected, Collects, Point, PointKind, Program};
+use super::run::{Settings, State};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use trapline_isa::plan::Refusal;
+use trapline_probes::Engine;
+use trapline_probes::guest::Guest;
+use trapline_probes::probe::{Flow, Hit, Kprobe, Kretprobe, ReturnHit};
+use trapline_probes::program::{HitProgram, ProgramId};
+use trapline_probes::unwind::Stacks;
 
-/// A script that is attached, by a number that is never given to another one.
+/// The number of a script in its engine. It is never given to another script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScriptId(usize);
+pub struct ScriptId(ProgramId);
 
-/// A script that runs.
+/// A script that is loaded into an engine.
 pub struct Running {
     program: Program,
     state: State,
     stacks: Stacks,
-}
-
-/// All scripts of an engine. One that is running has been taken out of its place.
-#[derive(Default)]
-pub(crate) struct Scripts {
-    places: Vec<Option<Box<Running>>>,
-    /// One of them has just ended tracing.
-    has_ended: bool,
+    /// The blocks that only collect a number, by the `part` of [`HitProgram::collect`].
+    collects: Vec<Collects>,
 }
 
 /// A probe of a script.
 #[derive(Clone, Debug)]
 pub enum Attached {
-    /// At an instruction.
+    /// A probe at an instruction.
     Kprobe(Kprobe),
-    /// At a function's return.
+    /// A probe at a function's return.
     Kretprobe(Kretprobe),
-    /// At the sites of a tracepoint, and where its code ends.
+    /// The probes at the sites of a tracepoint and at the ends of its code.
     Tracepoint(Vec<Kprobe>),
 }
 
@@ -67,8 +62,11 @@ impl Attached {
     }
 }
 
-/// Arguments that a typed return probe keeps from the entry.
+/// The number of arguments that a typed return probe (fexit) keeps from the function's entry.
 pub(super) const KEPT: usize = 10;
+
+/// How many calls of one function a script can follow at a time. A small guest has no more tasks than that.
+const MOST_CALLS: i32 = 1024;
 
 impl Running {
     /// The compiled script.
@@ -81,166 +79,193 @@ impl Running {
         &mut self.state
     }
 
-    /// Prints all maps: the last thing that a script does.
+    /// Prints all maps. A script does this last.
     pub fn print_maps(&mut self) {
         self.state.print_maps(&self.program);
     }
 
-    /// Values that found no room, by map.
+    /// The number of values that found no room, for each map that lost some.
     pub fn lost(&self) -> Vec<(&str, u64)> {
         self.state.lost(&self.program).collect()
     }
 
-    /// Runs the blocks of points of this kind outside of any hit: at the beginning, at the end, at a tick of a clock.
+    /// Runs the blocks of all points of this kind outside of any hit: BEGIN, END, or a timer's tick.
     pub fn run_at(&mut self, kind: &PointKind, guest: &mut Outside<'_>) {
-        for number in 0..self.program.blocks.len() {
-            let block = &self.program.blocks[number];
-            if let Some(point) = block.points.iter().position(|point| point.kind == *kind) {
+        for block in &self.program.blocks {
+            if let Some(point) = block.points.iter().find(|point| point.kind == *kind) {
                 guest.rule = self.stacks.rule.clone();
-                run(&self.program, &mut self.state, number, point, guest);
+                self.state.run(&self.program, block, point, guest);
             }
         }
     }
 }
 
-impl Engine {
-    /// Takes a script in; its probes are attached by [`Engine::attach_script`].
-    pub fn add_script(&mut self, program: Program, settings: Settings, stacks: Stacks) -> ScriptId {
-        let state = State::new(&program, settings);
-        let scripts = &mut self.scene.scripts.places;
-        scripts.push(Some(Box::new(Running { program, state, stacks })));
-        ScriptId(scripts.len() - 1)
+/// Packs the numbers of a block and of one of its attach points into the `part` of [`HitProgram::at_hit`].
+fn part(block: usize, point: usize) -> u64 {
+    (block as u64) << 32 | point as u64 & 0xffff_ffff
+}
+
+#[inline]
+fn block_and_point(program: &Program, part: u64) -> Option<(&Block, &Point)> {
+    let block = program.blocks.get((part >> 32) as usize)?;
+    Some((block, block.points.get(part as u32 as usize)?))
+}
+
+impl HitProgram for Running {
+    fn at_hit(&mut self, part: u64, hit: &mut Hit<'_>) -> Flow {
+        let Running { program, state, stacks, .. } = self;
+        let Some((block, point)) = block_and_point(program, part) else { return Flow::Continue };
+        if state.exit().is_some() {
+            return Flow::Continue;
+        }
+        let mut flow = Flow::Continue;
+        match &point.kind {
+            kind @ (PointKind::Tracepoint(_) | PointKind::RawTracepoint(_)) => {
+                let is_raw = matches!(kind, PointKind::RawTracepoint(_));
+                state.run(program, block, point, &mut Recorded { hit, stacks, is_raw });
+            }
+            _ => {
+                let mut moment = Entry { hit, stacks, redirected: false };
+                state.run(program, block, point, &mut moment);
+                if moment.redirected {
+                    flow = Flow::Redirected;
+                }
+            }
+        }
+        if state.exit().is_some() {
+            hit.end_run();
+        }
+        flow
     }
 
-    /// A script that was taken in.
-    pub fn script(&mut self, id: ScriptId) -> Option<&mut Running> {
-        self.scene.scripts.places.get_mut(id.0)?.as_deref_mut()
-    }
-
-    /// Takes a script out for as long as somebody runs it outside of the engine; meanwhile its probes do nothing.
-    pub fn take_script(&mut self, id: ScriptId) -> Option<Box<Running>> {
-        self.scene.scripts.places.get_mut(id.0)?.take()
-    }
-
-    /// Puts it back.
-    pub fn give_script_back(&mut self, id: ScriptId, running: Box<Running>) {
-        if let Some(place) = self.scene.scripts.places.get_mut(id.0) {
-            *place = Some(running);
+    fn at_return(&mut self, part: u64, hit: &mut ReturnHit<'_>) {
+        let Running { program, state, stacks, .. } = self;
+        let Some((block, point)) = block_and_point(program, part) else { return };
+        if state.exit().is_some() {
+            return;
+        }
+        let mut kept = [0; KEPT];
+        if point.is_typed {
+            for (number, bytes) in kept.iter_mut().zip(hit.data().chunks_exact(8)) {
+                *number = bytes.try_into().map_or(0, u64::from_le_bytes);
+            }
+        }
+        state.run(program, block, point, &mut Return { hit, stacks, kept });
+        if state.exit().is_some() {
+            hit.end_run();
         }
     }
 
-    /// Whether a script has ended tracing at a hit since this was asked last: whoever runs the machine then has it
-    /// stand still.
-    pub fn take_script_end(&mut self) -> bool {
-        core::mem::take(&mut self.scene.scripts.has_ended)
+    #[inline]
+    fn collect(&mut self, part: u64, value: u64) {
+        if let Some(Collects { map, aggregate, .. }) = self.collects.get(part as usize) {
+            self.state.collect(*map, *aggregate, value);
+        }
+    }
+}
+
+impl ScriptId {
+    /// Loads a script into an engine. [`ScriptId::attach`] registers its probes.
+    pub fn add(engine: &mut Engine, program: Program, settings: Settings, stacks: Stacks) -> ScriptId {
+        let state = State::new(&program, settings);
+        ScriptId(engine.add_program(Box::new(Running { program, state, stacks, collects: Vec::new() })))
     }
 
-    /// Registers the probe of an attach point: a block's number and a point's in it. `None`: this point needs none.
-    pub fn attach_script(
-        &mut self,
+    /// The loaded script. `None` while it is out, or if the engine is not the one it was loaded into.
+    pub fn of(self, engine: &mut Engine) -> Option<&mut Running> {
+        let program: &mut dyn Any = engine.program(self.0)?;
+        program.downcast_mut()
+    }
+
+    /// Takes the script out of the engine, so that it can run outside of a hit. Until it is back, its probes do
+    /// nothing.
+    pub fn take(self, engine: &mut Engine) -> Option<Box<Running>> {
+        let program: Box<dyn Any> = engine.take_program(self.0)?;
+        program.downcast().ok()
+    }
+
+    /// Puts the script back that [`ScriptId::take`] took out.
+    pub fn give_back(self, engine: &mut Engine, running: Box<Running>) {
+        engine.give_program_back(self.0, running);
+    }
+
+    /// Registers the probe of an attach point, named by the number of its block and its own number in the block.
+    /// `None`: points of this kind need no probe. Fails as the registration of a probe does.
+    pub fn attach(
+        self,
+        engine: &mut Engine,
         guest: &mut dyn Guest,
-        id: ScriptId,
         block: usize,
         point: usize,
     ) -> Result<Option<Attached>, Refusal> {
-        let Some(running) = self.scene.scripts.places.get(id.0).and_then(Option::as_deref) else { return Ok(None) };
-        let Some(found) = running.program.blocks.get(block).and_then(|block| block.points.get(point)) else { return Ok(None) };
-        let overrides = running.program.blocks[block].overrides;
-        let is_typed = found.is_typed;
-        let collects = running.program.blocks[block].collects();
-        let entry = |place: Kprobe| {
+        let id = self.0;
+        let part = part(block, point);
+        let Some(running) = self.of(engine) else { return Ok(None) };
+        let Some(block) = running.program.blocks.get(block) else { return Ok(None) };
+        let Some(Point { kind, is_typed, .. }) = block.points.get(point).cloned() else { return Ok(None) };
+        let overrides = block.overrides;
+        let collects = block.collects();
+        let mut entry = |place: Kprobe| {
             let probe = match collects {
-                Some(what) => place.pre(move |hit| collect(hit, id, &what)),
-                None => place.pre(move |hit| run_entry(hit, id, block, point)),
+                Some(Collects { value, .. }) => {
+                    let part = running.collects.len() as u64;
+                    running.collects.extend(collects);
+                    place.pre(move |hit| collect(hit, id, part, value))
+                }
+                None => place.pre(move |hit| hit.run_program(id, part)),
             };
-            // A jump cannot lead elsewhere than on.
+            // An optimised probe cannot redirect the CPU, and a post-handler prevents the optimisation.
             if overrides { probe.post(|_| {}) } else { probe }
         };
-        let kprobe = match &found.kind {
-            PointKind::Kprobe(name, offset) => {
-                entry(Kprobe::at(name.as_str()).offset(u32::try_from(*offset).unwrap_or(u32::MAX)))
-            }
-            PointKind::Address(address) => entry(Kprobe::at_address(*address)),
+        let kprobe = match kind {
+            PointKind::Kprobe(name, offset) => entry(Kprobe::at(name.as_str()).offset(u32::try_from(offset).unwrap_or(u32::MAX))),
+            PointKind::Address(address) => entry(Kprobe::at_address(address)),
             PointKind::Kretprobe(name) => {
                 let mut probe = Kretprobe::at(name.as_str()).maxactive(MOST_CALLS);
                 if is_typed {
                     probe = probe.data_size(KEPT * 8).entry(keep_arguments);
                 }
-                let probe = probe.handler(move |hit| run_return(hit, id, block, point, is_typed));
-                self.register_kretprobe(guest, &probe)?;
+                let probe = probe.handler(move |hit| hit.run_program(id, part));
+                engine.register_kretprobe(guest, &probe)?;
                 return Ok(Some(Attached::Kretprobe(probe)));
             }
-            PointKind::Tracepoint(event) => {
-                let event = Arc::clone(event);
-                let probes =
-                    self.register_tracepoint(guest, &event, false, move |hit| run_record(hit, id, block, point, false))?;
-                return Ok(Some(Attached::Tracepoint(probes)));
-            }
-            PointKind::RawTracepoint(event) => {
-                let event = Arc::clone(event);
-                let probes = self.register_tracepoint(guest, &event, true, move |hit| run_record(hit, id, block, point, true))?;
-                return Ok(Some(Attached::Tracepoint(probes)));
-            }
+            PointKind::Tracepoint(event) => return tracepoint(engine, guest, &event, false, id, part),
+            PointKind::RawTracepoint(event) => return tracepoint(engine, guest, &event, true, id, part),
             PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_) => return Ok(None),
         };
-        self.register_kprobe(guest, &kprobe)?;
+        engine.register_kprobe(guest, &kprobe)?;
         Ok(Some(Attached::Kprobe(kprobe)))
     }
 }
 
-/// As many calls of one function as a script follows at a time: as many tasks as a small guest has.
-const MOST_CALLS: i32 = 1024;
+fn tracepoint(
+    engine: &mut Engine,
+    guest: &mut dyn Guest,
+    event: &Arc<trapline_probes::tracepoint::Tracepoint>,
+    is_raw: bool,
+    id: ProgramId,
+    part: u64,
+) -> Result<Option<Attached>, Refusal> {
+    let run = move |hit: &mut Hit<'_>| {
+        hit.run_program(id, part);
+        Flow::Continue
+    };
+    engine.register_tracepoint(guest, event, is_raw, run).map(|probes| Some(Attached::Tracepoint(probes)))
+}
 
-fn collect(hit: &mut Hit<'_>, id: ScriptId, what: &Collects) -> Flow {
-    let value = match what.value {
+/// The handler of a block that only collects a number.
+fn collect(hit: &mut Hit<'_>, id: ProgramId, part: u64, value: Collected) -> Flow {
+    let value = match value {
         Collected::Const(number) => number,
         Collected::Argument(number) => hit.arg(number.into()),
-        // No function has returned at its entry.
+        // At its entry the function has no result yet.
         Collected::Result => 0,
     };
-    if let Some(Some(running)) = hit.scripts().places.get_mut(id.0) {
-        running.state.collect(what.map, what.aggregate, value);
-    }
+    hit.collect(id, part, value);
     Flow::Continue
 }
 
-fn run_entry(hit: &mut Hit<'_>, id: ScriptId, block: usize, point: usize) -> Flow {
-    let Some(mut running) = take(hit, id) else { return Flow::Continue };
-    let Running { program, state, stacks } = &mut *running;
-    let mut moment = Entry { hit, stacks, redirected: false };
-    run(program, state, block, point, &mut moment);
-    let redirected = moment.redirected;
-    put_back(hit, id, running);
-    if redirected { Flow::Redirected } else { Flow::Continue }
-}
-
-fn run_return(hit: &mut ReturnHit<'_>, id: ScriptId, block: usize, point: usize, is_typed: bool) {
-    let Some(mut running) = take(hit, id) else { return };
-    let mut kept = [0; KEPT];
-    if is_typed {
-        for (number, bytes) in kept.iter_mut().zip(hit.data().chunks_exact(8)) {
-            *number = bytes.try_into().map_or(0, u64::from_le_bytes);
-        }
-    }
-    let Running { program, state, stacks } = &mut *running;
-    run(program, state, block, point, &mut Return { hit, stacks, kept });
-    put_back(hit, id, running);
-}
-
-fn run_record(hit: &mut Hit<'_>, id: ScriptId, block: usize, point: usize, is_raw: bool) -> Flow {
-    let Some(mut running) = take(hit, id) else { return Flow::Continue };
-    let Running { program, state, stacks } = &mut *running;
-    run(program, state, block, point, &mut Recorded { hit, stacks, is_raw });
-    put_back(hit, id, running);
-    Flow::Continue
-}
-
-fn run(program: &Program, state: &mut State, block: usize, point: usize, moment: &mut dyn Moment) {
-    let Some(block) = program.blocks.get(block) else { return };
-    let Some(point) = block.points.get(point) else { return };
-    state.run(program, block, point, moment);
-}
-
+/// The entry handler of a typed return probe: keeps the function's arguments until the return.
 fn keep_arguments(hit: &mut ReturnHit<'_>) -> Flow {
     let mut kept = [0; KEPT * 8];
     for (number, bytes) in kept.chunks_exact_mut(8).enumerate() {
@@ -250,20 +275,4 @@ fn keep_arguments(hit: &mut ReturnHit<'_>) -> Flow {
     let size = data.len().min(kept.len());
     data[..size].copy_from_slice(&kept[..size]);
     Flow::Continue
-}
-
-/// A script that has something to do at this hit.
-fn take(hit: &mut Hit<'_>, id: ScriptId) -> Option<Box<Running>> {
-    let place = hit.scripts().places.get_mut(id.0)?;
-    if place.as_ref()?.state.exit().is_some() { None } else { place.take() }
-}
-
-fn put_back(hit: &mut Hit<'_>, id: ScriptId, running: Box<Running>) {
-    if running.state.exit().is_some() {
-        hit.scripts().has_ended = true;
-        hit.machine().look_soon();
-    }
-    if let Some(place) = hit.scripts().places.get_mut(id.0) {
-        *place = Some(running);
-    }
 }

@@ -11,8 +11,6 @@ use super::lex::TOO_MUCH;
 use super::operators::fold;
 use super::program::{Block, MapFacts, Num, Op, Point, PointKind, Program};
 use super::types::{StackForm, Type, Types};
-use crate::budget::Budget;
-use crate::tracepoint::Tracepoint;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -20,6 +18,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
+use trapline_probes::budget::Budget;
+use trapline_probes::tracepoint::Tracepoint;
 
 /// Who knows the guest.
 pub trait Knowledge {

@@ -5,12 +5,12 @@
 //! its place.
 
 use super::error::{ScriptError, Span};
-use crate::budget::Budget;
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use trapline_probes::budget::Budget;
 
 /// A word of the language.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,13 @@
 //! values in `values` and what it calls. [`run::State`] runs it at one of the `moments` and keeps its maps: `acts`,
 //! `numbers` and `strings` do what a program says. [`show`] and `show_maps` write what comes of it.
 
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
 mod actions;
 mod acts;
 mod ast;

@@ -4,15 +4,15 @@
 use super::attach::KEPT;
 use super::run::Moment;
 use super::strings::DEEPEST_STACK;
-use crate::context::{Frame, Hit};
-use crate::guest::Cpu;
-use crate::probe::ReturnHit;
-use crate::unwind::{self, Stacks, Standing, Unwind, Walked};
 use alloc::sync::Arc;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
 use trapline_isa::call;
 use trapline_isa::regs::Reg;
+use trapline_probes::context::{Frame, Hit};
+use trapline_probes::guest::Cpu;
+use trapline_probes::probe::ReturnHit;
+use trapline_probes::unwind::{self, Stacks, Standing, Unwind, Walked};
 
 /// The frames of a hit, innermost first.
 pub(super) fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
@@ -210,7 +210,7 @@ impl Moment for Return<'_, '_> {
 impl Moment for Recorded<'_, '_> {
     fn argument(&mut self, number: usize) -> u64 {
         let record = self.hit.record();
-        if self.is_raw { record.argument(number) } else { record.at }
+        if self.is_raw { record.argument(number) } else { record.address() }
     }
     fn stack_word(&mut self, _: usize) -> u64 {
         0

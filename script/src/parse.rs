@@ -3,12 +3,12 @@
 use super::ast::{Ast, Macro, MapKind, Parameter, Point, Probe, Setting};
 use super::error::{ScriptError, Span};
 use super::lex::{Lexer, Token, Word};
-use crate::budget::Budget;
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use trapline_probes::budget::Budget;
 
 /// Deeper than this no script nests; the parser calls itself for each level.
 const DEEPEST: usize = 100;

@@ -2,13 +2,13 @@
 
 use super::format::Format;
 use super::types::{Aggregate, StackForm, Type};
-use crate::tracepoint::Tracepoint;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
+use trapline_probes::tracepoint::Tracepoint;
 
 /// A compiled script.
 #[derive(Debug)]

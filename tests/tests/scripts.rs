@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use trapline::probed::Session;
 use trapline::probed::scripts::{Facts, How, Script, Tracing};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
-use trapline_probes::script::Options;
+use trapline_script::Options;
 use trapline_tests::{GUESTS, LONG, Run, assert_same, kernel, run, session};
 
 fn start(session: &mut Session, text: &str, options: &Options) -> Tracing {

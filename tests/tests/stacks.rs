@@ -10,7 +10,7 @@ use trapline_harness::{self as harness, each, on, tests};
 use trapline_probes::events::places::Places;
 use trapline_probes::events::set::EventSet;
 use trapline_probes::events::trace;
-use trapline_probes::script::Options;
+use trapline_script::Options;
 use trapline_tests::stock::{AtShell, at_shell};
 
 const LONG: u64 = 60_000_000_000;

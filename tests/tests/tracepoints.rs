@@ -8,7 +8,7 @@ use trapline::machine::Stop;
 use trapline::probed::Session;
 use trapline::probed::scripts::{Facts, How, Script};
 use trapline_harness::{self as harness, each};
-use trapline_probes::script::Options;
+use trapline_script::Options;
 use trapline_tests::stock::{AtShell, at_shell};
 use trapline_tests::{Run, assert_same};
 

@@ -4,8 +4,8 @@ use super::Failure;
 use super::output;
 use crate::probed::scripts::Facts;
 use crate::symbols::pattern;
-use trapline_probes::script::Knowledge;
-use trapline_probes::script::types::{CType, Tag};
+use trapline_script::Knowledge;
+use trapline_script::types::{CType, Tag};
 
 /// `-l`: lists the attach points that match a pattern such as `kprobe:vfs_*`. Without a provider, kprobes and
 /// tracepoints are listed.

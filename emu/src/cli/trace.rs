@@ -23,8 +23,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trapline_probes::events::set::EventSet;
-use trapline_probes::script::show::Style;
-use trapline_probes::script::{Options, ScriptError};
+use trapline_script::show::Style;
+use trapline_script::{Options, ScriptError};
 
 /// Runs scripts in bpftrace's language on a guest
 ///

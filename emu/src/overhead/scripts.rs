@@ -3,7 +3,7 @@
 use super::Mechanism;
 use super::bench_loop::{BenchLoop, TARGET};
 use crate::probed::scripts::{Facts, How, Script, Tracing};
-use trapline_probes::script::attach::Attached;
+use trapline_script::attach::Attached;
 
 /// The name of each measured block, and its text.
 pub const SCRIPTS: &[(&str, &str)] = &[

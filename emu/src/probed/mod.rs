@@ -328,8 +328,8 @@ impl Session {
                 self.init_text_is_gone();
             }
             let has_new_module = self.follow_modules();
-            let script_ends = self.machine.parts().0.engine.take_script_end();
-            if stop != Stop::Attention || script_ends || has_new_module && self.stops_at_modules {
+            let program_ends = self.machine.parts().0.engine.take_program_end();
+            if stop != Stop::Attention || program_ends || has_new_module && self.stops_at_modules {
                 return stop;
             }
             self.with_engine(|_, _| ());

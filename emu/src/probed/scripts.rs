@@ -30,13 +30,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_probes::Refusal;
-use trapline_probes::script::attach::{Attached, Outside, ScriptId};
-use trapline_probes::script::run::Settings;
-use trapline_probes::script::show::{Names, Style};
-use trapline_probes::script::types::Types;
-use trapline_probes::script::{Knowledge, Options, PointKind, Program, ScriptError, SystemCallShown, compile};
 use trapline_probes::tracepoint::Tracepoint;
 use trapline_probes::unwind::Stacks;
+use trapline_script::attach::{Attached, Outside, ScriptId};
+use trapline_script::run::Settings;
+use trapline_script::show::{Names, Style};
+use trapline_script::types::Types;
+use trapline_script::{Knowledge, Options, PointKind, Program, ScriptError, SystemCallShown, compile};
 
 /// Facts from a kernel's image for scripts.
 pub struct Facts<'a> {
@@ -222,7 +222,7 @@ pub struct Unattached {
     /// The attach point.
     pub name: String,
     /// Its place in the script.
-    pub at: trapline_probes::script::error::Span,
+    pub at: trapline_script::error::Span,
     /// The reason.
     pub refusal: Refusal,
 }
@@ -243,12 +243,12 @@ impl Session {
         };
         let stacks = self.stacks();
         let points: Vec<_> = program.blocks.iter().map(|block| block.points.clone()).collect();
-        let id = self.with_engine(|engine, _| engine.add_script(program, settings, stacks));
+        let id = self.with_engine(|engine, _| ScriptId::add(engine, program, settings, stacks));
         let count = points.iter().map(Vec::len).sum();
         let mut tracing =
             Tracing { id, probes: Vec::new(), refused: Vec::new(), clocks: Vec::new(), points: count, has_ended: false };
         self.with_engine(|engine, _| {
-            if let Some(running) = engine.script(id) {
+            if let Some(running) = id.of(engine) {
                 running.state().announce(count);
             }
         });
@@ -261,7 +261,7 @@ impl Session {
                     }
                     continue;
                 }
-                match self.with_engine(|engine, guest| engine.attach_script(guest, id, block, number)) {
+                match self.with_engine(|engine, guest| id.attach(engine, guest, block, number)) {
                     Ok(Some(attached)) => tracing.probes.push((point.name.clone(), attached)),
                     Ok(None) => {}
                     Err(refusal) if point.of_pattern => tracing.refused.push((point.name.clone(), refusal)),
@@ -309,7 +309,7 @@ impl Session {
     fn run_script_at(&mut self, id: ScriptId, kind: &PointKind, now: u64) {
         // The script belongs to the listener and the CPU to the machine. The script is taken out while it has access to
         // the CPU.
-        let Some(mut running) = self.machine.parts().0.engine.take_script(id) else { return };
+        let Some(mut running) = id.take(&mut self.machine.parts().0.engine) else { return };
         let isa = self.kernel().arch.isa();
         // BEGIN and END blocks run outside the guest's tasks, so they see its memory but get the name `trapline`.
         let name = matches!(kind, PointKind::Begin | PointKind::End).then_some("trapline");
@@ -321,23 +321,23 @@ impl Session {
                 running.run_at(kind, &mut Outside { cpu: view, now, name, in_user, rule: None, isa });
             });
         }
-        self.machine.parts().0.engine.give_script_back(id, running);
+        id.give_back(&mut self.machine.parts().0.engine, running);
     }
 
     /// The status with which a script ended the tracing, if it did.
     pub fn script_exit(&mut self, script: &Tracing) -> Option<u64> {
-        self.with_engine(|engine, _| engine.script(script.id).and_then(|running| running.state().exit()))
+        self.with_engine(|engine, _| script.id.of(engine).and_then(|running| running.state().exit()))
     }
 
     /// The reason why a script was stopped for breaking a limit, if it was.
     pub fn script_failure(&mut self, script: &Tracing) -> Option<&'static str> {
-        self.with_engine(|engine, _| engine.script(script.id).and_then(|running| running.state().failure()))
+        self.with_engine(|engine, _| script.id.of(engine).and_then(|running| running.state().failure()))
     }
 
     /// Takes a script's output and its warnings.
     pub fn take_script_output(&mut self, script: &Tracing) -> (Vec<u8>, Vec<u8>) {
         self.with_engine(|engine, _| {
-            engine.script(script.id).map_or_else(Default::default, |running| {
+            script.id.of(engine).map_or_else(Default::default, |running| {
                 let state = running.state();
                 (state.take_output(), state.take_warnings())
             })
@@ -347,7 +347,7 @@ impl Session {
     /// The number of values that were lost because a map was full, by map.
     pub fn script_losses(&mut self, script: &Tracing) -> Vec<(String, u64)> {
         self.with_engine(|engine, _| {
-            let lost = engine.script(script.id).map(|running| running.lost()).unwrap_or_default();
+            let lost = script.id.of(engine).map(|running| running.lost()).unwrap_or_default();
             lost.into_iter().map(|(name, count)| (name.to_string(), count)).collect()
         })
     }
@@ -360,13 +360,13 @@ impl Session {
         self.detach(script);
         let now = self.machine().now();
         self.with_engine(|engine, _| {
-            if let Some(running) = engine.script(script.id) {
+            if let Some(running) = script.id.of(engine) {
                 running.state().forget_exit();
             }
         });
         self.run_script_at(script.id, &PointKind::End, now);
         self.with_engine(|engine, _| {
-            if let Some(running) = engine.script(script.id) {
+            if let Some(running) = script.id.of(engine) {
                 running.print_maps();
             }
         });

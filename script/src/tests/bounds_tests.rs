@@ -1,9 +1,9 @@
 //! Scripts that are too much: too deep, too long, too often, too large. Each ends with a sentence, and soon.
 
 use super::{NoNames, Outside, Plain, options};
-use crate::script::compile::compile;
-use crate::script::run::{Settings, State};
-use crate::script::show::Style;
+use crate::compile::compile;
+use crate::run::{Settings, State};
+use crate::show::Style;
 use alloc::boxed::Box;
 use alloc::string::String;
 use std::string::ToString;
@@ -169,11 +169,11 @@ fn names_without_number_are_refused() {
 /// A guest with very many functions.
 struct Many;
 
-impl crate::script::compile::Knowledge for Many {
+impl crate::compile::Knowledge for Many {
     fn isa(&self) -> &'static trapline_isa::arch::Isa {
         trapline_isa::arch::Arch::X86_64.isa()
     }
-    fn types(&self) -> Option<&dyn crate::script::types::Types> {
+    fn types(&self) -> Option<&dyn crate::types::Types> {
         None
     }
     fn address(&self, _: &str) -> Option<u64> {
@@ -194,8 +194,8 @@ type Script = fn(usize) -> String;
 /// there may be.
 #[test]
 fn reading_a_script_takes_time_by_its_length() {
-    use crate::budget::Budget;
-    use crate::script::compile::{budget, compile_within};
+    use crate::compile::{budget, compile_within};
+    use trapline_probes::budget::Budget;
     #[rustfmt::skip]
     let cases: [(&str, Script); 26] = [
         ("a define in a define",        |size| "#define X ".repeat(size / 10)),
@@ -226,7 +226,7 @@ fn reading_a_script_takes_time_by_its_length() {
         ("parameters",                  |size| std::format!("BEGIN {{ {} }}", "$x = str($1); ".repeat(size / 14))),
     ];
     let parameters = std::vec!["x".repeat(50_000)];
-    let options = crate::script::compile::Options { parameters, ..options(false) };
+    let options = crate::compile::Options { parameters, ..options(false) };
     for (what, make) in cases {
         let steps = |size: usize| {
             let text = make(size);

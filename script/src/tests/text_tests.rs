@@ -2,11 +2,11 @@
 //! big-endian ISAs.
 
 use super::{NoNames, options};
-use crate::script::compile::{Knowledge, Options, compile};
-use crate::script::program::PointKind;
-use crate::script::run::{Moment, Settings, State};
-use crate::script::show::Style;
-use crate::script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
+use crate::compile::{Knowledge, Options, compile};
+use crate::program::PointKind;
+use crate::run::{Moment, Settings, State};
+use crate::show::Style;
+use crate::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;

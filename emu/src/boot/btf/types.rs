@@ -2,7 +2,7 @@
 
 use super::{BEHIND, Btf, DEEPEST, MEMBER, MOST_MEMBERS, STRUCTURE, Structure, TYPE, UNION};
 use std::collections::HashMap;
-use trapline_probes::script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
+use trapline_script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 
 const INT: u32 = 1;
 const POINTER: u32 = 2;

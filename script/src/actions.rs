@@ -1,4 +1,5 @@
-//! Calls that do something, and what maps collect.
+//! Compiles calls that are actions (`printf`, `exit`, `delete`, ...) and the aggregations that are assigned to maps
+//! (`count()`, `hist()`, ...).
 
 use super::acts::MOST_VALUES;
 use super::ast::{Expr, Kind};
@@ -12,11 +13,11 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// As many buckets as equal steps may make.
+/// The largest number of buckets of a linear histogram.
 pub(super) const MOST_BUCKETS: usize = 1000;
 
 impl Compiler<'_> {
-    /// What a map is to collect, if this call says so.
+    /// The aggregation that a call names. `None` if it is another call.
     pub fn aggregate(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<(Aggregate, Num)>, ScriptError> {
         if !matches!(name, "count" | "sum" | "min" | "max" | "avg" | "stats" | "hist" | "lhist" | "tseries") {
             return Ok(None);
@@ -74,7 +75,7 @@ impl Compiler<'_> {
         Ok(Some((aggregate, num)))
     }
 
-    /// Something that a call does and that has no value; `None`: it has one, or is no function at all.
+    /// Compiles a call of an action. `None` if the function returns a value or does not exist.
     pub fn action(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<Act>, ScriptError> {
         Ok(Some(match name {
             "printf" | "debugf" => self.printf(name, arguments, Stream::Output, at)?,

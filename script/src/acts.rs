@@ -1,4 +1,4 @@
-//! What a block does, act by act.
+//! Executes the statements of a compiled block, one [`Act`] after the other, and charges them to the hit's budget.
 
 use super::format::Piece;
 use super::map::Keys;
@@ -10,10 +10,10 @@ use super::types::Type;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Why a script is ended whose hit has spent its budget.
+/// The message for a hit that has spent its budget.
 pub(super) const TOO_MUCH_WORK: &str = "one hit took more work than to put together 1 GiB of strings: the script was ended";
 
-/// As many values as one printf may have.
+/// The largest number of values in one printf.
 pub(super) const MOST_VALUES: usize = 32;
 
 impl Runner<'_> {
@@ -34,7 +34,7 @@ impl Runner<'_> {
         if self.leaving == Goes::On { goes } else { self.left(goes) }
     }
 
-    /// Where a block that stands in an expression has led.
+    /// Returns how a block inside an expression ended, and forgets it.
     #[cold]
     fn left(&mut self, goes: Goes) -> Goes {
         let leaving = core::mem::replace(&mut self.leaving, Goes::On);
@@ -210,7 +210,7 @@ impl Runner<'_> {
         Goes::On
     }
 
-    /// Charges a turn of a loop to this hit; false where that is too much.
+    /// Charges one iteration of a loop to this hit. If that is too much, ends the script and returns false.
     pub(super) fn may_turn(&mut self, steps: u32) -> bool {
         self.state.worked += u64::from(steps) * BYTES_A_STEP;
         self.state.turns += 1;
@@ -232,7 +232,7 @@ impl Runner<'_> {
         true
     }
 
-    /// Ends the script: nothing behind this act is done any more.
+    /// Ends the script with a message. No later act of this hit runs.
     pub(super) fn fail(&mut self, why: &'static str) {
         self.leaving = Goes::Return;
         self.state.failure.get_or_insert(why);
@@ -244,7 +244,7 @@ impl Runner<'_> {
         self.state.warned.push(b'\n');
     }
 
-    /// Charges work on so many keys of maps to this hit; false where that is too much.
+    /// Charges work on this many map keys to this hit. If that is too much, ends the script and returns false.
     pub(super) fn may_handle(&mut self, keys: u64) -> bool {
         self.state.worked = self.state.worked.saturating_add(keys.saturating_mul(BYTES_A_KEY));
         if self.state.worked > MOST_WORKED {
@@ -254,7 +254,7 @@ impl Runner<'_> {
         true
     }
 
-    /// The keys of a map in their order; `None`: the script was ended.
+    /// The sorted keys of a map. `None` if the hit's budget does not allow sorting; the script is then ended.
     fn sorted_keys(&mut self, map: u16) -> Option<Arc<Keys>> {
         let mut asked = 0;
         let left = MOST_WORKED.saturating_sub(self.state.worked) / BYTES_A_KEY;
@@ -271,7 +271,7 @@ impl Runner<'_> {
         let several = facts.keys.len() > 1;
         let value_is_number = facts.value.is_number() || matches!(facts.value, Type::Aggregate(_));
         let aggregate = if let Type::Aggregate(aggregate) = facts.value { Some(aggregate) } else { None };
-        // The loop may change the map: it goes over the keys that there were.
+        // The body may change the map, so the loop uses the keys that the map had at the start.
         let Some(keys) = self.sorted_keys(map) else { return Goes::Return };
         for key in (0..keys.len()).map_while(|number| keys.get(number)) {
             if !self.may_turn(steps) {
@@ -284,7 +284,7 @@ impl Runner<'_> {
             if several {
                 variable.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
             }
-            // A single key is encoded as a part already.
+            // A key with one part has the encoding of a part.
             debug_assert!(!key_is_number || key.len() == 8);
             variable.bytes.extend_from_slice(key);
             match stored {
@@ -306,7 +306,7 @@ impl Runner<'_> {
 
     pub(super) fn printf(&mut self, format: &super::format::Format, values: &[(Any, Type)], stream: Stream) -> Goes {
         let mark = self.state.scratch.len();
-        // All values first, in order; then the text is put together behind them.
+        // First all values are computed, in order, then the text is appended after them.
         let mut ends = [(0_u64, 0_usize); MOST_VALUES];
         for ((value, _), end) in values.iter().zip(&mut ends) {
             let number = self.any(value);
@@ -370,7 +370,7 @@ impl Runner<'_> {
     }
 }
 
-/// Where a statement leads.
+/// The way in which the execution of a statement ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goes {
     On,

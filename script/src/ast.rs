@@ -1,4 +1,4 @@
-//! A script as it was written: what the parser makes and the compiler reads.
+//! The syntax tree of a script. The parser makes it and the compiler reads it.
 
 use super::error::Span;
 use alloc::boxed::Box;
@@ -8,39 +8,39 @@ use alloc::vec::Vec;
 /// A whole script.
 #[derive(Clone, Debug, Default)]
 pub struct Ast {
-    /// `name = value` of `config = { ... }`.
+    /// The settings `name = value` in `config = { ... }`.
     pub settings: Vec<(String, Span, Setting)>,
-    /// Structures that the script itself defines.
+    /// Structures that the script defines.
     pub structures: Vec<Structure>,
-    /// Enums that it defines, each with its name, which may be empty, and its enumerators.
+    /// Enums that the script defines, each with its name, which may be empty, and its enumerators.
     pub enums: Vec<(String, Vec<(String, u64)>)>,
-    /// `let @name = kind(N);`
+    /// Declarations `let @name = kind(N);`.
     pub maps: Vec<MapKind>,
-    /// `macro name(args) { ... }`
+    /// Definitions `macro name(args) { ... }`.
     pub macros: Vec<Macro>,
-    /// In the order written.
+    /// The probes, in source order.
     pub probes: Vec<Probe>,
 }
 
-/// What a setting is set to.
+/// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// A number, or a truth.
+    /// A number or a boolean.
     Number(u64),
-    /// A word or a string.
+    /// A bare word or a string.
     Text(String),
 }
 
-/// How many keys a map may have.
+/// A map declaration: its kind and its largest number of keys.
 #[derive(Clone, Debug)]
 pub struct MapKind {
     pub name: String,
-    /// `lruhash`: the key that was used least recently makes room.
+    /// True for `lruhash`, which evicts the least recently used key when the map is full.
     pub evicts: bool,
     pub limit: u64,
 }
 
-/// A macro.
+/// A macro definition.
 #[derive(Clone, Debug)]
 pub struct Macro {
     pub name: String,
@@ -48,18 +48,18 @@ pub struct Macro {
     pub body: Block,
 }
 
-/// What a macro takes.
+/// A parameter of a macro.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parameter {
-    /// A variable, which it may change.
+    /// A variable, passed by reference.
     Variable(String),
-    /// A map.
+    /// A map, passed by reference.
     Map(String),
-    /// Any expression, put in wherever it is named.
+    /// Any expression. It is substituted wherever the parameter is used.
     Expression(String),
 }
 
-/// Attach points and what to do there.
+/// A probe: attach points, a filter and a block.
 #[derive(Clone, Debug)]
 pub struct Probe {
     pub points: Vec<Point>,
@@ -67,33 +67,33 @@ pub struct Probe {
     pub body: Block,
 }
 
-/// `provider:part:part`
+/// An attach point, split at its colons: `provider:part:part`.
 #[derive(Clone, Debug)]
 pub struct Point {
     pub parts: Vec<(String, Span)>,
     pub at: Span,
 }
 
-/// Statements, and the value of a block that has one.
+/// A block: its statements and, for a block expression, its value.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     pub statements: Vec<Statement>,
     pub value: Option<Box<Expr>>,
 }
 
-/// A statement and where it stands.
+/// A statement and its position.
 #[derive(Clone, Debug)]
 pub struct Statement {
     pub at: Span,
     pub kind: Do,
 }
 
-/// Kinds of statement.
+/// The kinds of statement.
 #[derive(Clone, Debug)]
 pub enum Do {
-    /// What an expression does besides its value.
+    /// An expression, evaluated for its side effects.
     Expr(Expr),
-    /// `target op= value`; without an operator `=`.
+    /// `target op= value`. Without an operator it is a plain assignment.
     Assign(Target, Option<Binary>, Expr),
     /// `let $name: type = value`
     Let(String, Option<TypeName>, Option<Expr>),
@@ -110,23 +110,23 @@ pub enum Do {
     Block(Block),
 }
 
-/// What can be assigned to.
+/// The target of an assignment.
 #[derive(Clone, Debug)]
 pub enum Target {
     Variable(String),
     Map(String, Vec<Expr>),
-    /// `_`
+    /// `_`, which discards the value.
     Nothing,
 }
 
-/// An expression and where it stands.
+/// An expression and its position.
 #[derive(Clone, Debug)]
 pub struct Expr {
     pub at: Span,
     pub kind: Kind,
 }
 
-/// Kinds of expression.
+/// The kinds of expression.
 #[derive(Clone, Debug)]
 pub enum Kind {
     Number(u64),
@@ -141,7 +141,7 @@ pub enum Kind {
     Call(String, Vec<Expr>),
     Unary(Unary, Box<Expr>),
     Binary(Binary, Box<Expr>, Box<Expr>),
-    /// `c ? a : b`; without `a`: `c ?: b`.
+    /// `c ? a : b`. Without `a` it is `c ?: b`.
     Choice(Box<Expr>, Option<Box<Expr>>, Box<Expr>),
     /// `of.name`, `of->name`
     Field(Box<Expr>, String, Span),
@@ -155,13 +155,13 @@ pub enum Kind {
     SizeOf(TypeName),
     /// `offsetof(struct x, a.b)`
     OffsetOf(TypeName, Vec<String>),
-    /// `++` and `--`: the target, by how much, and whether the value is that before.
+    /// `++` and `--`: the target, the step, and whether the value is the one before the step.
     Step(Box<Target>, bool, bool),
     /// `{ ...; e }`
     Block(Box<Block>),
 }
 
-/// Operators before their operand.
+/// Unary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unary {
     Not,
@@ -170,7 +170,7 @@ pub enum Unary {
     Load,
 }
 
-/// Operators between two operands.
+/// Binary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
     Or,
@@ -193,20 +193,20 @@ pub enum Binary {
     Modulo,
 }
 
-/// A type by its name.
+/// A type, as the script writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeName {
-    /// `struct`, `union`, `enum`, or nothing.
+    /// The keyword `struct`, `union` or `enum`, if there is one.
     pub tag: Option<Tag>,
     pub name: String,
-    /// How many `*`.
+    /// The number of `*`.
     pub pointers: u8,
-    /// `[n]`; `[]` is 0.
+    /// The length in `[n]`. 0 stands for `[]`.
     pub array: Option<u64>,
     pub at: Span,
 }
 
-/// What stands before the name of some types.
+/// The keyword in front of the name of a structure, union or enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// `struct`
@@ -226,20 +226,20 @@ pub struct Structure {
     pub members: Vec<Member>,
 }
 
-/// A member of one; its name is empty for a nameless structure.
+/// A member of a structure. The name of an anonymous structure is empty.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub name: String,
     pub kind: MemberKind,
-    /// Of a bit field.
+    /// The width of a bit field, in bits.
     pub bits: Option<u64>,
 }
 
-/// What a member is.
+/// The type of a member.
 #[derive(Clone, Debug)]
 pub enum MemberKind {
     Named(TypeName),
     Inside(Structure, Option<u64>),
-    /// A pointer to a function or the like: a word.
+    /// A function pointer or the like. It has the size of a word.
     Word,
 }

@@ -43,7 +43,7 @@ pub enum Attached {
 }
 
 impl Attached {
-    /// How many hits it had.
+    /// The number of its hits.
     pub fn hits(&self) -> u64 {
         match self {
             Attached::Kprobe(probe) => probe.hits(),
@@ -52,7 +52,7 @@ impl Attached {
         }
     }
 
-    /// How many hits were missed.
+    /// The number of its missed hits.
     pub fn missed(&self) -> u64 {
         match self {
             Attached::Kprobe(probe) => probe.nmissed(),
@@ -65,7 +65,7 @@ impl Attached {
 /// The number of arguments that a typed return probe (fexit) keeps from the function's entry.
 pub(super) const KEPT: usize = 10;
 
-/// How many calls of one function a script can follow at a time. A small guest has no more tasks than that.
+/// The number of calls of one function that a script can follow at a time. A small guest has no more tasks than that.
 const MOST_CALLS: i32 = 1024;
 
 impl Running {

@@ -1,4 +1,4 @@
-//! The builtins: what is known of the moment and of the running task without a call.
+//! Compiles builtins, such as `pid`, `comm`, `nsecs`, `arg0` and `curtask`, and other bare names.
 
 use super::ast;
 use super::compile::{Compiler, no_types};
@@ -22,7 +22,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A builtin, an enumerator, a macro, or what a macro was given.
+    /// Compiles a bare name: a builtin, an enumerator, a macro, or a parameter of a macro.
     pub(super) fn named(&mut self, name: &str, at: Span) -> Result<Typed, ScriptError> {
         if let Some((expr, depth)) = self.frames.last().and_then(|frame| frame.expressions.get(name).cloned()) {
             let above = self.frames.split_off(depth);
@@ -145,7 +145,7 @@ impl Compiler<'_> {
         Some((bits / 8, kind))
     }
 
-    /// What is at the end of a chain of pointers that begins in the running task.
+    /// Follows a chain of pointers that starts at the running task's structure, and reads the member at its end.
     pub(super) fn of_chain(&self, path: &[&str]) -> Option<Num> {
         let mut kind = self.known.named(Some(ast::Tag::Struct), "task_struct")?;
         let mut at = Num::Task;

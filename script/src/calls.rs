@@ -1,4 +1,4 @@
-//! The functions that a script may call: values, actions, and what maps collect.
+//! Compiles calls of functions that return a value. Actions are in `actions.rs`.
 
 use super::ast::{Expr, Kind};
 use super::compile::Compiler;
@@ -31,7 +31,7 @@ impl Compiler<'_> {
         Err(at.error(format!("{name}() takes {least} to {most} arguments, not {}", arguments.len())))
     }
 
-    /// The value of a call.
+    /// Compiles a call that returns a value.
     pub fn call(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         let truth = Type::TRUTH;
         let text = |bytes, capacity| Ok((Any::Bytes(bytes), Type::Text(capacity)));
@@ -207,7 +207,7 @@ impl Compiler<'_> {
 
     fn text(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         self.between("str", arguments, 1, 2, at)?;
-        // A parameter's text, or its end: str($1), str($1 + 2).
+        // The text of a positional parameter, or a tail of it: str($1), str($1 + 2).
         let (of, skipped) = match &arguments[0].kind {
             Kind::Binary(super::ast::Binary::Add, left, right) => (&**left, Some(&**right)),
             _ => (&arguments[0], None),
@@ -289,7 +289,7 @@ impl Compiler<'_> {
             (Any::Num(num), _) => Bytes::Number(Box::new(cut(num, 4, false)), 4),
             (Any::Bytes(bytes), Type::Buffer) => bytes,
             (Any::Bytes(bytes), Type::Held(shape)) if matches!(shape.size(), 4 | 16) => bytes,
-            // char[4] and char[16] are strings elsewhere; here they are bytes.
+            // Elsewhere char[4] and char[16] are strings. Here they are plain bytes.
             (Any::Bytes(Bytes::Text { at: address, capacity, .. }), _) => {
                 Bytes::Raw { at: address, length: Box::new(Num::Const(u64::from(capacity) - 1)) }
             }
@@ -302,7 +302,7 @@ impl Compiler<'_> {
         Ok((Any::Bytes(bytes), Type::Inet))
     }
 
-    /// `kstack(mode, limit)`, each of them left out or not.
+    /// `kstack(mode, limit)`. Either argument may be missing.
     fn stack(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         self.between(name, arguments, 0, 2, at)?;
         let (mut form, mut limit) = (self.stack_form, 127);
@@ -323,7 +323,7 @@ impl Compiler<'_> {
         Ok((Any::Bytes(Bytes::Stack { user: name == "ustack", form, limit }), Type::Stack(form)))
     }
 
-    /// `getopt("name", default)`: what `--name=value` says behind the script's own parameters.
+    /// `getopt("name", default)`: the value of `--name=value` among the script's own parameters.
     fn option(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         self.between("getopt", arguments, 1, 3, at)?;
         let name =

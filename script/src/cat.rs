@@ -1,4 +1,5 @@
-//! `cat()`: files of the guest's are out of reach, but what some of its kernel's own files would say is in its memory.
+//! Compiles `cat()`. A script cannot open files of the guest, but it can compute the contents of a few files of /proc
+//! from the kernel's memory.
 
 use super::ast::{Expr, Kind, Tag};
 use super::compile::Compiler;
@@ -11,14 +12,15 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// As many CPUs as are looked at; those that are not there count nothing.
+/// The number of CPUs whose run queues are read. Missing CPUs count nothing.
 const MOST_CPUS: u64 = 8;
-/// The kernel's fixed point for averages of its load: bits behind it, and what rounds to two digits.
+/// The kernel's fixed-point format of load averages: the number of fraction bits, and the addend that rounds to two
+/// digits.
 const LOAD_BITS: u64 = 11;
 const LOAD_ROUND: u64 = (1 << LOAD_BITS) / 200;
 
 impl Compiler<'_> {
-    /// The text that a file of the kernel's would have.
+    /// Compiles the contents of one file.
     pub fn cat(&mut self, arguments: &[Expr], at: Span) -> Result<Act, ScriptError> {
         let [Expr { kind: Kind::Text(path), .. }] = arguments else {
             return Err(at.error("cat() takes a file's name in quotes: cat(\"/proc/loadavg\")"));
@@ -48,7 +50,7 @@ impl Compiler<'_> {
         Ok((Any::Bytes(text), Type::Text(1024)))
     }
 
-    /// Three averages, the tasks that run and those that there are, and the number that the newest got.
+    /// /proc/loadavg: three averages, running and existing tasks, and the newest pid.
     fn load_line(&self, at: Span) -> Result<Vec<(Any, Type)>, ScriptError> {
         let word = self.known.word;
         let load = |at: Num, size: u8| Num::Load { at: Box::new(at), size, signed: false };
@@ -70,8 +72,8 @@ impl Compiler<'_> {
         let of_cpu = |cpu: u64| {
             let area = || load(Num::Const(offsets.wrapping_add(cpu * u64::from(word))), word);
             let count = load(add(fold(Op::Add, area(), Num::Const(queues)), running), 4);
-            // The area of a CPU that is not there begins where that of the first one was laid out: what is read there
-            // is not a queue.
+            // The per-CPU offset of a missing CPU points at the initial copy of the data, so there is no run queue at
+            // that address.
             let is_there = Num::Binary(Op::Less, Box::new([Num::Const(cpu), Num::Cpus]));
             Num::Choice(Box::new([is_there, count, Num::Const(0)]))
         };
@@ -82,7 +84,7 @@ impl Compiler<'_> {
         Ok(values.into_iter().map(|value| (Any::Num(value), Type::U64)).collect())
     }
 
-    /// How far a member lies behind the start of a structure.
+    /// The offset of a member in a structure, in bytes.
     fn offset(&self, structure: &str, path: &[&str], at: Span) -> Result<u64, ScriptError> {
         let missing =
             || at.error(format!("this file's contents are found by struct {structure}, which this kernel's types do not have"));

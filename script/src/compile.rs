@@ -1,8 +1,8 @@
-//! A script to a program: names are resolved, types found, attach points expanded. Expressions are compiled in
-//! `values`, calls in `calls`.
+//! Compiles a script to a [`Program`]: resolves names, infers types and expands attach points. Expressions are compiled
+//! in `values`, calls in `calls`.
 //!
-//! What a map holds may be said behind the place where it is read, so the script is gone over until nothing new is
-//! learnt of its maps.
+//! A map may be read before the line that assigns to it. So the compiler goes over the whole script again until it
+//! learns nothing new about the types of maps.
 
 use super::ast::{self, Ast, Setting};
 use super::error::{ScriptError, Span};
@@ -21,77 +21,77 @@ use trapline_isa::mem::ByteOrder;
 use trapline_probes::budget::Budget;
 use trapline_probes::tracepoint::Tracepoint;
 
-/// Who knows the guest.
+/// Facts about the guest that the compiler needs. The machine implements this trait.
 pub trait Knowledge {
-    /// Its ISA.
+    /// The guest's ISA.
     fn isa(&self) -> &'static Isa;
-    /// Its types, where there are any.
+    /// The kernel's types, if it has type information (BTF).
     fn types(&self) -> Option<&dyn Types>;
     /// The address of a symbol.
     fn address(&self, name: &str) -> Option<u64>;
-    /// The same of data, which a kernel may tell nobody but its modules.
+    /// The address of a data symbol. Kernels may export data symbols to modules without listing them in kallsyms.
     fn data(&self, name: &str) -> Option<u64> {
         self.address(name)
     }
-    /// The names of the system calls by their numbers; none where the kernel's table is not found.
+    /// The names of system calls, indexed by number. Empty if the kernel's table was not found.
     fn system_call_names(&self) -> Arc<[String]> {
         Arc::new([])
     }
-    /// The functions of this name (with `*` for any letters) that may be probed, each once, in a fixed order.
+    /// The functions that match a pattern and may be probed, each once, in a fixed order. `*` stands for any letters.
     fn functions(&self, pattern: &str, returns: bool) -> Vec<String>;
-    /// How many names such a pattern is compared with.
+    /// The number of names that a pattern is compared with.
     fn names(&self) -> u64 {
         0
     }
-    /// The kernel's tracepoints of this group and name (with `*` for any letters), in a fixed order.
+    /// The kernel's tracepoints that match a group and a name, in a fixed order. `*` stands for any letters.
     fn tracepoints(&self, group: &str, name: &str) -> Vec<Arc<Tracepoint>> {
         let _ = (group, name);
         Vec::new()
     }
 }
 
-/// What a script is compiled with.
+/// Options of the compiler.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `$1`, `$2` and so on.
+    /// The values of `$1`, `$2` and so on.
     pub parameters: Vec<String>,
-    /// `--name=value` for `getopt`.
+    /// The values that `getopt` returns, from `--name=value`.
     pub named: Vec<(String, String)>,
-    /// Actions that change what the guest does may be used.
+    /// Allows actions that change the guest's behaviour, such as `override`.
     pub allows_unsafe: bool,
-    /// Settings that win over those of the script's own `config`: names as there, and values.
+    /// Settings that override those of the script's `config`, as names and values.
     pub settings: Vec<(String, String)>,
-    /// Only what this process does counts.
+    /// If set, hits in other processes are ignored.
     pub process: Option<u32>,
-    /// Memory that a script asks for and that is not there is worth a warning.
+    /// Whether a read of unmapped memory prints a warning.
     pub warns_of_reads: bool,
-    /// As bpftrace 0.17 would have it where dialects differ.
+    /// Follow bpftrace 0.17 where its dialect differs from the present one.
     pub old: bool,
 }
 
-/// Compiles a script; all that is wrong with it, or the program.
+/// Compiles a script. Fails with all errors that were found.
 pub fn compile(text: &str, knowledge: &dyn Knowledge, options: &Options) -> Result<Program, Vec<ScriptError>> {
     compile_within(text, knowledge, options, &budget(text))
 }
 
-/// The budget of reading and compiling a script.
+/// The budget for parsing and compiling a script.
 pub fn budget(text: &str) -> Budget {
     Budget::linear(text.len(), STEPS_A_BYTE)
 }
 
-/// Steps of reading and compiling for each byte of a script. Real scripts take fewer than ten.
+/// Steps of parsing and compiling per byte of a script. Real scripts take fewer than ten.
 const STEPS_A_BYTE: u64 = 64;
-/// No script is longer: what is made of its text takes a hundred times as much memory.
+/// Longest script, in bytes. Its compiled form takes about a hundred times as much memory.
 const MOST_TEXT: usize = 8 << 20;
-/// A script with so many errors is read no further.
+/// The compiler stops after this many errors.
 const MOST_ERRORS: usize = 100;
-/// As many attach points as a script may have, if it does not say fewer itself.
+/// Default limit on the number of attach points.
 const MOST_POINTS: u64 = 1 << 18;
-/// As many as it may ask for.
+/// Largest limit that a script can set with `max_probes`.
 const MOST_POINTS_EVER: u64 = 1 << 20;
-/// As many attach points as may be clocks, each of which is looked at again and again.
+/// Largest number of timers, all of which are checked at every tick.
 const MOST_CLOCKS: usize = 1024;
-/// Comparing so many names with a pattern costs as much as any other step.
+/// Comparing this many names with a pattern costs one step.
 const NAMES_A_STEP: u64 = 16;
 
 /// Compiles a script within a budget of work.
@@ -152,7 +152,7 @@ pub fn compile_within(
     compiler.program(knowledge)
 }
 
-/// Advice for those who miss a type.
+/// The end of an error message about an unknown type.
 pub(super) fn no_types(knowledge: &dyn Knowledge) -> &'static str {
     match knowledge.types() {
         Some(_) => "the guest's kernel has no type of that name, and the script defines none",
@@ -162,7 +162,7 @@ pub(super) fn no_types(knowledge: &dyn Knowledge) -> &'static str {
     }
 }
 
-/// What is done about attach points that do not exist.
+/// The treatment of attach points that do not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Error,
@@ -170,53 +170,53 @@ enum Missing {
     Ignore,
 }
 
-/// What a map is, as far as it is known yet.
+/// The types of a map, as far as they are known so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MapTypes {
     pub keys: Option<Vec<Type>>,
     pub value: Option<Type>,
     pub is_assigned: bool,
-    /// Where it is named first.
+    /// The position of its first use.
     pub first: Span,
 }
 
-/// What is known inside one block.
+/// The state of the compiler inside one block.
 #[derive(Default)]
 pub(super) struct Scope {
     pub variables: BTreeMap<String, (u16, Type)>,
     pub count: u16,
     pub kinds: Kinds,
-    /// The function whose parameters `args` names.
+    /// The function whose parameters `args` means.
     pub function: Option<String>,
     pub loops: u32,
     pub overrides: bool,
-    /// How deep in blocks that may be passed over.
+    /// The nesting depth of code that may be skipped, such as the branches of an `if`.
     pub depth: u32,
     pub emptied: Vec<u16>,
-    /// The tracepoint whose fields `args` names.
+    /// The system-call tracepoint whose fields `args` means.
     pub event: Option<super::program::SystemCall>,
-    /// The same of one that makes records: their structure.
+    /// The structure of the tracepoint's record, whose fields `args` means.
     pub record: Option<super::types::CType>,
-    /// The arguments are those of a tracepoint's functions, whose first parameter is their own.
+    /// The arguments are those of a tracepoint's functions. The first one, the private data pointer, does not count.
     pub is_raw: bool,
 }
 
-/// Which kinds of attach point a block has.
+/// The kinds of attach point that a block has.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Kinds {
     pub entries: bool,
     pub returns: bool,
-    /// Neither: the beginning, the end, a clock.
+    /// Points that are neither entries nor returns: BEGIN, END and timers.
     pub others: bool,
-    /// Typed ones.
+    /// Points with typed arguments: fentry and fexit.
     pub typed: bool,
 }
 
-/// Inside a macro: what its parameters are, and what makes its own variables its own.
+/// One macro expansion: the arguments, and the suffix that keeps its local variables apart.
 pub(super) struct Frame {
     pub variables: BTreeMap<String, String>,
     pub maps: BTreeMap<String, String>,
-    /// With the number of frames that are there where it is written.
+    /// The argument expressions, each with the number of frames that were open where it was written.
     pub expressions: BTreeMap<String, (ast::Expr, usize)>,
     pub suffix: u32,
 }
@@ -234,9 +234,9 @@ pub(super) struct Compiler<'a> {
     pub block: Scope,
     pub frames: Vec<Frame>,
     pub macros: u32,
-    /// Of macros, in this round.
+    /// The number of macro expansions in this pass.
     pub expanded: u32,
-    /// How deep the compiler has called itself.
+    /// The recursion depth of the compiler.
     pub level: u32,
     pub most_variables: u16,
     pub longest_text: u32,
@@ -246,24 +246,24 @@ pub(super) struct Compiler<'a> {
     limit: u64,
     prints_maps: bool,
     missing: Missing,
-    /// Of reading and compiling the script.
+    /// The budget for parsing and compiling the script.
     pub(super) budget: &'a Budget,
     /// Macros by their names.
     pub by_name: BTreeMap<&'a str, &'a ast::Macro>,
-    /// The points of each probe, which are found once.
+    /// The resolved attach points of each probe. They are looked up only once.
     points: Vec<Option<Vec<Point>>>,
-    /// How many there are.
+    /// The number of resolved attach points.
     found_points: u64,
     clocks: usize,
-    /// What is wrong with them.
+    /// Errors of resolving attach points.
     point_errors: Vec<ScriptError>,
     point_warnings: Vec<ScriptError>,
 }
 
-/// As many maps and variables as have a number.
+/// The largest number of maps, and of variables in a block. Each has a 16-bit number.
 const MOST_NAMES: usize = 65_534;
 
-/// More rounds than any script needs: each learns something of a map.
+/// The largest number of passes. Each pass learns the type of at least one more map.
 const MOST_ROUNDS: usize = 20;
 
 impl<'a> Compiler<'a> {
@@ -384,8 +384,8 @@ impl<'a> Compiler<'a> {
         ])
     }
 
-    /// The blocks of a probe: one for all its functions, and one for each of its tracepoints, whose fields lie in
-    /// different places.
+    /// Compiles a probe: one block for all its functions, and one for each of its tracepoints, because their fields
+    /// have different offsets.
     fn probe(&mut self, number: usize, probe: &ast::Probe) -> Vec<Block> {
         let points = match self.points[number].clone() {
             Some(points) => points,
@@ -409,7 +409,7 @@ impl<'a> Compiler<'a> {
         groups.into_iter().map(|points| self.block(points, probe)).collect()
     }
 
-    /// What the attach points of a probe stand for in this guest.
+    /// Resolves the attach points of a probe in this guest.
     fn all_points(&mut self, probe: &ast::Probe) -> Vec<Point> {
         let mut points: Vec<Point> = Vec::new();
         for point in &probe.points {
@@ -447,14 +447,14 @@ impl<'a> Compiler<'a> {
         points
     }
 
-    /// Notes an error. A block for several tracepoints is wrong in the same way for each, which is said once.
+    /// Notes an error. The blocks of several tracepoints have the same errors, and each is noted once.
     pub(super) fn wrong(&mut self, error: ScriptError) {
         if self.errors.len() < MOST_ERRORS && !self.errors.contains(&error) {
             self.errors.push(error);
         }
     }
 
-    /// Whether the rest of the script need not be looked at.
+    /// Whether compiling should stop: there are too many errors, or the budget is spent.
     pub(super) fn is_hopeless(&self) -> bool {
         self.errors.len() >= MOST_ERRORS || self.budget.is_spent()
     }
@@ -476,8 +476,8 @@ impl<'a> Compiler<'a> {
         };
         let no = point.at.error(no);
         match self.missing {
-            // A pattern that matches nothing, or a call that another architecture has, is no error beside one that
-            // does.
+            // A pattern without a match, or a system call that this architecture lacks, is an error only if it stands
+            // alone.
             Missing::Error if is_alone || !name.contains('*') && !is_event && !self.options.old => self.wrong(no),
             Missing::Ignore => {}
             _ if self.warnings.len() < MOST_ERRORS => self.warnings.push(no),
@@ -526,7 +526,7 @@ impl<'a> Compiler<'a> {
                 }
             },
         };
-        // What happens of itself, at the beginning or at a clock's tick, happens whoever runs.
+        // BEGIN, END and timers belong to no process, so the process filter does not apply to them.
         let is_somebodys =
             points.iter().all(|point| !matches!(point.kind, PointKind::Begin | PointKind::End | PointKind::Interval(_)));
         let filter = match (self.options.process.filter(|_| is_somebodys), filter) {

@@ -1,34 +1,34 @@
-//! What is wrong with a script, where in it, and what to write instead.
+//! Errors of scripts: the message and the position.
 
 use alloc::borrow::Cow;
 
-/// A part of a script, in bytes from its start.
+/// A range of the script's text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
     pub start: usize,
-    /// Behind the last one.
+    /// The end: one past the last byte.
     pub end: usize,
 }
 
 impl Span {
-    /// From the start of the one to the end of the other.
+    /// The range from the start of the first span to the end of the second.
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start, end: other.end.max(self.start) }
     }
 
-    /// A "no" about this part.
+    /// An error about this range.
     pub fn error(self, message: impl Into<Cow<'static, str>>) -> ScriptError {
         ScriptError { at: self, message: message.into() }
     }
 }
 
-/// A "no" to a script, or a warning about it.
+/// An error in a script, or a warning about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// What it is about; an empty part: something is missing there.
+    /// The range it is about. An empty range means that something is missing there.
     pub at: Span,
-    /// One sentence: why, and what to write instead.
+    /// One sentence that says what is wrong and what to write instead.
     pub message: Cow<'static, str>,
 }
 

@@ -1,4 +1,4 @@
-//! Expressions, by climbing precedences: C's order, loosest first.
+//! Parses expressions by precedence climbing. The precedences are those of C.
 
 use super::ast::*;
 use super::error::{ScriptError, Span};
@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// How tightly each operator binds; all group from the left.
+/// The precedence of each binary operator, loosest first. All are left-associative.
 const BINARY: &[(&str, u8, Binary)] = &[
     ("||", 1, Binary::Or),
     ("&&", 2, Binary::And),
@@ -56,7 +56,7 @@ impl Parser<'_> {
             let Some((_, binds, binary)) = BINARY.iter().find(|(name, binds, _)| *name == sign && *binds >= least) else {
                 return Ok(left);
             };
-            // The end of a filter looks like a division.
+            // A `/` in front of `{` ends the filter and is no division.
             if sign == "/" && matches!(self.peek_at(1)?, Word::Sign("{")) {
                 return Ok(left);
             }
@@ -96,8 +96,7 @@ impl Parser<'_> {
         Ok(Expr { at: start.to(operand.at), kind: Kind::Unary(unary, Box::new(operand)) })
     }
 
-    /// Whether the bracket that comes next holds a type: `(struct ...`, or a name that is no builtin in front of a
-    /// value.
+    /// Whether the next parenthesis holds a type: `(struct ...`, or a name that is no builtin and that a value follows.
     fn is_cast(&mut self) -> Result<bool, ScriptError> {
         let Word::Name(name) = self.peek_at(1)?.clone() else { return Ok(false) };
         if matches!(name.as_str(), "struct" | "union" | "enum" | "unsigned" | "signed" | "const") {
@@ -215,7 +214,7 @@ impl Parser<'_> {
                 }
             }
             Word::Sign("{") => {
-                // The block reads its own brace.
+                // `block` parses the opening brace itself.
                 return self.deeper(|parser| parser.block_behind_brace(start));
             }
             other => return Err(start.error(format!("syntax error, unexpected {}: a value stands here", shown(&other)))),
@@ -223,7 +222,7 @@ impl Parser<'_> {
         Ok(Expr { at: start.to(self.last), kind })
     }
 
-    /// `struct name, member.member)`
+    /// The arguments of `offsetof`: `struct name, member.member)`.
     fn member_of(&mut self, written: &str) -> Result<(TypeName, Vec<String>), ScriptError> {
         let of = self.type_name()?;
         self.demand(",", written)?;
@@ -237,7 +236,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `container_of(pointer, struct name, member)`: the structure whose member the pointer leads to.
+    /// `container_of(pointer, struct name, member)`: the structure that contains the member at this address.
     fn container(&mut self, at: Span) -> Result<Kind, ScriptError> {
         let written = "container_of is written container_of(pointer, struct name, member)";
         let inner = self.expression()?;
@@ -250,7 +249,7 @@ impl Parser<'_> {
         Ok(Kind::Cast(whole, expr(Kind::Binary(Binary::Subtract, inner, distance))))
     }
 
-    /// A call, or a name alone.
+    /// A call or a bare name.
     fn named(&mut self, name: String, at: Span) -> Result<Kind, ScriptError> {
         if name == "container_of" && self.take("(")? {
             return self.container(at);
@@ -287,7 +286,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether a name and `=` come next: a tuple whose parts have names.
+    /// Whether a name and `=` come next. They begin a tuple with named fields.
     fn is_member(&mut self) -> Result<bool, ScriptError> {
         Ok(matches!(self.peek()?, Word::Name(_)) && matches!(self.peek_at(1)?, Word::Sign("=")))
     }
@@ -297,7 +296,7 @@ impl Parser<'_> {
         Ok(matches!(name.as_str(), "struct" | "union" | "enum") || is_type_word(&Word::Name(name.clone())) || is_integer(&name))
     }
 
-    /// Expressions with commas between them, up to this sign.
+    /// A comma-separated list of expressions that ends at this token.
     fn list(&mut self, end: &'static str) -> Result<Vec<Expr>, ScriptError> {
         let mut list = Vec::new();
         while !self.is(end)? {
@@ -325,12 +324,12 @@ fn is_type_word(word: &Word) -> bool {
     matches!(word, Word::Name(name) if matches!(name.as_str(), "unsigned" | "signed" | "long" | "short" | "int" | "char" | "const"))
 }
 
-/// `uint8`, `int64_t`, `u32` and the like.
+/// Whether this is an integer type: `uint8`, `int64_t`, `u32` and the like.
 pub(super) fn is_integer(name: &str) -> bool {
     super::types::integer_named(name).is_some()
 }
 
-/// Names that are values, so that `(pid) * 2` is no cast.
+/// Builtins. They are values, so `(pid) * 2` is no cast.
 pub(super) fn is_builtin(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "pid",

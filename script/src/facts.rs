@@ -1,6 +1,6 @@
-//! What headers would tell a script: constants that are macros there, and the texts of errors.
+//! Constants of C headers: macros that type information does not contain, and error messages.
 
-/// Names that scripts use and no type information has.
+/// Macros of headers that scripts use.
 pub const CONSTANTS: &[(&str, u64)] = &[
     ("AF_UNSPEC", 0),
     ("AF_UNIX", 1),
@@ -39,7 +39,7 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("EINVAL", 22),
 ];
 
-/// The text of an error by its number, for those numbers that all of Linux's architectures share.
+/// The message of an errno value. Only values that all Linux architectures share are known.
 pub fn error_text(number: u64) -> Option<&'static str> {
     const TEXTS: [&str; 35] = [
         "Success",

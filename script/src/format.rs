@@ -1,4 +1,4 @@
-//! printf: a format is taken apart once, and written with its values at a hit.
+//! printf formats: parsed once by the compiler, and written with their values at a hit.
 
 use super::show::{Show, Value, buffer, put};
 use super::types::Type;
@@ -8,23 +8,23 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A format, taken apart.
+/// A parsed format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// In order.
+    /// The pieces, in order.
     pub pieces: Box<[Piece]>,
 }
 
 /// A part of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// As it stands.
+    /// Literal text.
     Text(Box<[u8]>),
-    /// A value.
+    /// A conversion, which takes one value.
     Value(Conversion),
 }
 
-/// How a value is written.
+/// A conversion such as `%-8d`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conversion {
     left: bool,
@@ -34,7 +34,7 @@ pub struct Conversion {
     zero: bool,
     width: u16,
     precision: Option<u16>,
-    /// Bytes to which a number is cut.
+    /// The size to which a number is truncated, in bytes.
     bytes: u8,
     kind: Kind,
 }
@@ -50,16 +50,16 @@ enum Kind {
     Character,
     Pointer,
     Text,
-    /// Bytes: printable ones as they are.
+    /// `%r`: a buffer with printable bytes as they are.
     Raw,
-    /// All as `\x41`.
+    /// `%rx`: a buffer with each byte as `\x41`.
     RawEscaped,
-    /// All as `41`, with spaces between.
+    /// `%rh`: a buffer with each byte as `41`, separated by spaces.
     RawHex,
 }
 
 impl Format {
-    /// Takes a format apart. An error is a sentence.
+    /// Parses a format. Fails with a sentence that says what is wrong with it.
     pub fn parse(text: &[u8]) -> Result<Format, String> {
         let (mut pieces, mut plain) = (Vec::new(), Vec::new());
         let mut at = 0;
@@ -90,7 +90,7 @@ impl Format {
         Ok(Format { pieces: pieces.into() })
     }
 
-    /// The conversions, in order.
+    /// The conversions of a format, in order.
     pub fn conversions(&self) -> impl Iterator<Item = &Conversion> {
         self.pieces.iter().filter_map(|piece| if let Piece::Value(conversion) = piece { Some(conversion) } else { None })
     }
@@ -156,12 +156,12 @@ fn conversion(text: &[u8]) -> Option<(Conversion, usize)> {
 }
 
 impl Conversion {
-    /// `%s`, which takes values of all types.
+    /// Whether it is `%s`, which takes values of all types.
     pub fn is_text(&self) -> bool {
         self.kind == Kind::Text
     }
 
-    /// Whether a value of this type can be written so; what it takes instead if not.
+    /// Checks that the conversion can write values of this type. Fails with what it takes instead.
     pub fn takes(&self, kind: &Type, old: bool) -> Result<(), String> {
         let (letter, wanted, fits) = match self.kind {
             Kind::Text => ("s", "string", !old || !matches!(kind, Type::Int(..) | Type::Enum(_) | Type::Pointer(_))),
@@ -181,7 +181,7 @@ impl Conversion {
         if fits { Ok(()) } else { Err(format!("%{letter} specifier expects a value of type {wanted} ({is} supplied)")) }
     }
 
-    /// Writes a value.
+    /// Appends a value as text.
     pub fn write(&self, show: &Show<'_>, out: &mut Vec<u8>, kind: &Type, value: Value<'_>) {
         let start = out.len();
         let number = value.number();
@@ -233,7 +233,7 @@ impl Conversion {
             }
             _ => put(out, format_args!("{number:#x}")),
         }
-        // Zeros stand between the sign and the digits, unless a precision says how many digits there are.
+        // With the flag `0`, zeros go between the sign and the digits, unless there is a precision.
         let width = usize::from(self.width);
         if self.zero && !self.left && self.precision.is_none() && out.len() - sign_at < width {
             let zeros = width - (out.len() - sign_at);

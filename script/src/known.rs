@@ -1,4 +1,5 @@
-//! The types that a script can name: its own, laid out by the guest's rules, and the guest's behind them.
+//! The types that a script can name: its own definitions, laid out as the guest's compiler would, and then the guest's
+//! types.
 
 use super::ast::{MemberKind, Structure, Tag};
 use super::error::Span;
@@ -10,30 +11,30 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// The types that a script defines itself, in front of the guest's.
+/// The types of a script. Its own definitions hide the guest's.
 pub(super) struct Known<'a> {
     own: Vec<Laid>,
-    /// The first of each name.
+    /// The script's structures. Of several with one name, the first counts.
     own_by_name: BTreeMap<String, usize>,
     enums: Vec<Arc<Enumeration>>,
     enums_by_name: BTreeMap<String, usize>,
-    /// Values, and the enums that they are of.
+    /// The script's enumerators: the value and the number of the enum.
     enumerators: BTreeMap<String, (u64, usize)>,
     pub guest: Option<&'a dyn Types>,
-    /// Bytes of a word.
+    /// The guest's word size, in bytes.
     pub word: u8,
 }
 
-/// A structure of the script's with its members' places.
+/// A structure that the script defines, with the offsets of its members.
 pub(super) struct Laid {
     pub fields: Vec<(String, Field)>,
-    /// Those of nameless structures inside it included; the first of each name.
+    /// The members, including those of anonymous structures. Of several with one name, the first counts.
     pub by_name: BTreeMap<String, Field>,
     pub size: u64,
     pub align: u64,
 }
 
-/// An enum as a script writes it: of four bytes, if its values fit.
+/// An enum that the script defines. It has four bytes if its values fit.
 pub(super) fn own_enum(name: &str, names: &[(String, u64)]) -> Arc<Enumeration> {
     let signed = names.iter().any(|(_, value)| (*value as i64) < 0);
     let fits = |value: u64| if signed { i32::try_from(value as i64).is_ok() } else { u32::try_from(value).is_ok() };
@@ -42,11 +43,11 @@ pub(super) fn own_enum(name: &str, names: &[(String, u64)]) -> Arc<Enumeration> 
     Arc::new(Enumeration { name: name.to_owned(), size, signed, names })
 }
 
-/// Structures of the script have numbers from here on.
+/// Numbers of the script's structures start here.
 const OWN: u32 = 1 << 31;
 
 impl<'a> Known<'a> {
-    /// These enums of the script's, and no structures yet.
+    /// Creates the types of a script with these enums and no structures yet.
     pub fn new(enums: Vec<Arc<Enumeration>>, guest: Option<&'a dyn Types>, word: u8) -> Known<'a> {
         let (mut enums_by_name, mut enumerators) = (BTreeMap::new(), BTreeMap::new());
         for (number, of) in enums.iter().enumerate() {
@@ -115,7 +116,7 @@ impl<'a> Known<'a> {
         fields
     }
 
-    /// An enumerator: its value, and what it is one of.
+    /// The value and the type of an enumerator.
     pub fn enumerator(&self, name: &str) -> Option<(u64, Type)> {
         if let Some((value, number)) = self.enumerators.get(name) {
             return Some((*value, Type::Enum(Arc::clone(self.enums.get(*number)?))));
@@ -126,7 +127,7 @@ impl<'a> Known<'a> {
         Some((value, of.map_or(Type::Int(8, value <= i64::MAX as u64), |of| Type::Enum(Arc::new(of)))))
     }
 
-    /// An enum by its number.
+    /// The enum with this number.
     pub fn enumeration(&self, number: u32) -> Option<Arc<Enumeration>> {
         match number.checked_sub(OWN) {
             Some(own) => self.enums.get(own as usize).cloned(),
@@ -155,13 +156,12 @@ impl<'a> Known<'a> {
                 Some(own) => self.own.get(own as usize).map_or(1, |laid| laid.align),
                 None => u64::from(self.word),
             },
-            // i386 aligns 64 bits to 32, as no other ISA does; its words are the only 32-bit ones of such guests with
-            // BTF or without.
+            // i386 aligns 64-bit integers to 4 bytes. Here only i386 has both 32-bit words and this ABI rule.
             _ => self.size_of(kind).unwrap_or(1).clamp(1, 8),
         }
     }
 
-    /// Finds each member's place, by the guest's rules; the name of a type that nobody knows where there is one.
+    /// Lays out a structure as the guest's compiler would. Fails with the name of the first unknown type.
     pub fn lay_out(&mut self, structure: &Structure) -> Result<CType, (Span, String)> {
         let mut fields = Vec::new();
         let (mut bit, mut size, mut align) = (0_u64, 0_u64, 1_u64);
@@ -192,7 +192,7 @@ impl<'a> Known<'a> {
             }
             let width = member.bits.map(|width| width.min(64) as u8);
             match width {
-                // A bit field begins anew where it would cross the boundary of its own type.
+                // A bit field that would cross a boundary of its declared type starts at that boundary.
                 Some(width) => {
                     let unit = bytes.saturating_mul(8).max(8);
                     let last = bit.saturating_add(u64::from(width).max(1) - 1);
@@ -213,7 +213,7 @@ impl<'a> Known<'a> {
         Ok(CType::Struct(OWN + self.own.len() as u32 - 1, structure.name.clone()))
     }
 
-    /// Fields by their names, those of nameless structures among them behind all others.
+    /// All fields with their names. Fields of anonymous structures come last.
     fn flat(&self, fields: &[(String, Field)]) -> BTreeMap<String, Field> {
         let mut by_name = BTreeMap::new();
         for (name, field) in fields.iter().filter(|(name, _)| !name.is_empty()) {

@@ -1,8 +1,7 @@
-//! A script's bytes as words, numbers and signs; what stands in `#` lines is dealt with on the way.
+//! Splits a script into words (tokens) and handles `#` lines on the way.
 //!
-//! Words are read when the parser asks for them, because an attach point is not made of the language's words:
-//! `kprobe:vfs_*` is read as it stands ([`Lexer::attach_part`]). A `#define`d name gives the words of its definition in
-//! its place.
+//! The parser asks for one word at a time, because an attach point has a syntax of its own: `kprobe:vfs_*` is read by
+//! [`Lexer::attach_part`]. A name from a `#define` is replaced by the words of its definition.
 
 use super::error::{ScriptError, Span};
 use alloc::borrow::ToOwned;
@@ -12,22 +11,22 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use trapline_probes::budget::Budget;
 
-/// A word of the language.
+/// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
     /// A name or a keyword.
     Name(String),
-    /// `$name`
+    /// A variable, `$name`.
     Variable(String),
-    /// `@name`; the name of `@` is empty.
+    /// A map, `@name`. The name of `@` is empty.
     Map(String),
-    /// `$1`
+    /// A positional parameter, `$1`.
     Positional(u32),
-    /// `$#`
+    /// The number of positional parameters, `$#`.
     PositionalCount,
-    /// A number, and whether it was written as unsigned (`u`).
+    /// A number, and whether it has the suffix `u`.
     Number(u64),
-    /// A string, its escapes read.
+    /// A string, with its escapes decoded.
     Text(Vec<u8>),
     /// An operator or a bracket.
     Sign(&'static str),
@@ -36,7 +35,7 @@ pub enum Word {
 }
 
 impl Word {
-    /// Bytes of its text.
+    /// The length of its text, in bytes.
     fn bytes(&self) -> usize {
         match self {
             Word::Name(name) | Word::Variable(name) | Word::Map(name) => name.len(),
@@ -46,52 +45,52 @@ impl Word {
     }
 }
 
-/// A word and where it stands.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub struct Token {
     pub word: Word,
     pub at: Span,
 }
 
-/// Longest first, so that the first that fits is the right one.
+/// The operators and brackets, longest first, so that the first match is the right one.
 const SIGNS: &[&str] = &[
     "<<=", ">>=", "...", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "%=", "&=",
     "|=", "^=", "..", "{", "}", "(", ")", "[", "]", ",", ";", ":", "?", ".", "=", "<", ">", "+", "-", "*", "/", "%", "&", "|",
     "^", "!", "~",
 ];
 
-/// Why a script is refused whose budget of work is spent.
+/// The message for a script that has spent its budget.
 pub(super) const TOO_MUCH: &str =
     "this script takes more work than a script of its length may: write less into its macros, #defines and patterns";
 
 const OPEN_STRING: &str = "this string does not end in its line: write \" behind it";
 
-/// Steps of a word that a definition gives. A script is read in one step a byte.
+/// The number of steps that a word from a `#define` costs. Reading the script itself costs one step per byte.
 const STEPS_A_WORD: u64 = 16;
 
-/// Reads a script's words, one after the other.
+/// The lexer.
 pub struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    /// Only white space has been seen in this line.
+    /// Whether only white space has been seen in this line so far.
     line_starts: bool,
     defined: BTreeMap<String, Vec<Word>>,
-    /// Words of a definition that are still to be given.
+    /// Words of a `#define` that are still to be returned.
     expanded: VecDeque<Token>,
     budget: &'a Budget,
-    /// For each `#if` that is open: whether what follows counts.
+    /// For each open `#if`, whether its condition is true.
     conditions: Vec<bool>,
-    /// How many of `conditions` are false.
+    /// The number of false entries in `conditions`.
     passed_over: usize,
 }
 
 impl<'a> Lexer<'a> {
-    /// At the start of a script. `defined`: names that have a value from the start.
+    /// A lexer at the start of a script. `defined` has the names that are defined from the start, with their values.
     pub fn new(text: &'a str, defined: &[(&str, u64)], budget: &'a Budget) -> Lexer<'a> {
         let mut lexer = Lexer::of_line(text, budget);
         lexer.line_starts = true;
         lexer.defined = defined.iter().map(|(name, value)| ((*name).to_owned(), alloc::vec![Word::Number(*value)])).collect();
-        // Some editors begin a file with a mark of its encoding.
+        // Some editors write a byte-order mark at the start of a file.
         let mark = text.len() - text.trim_start_matches('\u{feff}').len();
         lexer.at = mark;
         if text[mark..].starts_with("#!") {
@@ -100,7 +99,7 @@ impl<'a> Lexer<'a> {
         lexer
     }
 
-    /// At the start of a definition, where no line of the script begins: a `#` there is no command.
+    /// A lexer for the text of a `#define`. A `#` in it is no directive.
     fn of_line(text: &'a str, budget: &'a Budget) -> Lexer<'a> {
         Lexer {
             text,
@@ -114,7 +113,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Charges the budget for reading the script itself.
+    /// Charges the budget for steps of reading the script.
     fn charge(&self, steps: usize) -> Result<(), ScriptError> {
         self.budget.charge(steps as u64).map_err(|_| self.here().error(TOO_MUCH))
     }
@@ -143,20 +142,20 @@ impl<'a> Lexer<'a> {
         self.passed_over == 0
     }
 
-    /// An `#if` begins.
+    /// Enters an `#if`.
     fn open(&mut self, counts: bool) {
         self.conditions.push(counts);
         self.passed_over += usize::from(!counts);
     }
 
-    /// The innermost `#if` ends; `None`: none is open.
+    /// Leaves the innermost `#if` and returns its condition. `None` if none is open.
     fn close(&mut self) -> Option<bool> {
         let counts = self.conditions.pop()?;
         self.passed_over -= usize::from(!counts);
         Some(counts)
     }
 
-    /// To the next byte that is neither white space nor a comment nor a `#` line.
+    /// Skips white space and comments, and executes `#` lines.
     pub fn skip_space(&mut self) -> Result<(), ScriptError> {
         loop {
             self.charge(1)?;
@@ -227,7 +226,7 @@ impl<'a> Lexer<'a> {
                 }
             }
             _ if !self.counts() => {}
-            // The guest's own types stand in for headers.
+            // `#include` is ignored, because the guest's type information replaces headers.
             "include" | "pragma" | "" => {}
             "undef" => {
                 self.defined.remove(name);
@@ -260,7 +259,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The next word; of a defined name, the first word of its definition.
+    /// The next token. A defined name yields the first token of its definition.
     pub fn next(&mut self) -> Result<Token, ScriptError> {
         loop {
             let token = match self.expanded.pop_front() {
@@ -281,7 +280,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next word as it stands in the text.
+    /// The next token of the text, without replacing defined names.
     fn written(&mut self) -> Result<Token, ScriptError> {
         self.skip_space()?;
         let start = self.at;
@@ -400,8 +399,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A part of an attach point as it stands: to the next `:`, `,`, `{` or white space; to a `/` too unless it stands
-    /// first (a path). In quotes anything may stand.
+    /// Reads a part of an attach point, up to the next `:`, `,`, `{` or white space. A `/` ends it too, except in a
+    /// path, which starts with one. A quoted part may contain anything.
     pub fn attach_part(&mut self) -> Result<(String, Span), ScriptError> {
         let start = self.at;
         if self.peek_byte() == b'"' {
@@ -417,20 +416,21 @@ impl<'a> Lexer<'a> {
         Ok((part.to_owned(), self.since(start)))
     }
 
-    /// Whether this byte comes next; then it is taken.
+    /// Takes this byte if it comes next, and returns whether it did.
     pub fn take_byte(&mut self, byte: u8) -> bool {
         let is = self.peek_byte() == byte;
         self.at += usize::from(is);
         is
     }
 
-    /// What follows, unread.
+    /// The rest of the text, which has not been read.
     pub fn ahead(&self) -> &'a str {
         self.rest()
     }
 }
 
-/// A number as C and bpftrace write them: suffixes of C are ignored, those of time are nanoseconds.
+/// Parses a number as C and bpftrace write it. Suffixes of C are ignored. Suffixes of time multiply the number to
+/// nanoseconds.
 pub(super) fn time(text: &str) -> Option<u64> {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let binary = text.strip_prefix("0b").or_else(|| text.strip_prefix("0B"));

@@ -1,10 +1,12 @@
-//! bpftrace's language over probes, with no BPF in it (BY-1): a script is compiled once, and runs at hits on the
-//! guest's own registers and memory.
+//! bpftrace's language on the probe engine of `trapline-probes`, without BPF (BY-1). A script is compiled once. Its
+//! blocks run as handlers of probes, on the guest's registers and memory. The engine knows nothing of scripts:
+//! [`attach::Running`] implements the trait [`trapline_probes::program::HitProgram`].
 //!
-//! `lex`, the rooms that begin with `parse`, and `expression` read it into an `ast`. [`compile()`] makes a [`Program`]
-//! of that, by what [`compile::Knowledge`] knows of the guest: attach points in `points`, statements in `statements`,
-//! values in `values` and what it calls. [`run::State`] runs it at one of the `moments` and keeps its maps: `acts`,
-//! `numbers` and `strings` do what a program says. [`show`] and `show_maps` write what comes of it.
+//! Parsing: `lex` and the files whose names begin with `parse`, and `expression`, read the text into an `ast`.
+//! Compiling: [`compile()`] makes a [`Program`] of the `ast`, with what [`Knowledge`] says about the guest. Attach
+//! points are compiled in `points`, statements in `statements`, expressions in `values` and the files that it calls.
+//! Running: [`run::State`] runs a block at one of the `moments` and keeps the maps. `acts`, `numbers` and `strings`
+//! execute the program. Output: [`show`] and `show_maps` write values and maps as text or JSON.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Calls that look something up: the name of a user, a signal, a system call; the path of a file; an address of the
-//! network; a key of a map.
+//! Compiles calls that look something up: names of signals and system calls, paths of files, network addresses and keys
+//! of maps. Also compiles copies of structures.
 
 use super::ast::{Expr, Kind, Tag};
 use super::compile::{Compiler, no_types};
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 impl Compiler<'_> {
-    /// The value of such a call; `None`: it is another.
+    /// Compiles one of these calls. `None` if it is another function.
     pub fn look_up(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<Typed>, ScriptError> {
         Ok(Some(match name {
             "signal_name" => {
@@ -45,7 +45,7 @@ impl Compiler<'_> {
         Ok((Any::Bytes(Bytes::Name { of, names }), Type::Text(0)))
     }
 
-    /// `pton("1.2.3.4")`: 4 bytes or 16, known before the script runs.
+    /// `pton("1.2.3.4")`: 4 or 16 bytes, computed at compile time.
     fn network_address(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         let [of] = self.arguments::<1>("pton", arguments, at)?;
         let Kind::Text(text) = &of.kind else {
@@ -63,7 +63,7 @@ impl Compiler<'_> {
         Ok((Any::Bytes(Bytes::Literal(bytes.into())), Type::Held(Arc::new(shape))))
     }
 
-    /// The path of a `struct path`, from the root of its mounts on.
+    /// `path()`: the path of a `struct path`, from the root of its mounts.
     fn path(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         self.between("path", arguments, 1, 2, at)?;
         let of = &arguments[0];
@@ -110,7 +110,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// `find(@m, key, $v)`: whether the key is there; then the variable is its value.
+    /// `find(@m, key, $v)`: whether the key exists. If it does, the variable becomes its value.
     fn find(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         let [map_expr, key, variable] = self.arguments::<3>("find", arguments, at)?;
         let map = self.whole_map("find", map_expr)?;
@@ -126,7 +126,7 @@ impl Compiler<'_> {
         Ok((Any::Num(Num::Choice(Box::new([Num::HasKey(map, asked), found, Num::Const(0)]))), Type::TRUTH))
     }
 
-    /// A structure or array that lies in the guest becomes a copy of it; all else is what it is.
+    /// Turns a structure or array in guest memory into a copy of its bytes. Other values are returned unchanged.
     pub fn held(&self, (any, kind): Typed, at: Span) -> Result<Typed, ScriptError> {
         let (Any::Num(_), Type::Object(of)) = (&any, &kind) else { return Ok((any, kind)) };
         let Some(shape) = self.shape_of(of) else {
@@ -139,7 +139,7 @@ impl Compiler<'_> {
         Ok((Any::Bytes(Bytes::Raw { at: Box::new(start), length }), Type::Held(Arc::new(shape))))
     }
 
-    /// What a structure or array is made of; `None`: it is too large to be copied, or not known.
+    /// The layout of a structure or array. `None` if it is unknown or too large to be copied.
     pub(super) fn shape_of(&self, of: &CType) -> Option<Shape> {
         let mut left = MOST_MEMBERS;
         self.shape(of, DEEPEST, &mut left).filter(|shape| (1..=MOST_HELD).contains(&shape.size()))
@@ -178,7 +178,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// A piece of a copy: a number where it is one, otherwise bytes again.
+    /// A member of a copied structure: a number, or bytes again.
     pub fn piece(&self, of: Bytes, at: Num, shape: &Shape) -> Typed {
         let (of, at) = (Box::new(of), Box::new(at));
         match shape {
@@ -205,7 +205,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whose number the running task has, in digits: the guest's files of names are out of reach.
+    /// `username`: the uid of the running task, in digits. The guest's /etc/passwd cannot be read.
     pub fn user_name(&self, at: Span) -> Result<Typed, ScriptError> {
         let id = self.of_credentials("uid");
         let id =
@@ -214,7 +214,7 @@ impl Compiler<'_> {
     }
 }
 
-/// As much of a structure is copied as fits into a few pages, and its members are followed so far and to such a number.
+/// Limits of copied structures: size in bytes, nesting depth, and number of members.
 const MOST_HELD: u64 = 65_536;
 const DEEPEST: usize = 12;
 const MOST_MEMBERS: usize = 4096;

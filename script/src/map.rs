@@ -1,7 +1,7 @@
-//! Maps: what a script keeps from hit to hit, by key.
+//! Maps: values that a script keeps from hit to hit, by key.
 //!
-//! A table of places by the hash of the key leads to the entries, which stand one behind the other; nothing is
-//! allocated but for new keys. Entries of a map that evicts are members of a list, the least recently used first.
+//! A map is a hash table with linear probing. The table holds indices into a vector of entries, and only a new key
+//! allocates. A map that evicts (`lruhash`) links its entries in a list, least recently used first.
 
 use super::stored::Stored;
 use alloc::boxed::Box;
@@ -9,36 +9,35 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// As many keys as a map has room for that names no limit.
+/// Default limit on the number of keys of a map.
 pub const MOST_KEYS: u64 = 1 << 20;
-/// As many bytes as the keys and values of one map may take.
+/// Limit on the size of a map's keys and values, in bytes.
 pub const MOST_BYTES: u64 = 256 << 20;
-/// What an entry takes beside its key and what it holds.
+/// The size of an entry without its key and the heap memory of its value, in bytes.
 const ENTRY_BYTES: u64 = 96;
 
-/// A map of a running script. One without keys has one place, which needs no look-up.
+/// A map of a running script. A map without keys has one value, in `only`, and needs no lookup.
 #[derive(Debug, Default)]
 pub struct Map {
     only: Option<Stored>,
     entries: Vec<Entry>,
-    /// Numbers of entries, from 1 on, by hash and then in the next free place; as many as a power of two, at most half
-    /// of them taken.
+    /// The hash table: index plus 1 of an entry, or 0. Its length is a power of two, and at most half of it is used.
     places: Vec<u32>,
-    /// As many keys as it may have.
+    /// The largest number of keys.
     limit: u64,
     bytes: u64,
-    /// The key that was used least recently makes room.
+    /// Whether the least recently used key is evicted when the map is full.
     evicts: bool,
-    /// Entries that were used least and most recently, in a map that evicts.
+    /// The least and the most recently used entry, in a map that evicts.
     oldest: u32,
     newest: u32,
-    /// All keys, since somebody last asked for them and none has come or gone.
+    /// The sorted keys, cached until a key is added or removed.
     sorted: Option<Arc<Keys>>,
-    /// Values that found no room.
+    /// The number of values that were dropped because the map was full.
     pub lost: u64,
 }
 
-/// The keys that a map had, by their bytes.
+/// A sorted list of keys.
 #[derive(Debug, Default)]
 pub struct Keys {
     bytes: Vec<u8>,
@@ -46,19 +45,19 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// How many there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// A key by its number.
+    /// The key at this position of the list.
     pub fn get(&self, number: usize) -> Option<&[u8]> {
         let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
         self.bytes.get(start..*self.ends.get(number)?)
     }
 }
 
-/// No entry.
+/// The index that stands for no entry.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -66,19 +65,19 @@ struct Entry {
     key: Box<[u8]>,
     hash: u32,
     stored: Stored,
-    /// The entries that were used just before and just after this one, in a map that evicts.
+    /// The previous and the next entry in the order of use, in a map that evicts.
     older: u32,
     newer: u32,
 }
 
 impl Map {
-    /// One of at most so many keys (0: [`MOST_KEYS`]).
+    /// Creates a map with a limit on the number of keys. 0 means [`MOST_KEYS`].
     pub fn new(limit: u64, evicts: bool) -> Map {
         let limit = if limit == 0 { MOST_KEYS } else { limit };
         Map { limit, evicts, oldest: NONE, newest: NONE, ..Map::default() }
     }
 
-    /// What is at a key; the empty key is that of a map without keys.
+    /// The value of a key. The empty key is that of a map without keys.
     #[inline]
     pub fn get(&mut self, key: &[u8]) -> Option<&Stored> {
         if key.is_empty() {
@@ -88,7 +87,7 @@ impl Map {
         Some(&*self.used(found)?)
     }
 
-    /// The place of a key, made by `make` where there is none. `None`: the map is full, and the value is lost.
+    /// The value of a key. If the key is new, `make` creates the value. `None` if the map is full; the loss is counted.
     #[inline]
     pub fn place(&mut self, key: &[u8], make: impl FnOnce() -> Stored) -> Option<&mut Stored> {
         if key.is_empty() {
@@ -101,13 +100,13 @@ impl Map {
         }
     }
 
-    /// The one place of a map without keys.
+    /// The value of a map without keys.
     #[inline]
     pub fn only(&mut self, make: impl FnOnce() -> Stored) -> &mut Stored {
         self.only.get_or_insert_with(make)
     }
 
-    /// Puts bytes there; those that are there already make room for them.
+    /// Stores bytes at a key and replaces the old value. If the map has no room for them, the loss is counted.
     pub fn put_bytes(&mut self, key: &[u8], bytes: &[u8]) {
         let (held, room) = (self.bytes, MOST_BYTES);
         let Some(stored) = self.place(key, || Stored::Bytes(Vec::new())) else { return };
@@ -136,7 +135,7 @@ impl Map {
         Some(&mut self.entries.get_mut(number)?.stored)
     }
 
-    /// Makes an entry the one that was used most recently.
+    /// Moves an entry to the most recently used end of the list.
     #[inline(never)]
     fn renew(&mut self, number: u32) {
         if self.newest != number {
@@ -145,7 +144,7 @@ impl Map {
         }
     }
 
-    /// Takes an entry out of the list.
+    /// Removes an entry from the list.
     fn unlink(&mut self, number: u32) {
         let Some(Entry { older, newer, .. }) = self.entries.get(number as usize) else { return };
         let (older, newer) = (*older, *newer);
@@ -159,7 +158,7 @@ impl Map {
         }
     }
 
-    /// Puts an entry at the end of the list.
+    /// Appends an entry to the list.
     fn link(&mut self, number: u32) {
         let before = core::mem::replace(&mut self.newest, number);
         match self.entries.get_mut(before as usize) {
@@ -171,7 +170,7 @@ impl Map {
         }
     }
 
-    /// The number of a key's entry.
+    /// The index of a key's entry.
     #[inline]
     fn find(&self, key: &[u8], hash: u32) -> Option<usize> {
         let mask = self.places.len().wrapping_sub(1);
@@ -211,7 +210,7 @@ impl Map {
         self.entries.last_mut().map(|entry| &mut entry.stored)
     }
 
-    /// Writes an entry's number into the first free place from that of its hash on.
+    /// Writes an entry's index to the hash table, at the first free place from that of its hash.
     fn enter(&mut self, number: usize, hash: u32) {
         let mask = self.places.len().wrapping_sub(1);
         let mut at = hash as usize & mask;
@@ -223,7 +222,7 @@ impl Map {
         }
     }
 
-    /// All entries anew, in so many places.
+    /// Rebuilds the hash table with this many places.
     fn spread(&mut self, places: usize) {
         self.places = vec![0; places];
         for number in 0..self.entries.len() {
@@ -231,7 +230,7 @@ impl Map {
         }
     }
 
-    /// Takes a key out; whether it was there.
+    /// Removes a key. Returns whether it existed.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         if key.is_empty() {
             return self.only.take().is_some();
@@ -241,7 +240,7 @@ impl Map {
         true
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     fn take_out(&mut self, number: usize) {
         if number >= self.entries.len() {
             return;
@@ -253,7 +252,7 @@ impl Map {
         }
         let gone = self.entries.swap_remove(number);
         self.bytes = self.bytes.saturating_sub(gone.key.len() as u64 + ENTRY_BYTES + gone.stored.bytes());
-        // The last entry has taken its number.
+        // The last entry has moved to this index.
         let (moved, last) = (number as u32 + 1, self.entries.len() as u32 + 1);
         if let Some(entry) = self.entries.get(number) {
             let mask = self.places.len().wrapping_sub(1);
@@ -270,7 +269,7 @@ impl Map {
         }
     }
 
-    /// An entry has got another number: its neighbours in the list are told.
+    /// Updates the list after an entry has moved to this index.
     fn renumber(&mut self, number: u32) {
         let Some(Entry { older, newer, .. }) = self.entries.get(number as usize) else { return };
         let (older, newer) = (*older, *newer);
@@ -284,7 +283,7 @@ impl Map {
         }
     }
 
-    /// Frees the place of an entry; those behind it that it had kept from their own move up.
+    /// Frees an entry's place in the hash table. Entries that had to probe past it move up.
     fn free(&mut self, number: usize) {
         let mask = self.places.len().wrapping_sub(1);
         let Some(entry) = self.entries.get(number) else { return };
@@ -295,7 +294,7 @@ impl Map {
         let mut at = (hole + 1) & mask;
         while let Some(other) = self.places.get(at).copied().filter(|place| *place != 0) {
             let wanted = self.entries.get(other as usize - 1).map_or(at, |entry| entry.hash as usize & mask);
-            // It may move to the hole if that lies between the place it wants and the one it has.
+            // It may move to the hole if that lies between its preferred and its present place.
             if at.wrapping_sub(wanted) & mask >= at.wrapping_sub(hole) & mask {
                 self.places[hole] = other;
                 hole = at;
@@ -307,9 +306,9 @@ impl Map {
         }
     }
 
-    /// Takes all keys out.
+    /// Removes all keys.
     pub fn clear(&mut self) {
-        /// A table with more places for each key is given back: to empty it would cost more than the keys did.
+        /// A table with more places per key than this is dropped, because clearing it costs more than rebuilding it.
         const MOST_PLACES_A_KEY: usize = 16;
         self.only = None;
         if self.places.len() > MOST_PLACES_A_KEY * self.entries.len() {
@@ -322,23 +321,23 @@ impl Map {
         self.bytes = 0;
     }
 
-    /// All values become 0, keys stay.
+    /// Sets all values to 0 and keeps the keys.
     pub fn zero(&mut self) {
         self.only.iter_mut().chain(self.entries.iter_mut().map(|entry| &mut entry.stored)).for_each(Stored::zero);
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.entries.len() + usize::from(self.only.is_some())
     }
 
-    /// Whether there is none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The keys by their bytes, that of a map without keys included. They are sorted when they were not since the last
-    /// key came or went, and then `charge` is asked first: where it says no, nothing is done.
+    /// The keys in the order of their bytes; a map without keys has the empty key. If the cached list is stale, asks
+    /// `charge` for permission to sort this many keys. `None` if that is denied.
     pub fn keys(&mut self, charge: impl FnOnce(u64) -> bool) -> Option<Arc<Keys>> {
         if let Some(keys) = &self.sorted {
             return Some(Arc::clone(keys));
@@ -352,14 +351,14 @@ impl Map {
             keys.ends.push(keys.bytes.len());
         }
         let keys = Arc::new(keys);
-        // The one key of a map without keys comes and goes without a word.
+        // A map without keys does not reset the cache when its value comes or goes, so its list is not cached.
         if self.only.is_none() {
             self.sorted = Some(Arc::clone(&keys));
         }
         Some(keys)
     }
 
-    /// Keys and values, by the bytes of the keys.
+    /// Keys and values, in the order of the keys' bytes.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Stored)> {
         let mut sorted: Vec<&Entry> = self.entries.iter().collect();
         sorted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
@@ -368,7 +367,7 @@ impl Map {
     }
 }
 
-/// Of a key's bytes, eight at a time.
+/// A hash of the key, computed in steps of eight bytes.
 #[inline]
 fn hash(key: &[u8]) -> u32 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -392,7 +391,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// BY-1: whatever is put in, taken out and cleared, a map holds what a plain one would.
+        /// BY-1: after any sequence of insertions, removals and clears, a map equals a BTreeMap.
         #[test]
         fn a_map_is_a_map(steps in prop::collection::vec((0_u8..8, 0_u8..40, any::<u16>()), 0..400)) {
             let (mut map, mut plain) = (Map::new(0, false), BTreeMap::<Vec<u8>, u64>::new());
@@ -418,7 +417,7 @@ mod tests {
         }
     }
 
-    /// What is done to a map in the test of those that evict.
+    /// A step of the test of evicting maps.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Put(u8),
@@ -439,7 +438,7 @@ mod tests {
     }
 
     proptest! {
-        /// BY-1: the key that was used least recently makes room, whatever came and went before.
+        /// BY-1: an evicting map always drops the least recently used key.
         #[test]
         fn the_least_recently_used_key_makes_room(steps in steps(), limit in 1_usize..12) {
             let (mut map, mut plain) = (Map::new(limit as u64, true), Vec::<u8>::new());
@@ -477,7 +476,7 @@ mod tests {
         }
     }
 
-    /// BY-1: keys are sorted again only when one has come or gone.
+    /// BY-1: keys are sorted again only after one was added or removed.
     #[test]
     fn keys_are_sorted_once() {
         let mut map = Map::new(0, false);
@@ -504,7 +503,7 @@ mod tests {
         assert_eq!((charged(&mut map), map.places.len()), (0, map.places.len()));
     }
 
-    /// BY-1: a table that was large once is not emptied again and again.
+    /// BY-1: clearing a small map is cheap even if it was large before.
     #[test]
     fn clearing_costs_what_the_keys_did() {
         let mut map = Map::new(0, false);
@@ -520,11 +519,11 @@ mod tests {
         assert_eq!(map.len(), 1);
     }
 
-    /// How keys of a kind come: the `number`th.
+    /// The `number`th key of a kind.
     type Kind = fn(u32) -> Vec<u8>;
 
-    /// BY-1: a map holds no more keys than it may and takes no more memory than it may, and what finds no room is
-    /// counted: both sorts of maps, keys of every kind, values of every kind, values that grow.
+    /// BY-1: both kinds of maps respect their limits of keys and bytes and count what they drop, with all kinds of keys
+    /// and values.
     #[test]
     fn maps_of_every_kind_are_bounded() {
         let kinds: [(&str, Kind); 5] = [
@@ -550,7 +549,7 @@ mod tests {
                     let mut map = Map::new(limit, evicts);
                     let one = key(0).len() as u64 + ENTRY_BYTES + value.bytes();
                     let room = (MOST_BYTES / one).min(limit);
-                    // Where memory is the limit, a few keys beyond it are enough to see.
+                    // If memory is the limit, a few keys beyond it are enough.
                     let tries = (room + 50).min(40_000);
                     for number in 0..tries as u32 {
                         let _ = map.place(&key(number), || value.clone());
@@ -568,8 +567,7 @@ mod tests {
         }
     }
 
-    /// BY-1: what finds no room is counted: more keys than asked for, and more bytes than there may be, whatever was
-    /// asked for.
+    /// BY-1: values beyond the limits of keys and bytes are counted, whatever limit the script sets.
     #[test]
     fn maps_are_bounded() {
         let mut few = Map::new(2, false);
@@ -582,7 +580,7 @@ mod tests {
             let _ = newest.place(&[key], || Stored::Number(1));
         }
         assert_eq!((newest.len(), newest.lost, newest.get(&[4]).is_some()), (2, 0, true));
-        // Histograms in 2048 parts, and long strings.
+        // Histograms with 2048 parts, and long strings.
         let mut wide = Map::new(u64::MAX, false);
         for key in 0..40_000_u32 {
             let _ = wide.place(&key.to_le_bytes(), || Stored::of(Aggregate::Histogram(5)));

@@ -1,4 +1,4 @@
-//! What is learnt of maps, their keys and values, while a script is compiled; and macros, whose parameters may be maps.
+//! Infers the types of maps, their keys and their values, and expands macros, whose parameters may be maps.
 
 use super::ast::{self, Parameter};
 use super::compile::{Compiler, Frame, MapTypes};
@@ -11,18 +11,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// As many macros as are put in where they are called, those within others included.
+/// The largest number of macro expansions in a script, nested ones included.
 const MOST_EXPANDED: u32 = 100_000;
 
 impl<'a> Compiler<'a> {
-    /// A map's number.
+    /// The number of a map.
     pub fn map(&mut self, name: &str, at: Span) -> u16 {
         let name = self.frames.last().and_then(|frame| frame.maps.get(name)).map_or(name, String::as_str);
         let name = format!("@{name}");
         if let Some(number) = self.map_numbers.get(&name) {
             return *number;
         }
-        // What has no number is an error in the end.
+        // A map without a number causes an error at the end of the pass.
         let number = u16::try_from(self.maps.len()).unwrap_or(u16::MAX);
         if number == u16::MAX && self.maps.len() > usize::from(u16::MAX) {
             return number;
@@ -33,7 +33,7 @@ impl<'a> Compiler<'a> {
         number
     }
 
-    /// A map's key; its types are learnt or held against those known.
+    /// Compiles a key. Its types become those of the map, or must agree with them.
     pub fn key(&mut self, map: u16, keys: &[ast::Expr], at: Span) -> Result<Key, ScriptError> {
         let mut parts = Vec::new();
         let mut types = Vec::new();
@@ -76,7 +76,7 @@ impl<'a> Compiler<'a> {
         Ok(parts.into())
     }
 
-    /// What is assigned to a map says what it holds.
+    /// Learns the type of a map's values from an assignment.
     pub fn learn_value(&mut self, map: u16, kind: Type, at: Span) -> Result<(), ScriptError> {
         let name = self.maps[usize::from(map)].clone();
         let facts = &mut self.facts[usize::from(map)];
@@ -100,7 +100,8 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// The macro of that name, and a frame for its parameters.
+    /// Starts the expansion of a macro: pushes a frame with the arguments and returns the body. `None` if there is no
+    /// such macro.
     pub fn enter_macro(&mut self, name: &str, arguments: &[ast::Expr], at: Span) -> Result<Option<&'a ast::Block>, ScriptError> {
         let Some(found) = self.by_name.get(name).copied() else { return Ok(None) };
         if found.parameters.len() != arguments.len() {
@@ -143,14 +144,14 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// What integers of both types fit into: values whose names are not all of one enum have none.
+/// Widens a type so that it holds both. Integers of different enums lose their names.
 fn widen(known: &mut Type, more: &Type) {
     if known != more && known.is_integer() && more.is_integer() {
         *known = Type::Int(8, known.is_signed() || more.is_signed());
     }
 }
 
-/// Whether values of these types may stand in one map.
+/// Whether values of both types may be in one map.
 pub(super) fn agree(one: &Type, other: &Type) -> bool {
     match (one, other) {
         (one, other) if one.is_integer() && other.is_integer() => true,

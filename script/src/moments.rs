@@ -1,5 +1,5 @@
-//! The moments at which scripts run: hits of probes, returns, records of tracepoints, ticks of clocks; and the stacks
-//! that they find.
+//! Implementations of [`Moment`]: hits of probes, returns, tracepoint records and timer ticks. Also the stacks seen
+//! from them.
 
 use super::attach::KEPT;
 use super::run::Moment;
@@ -14,13 +14,13 @@ use trapline_probes::guest::Cpu;
 use trapline_probes::probe::ReturnHit;
 use trapline_probes::unwind::{self, Stacks, Standing, Unwind, Walked};
 
-/// The frames of a hit, innermost first.
+/// Writes the kernel stack of a hit, innermost frame first, and returns its length.
 pub(super) fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
-    // Most ask for no more than they get without a number.
+    // Most scripts use the default length, which needs a smaller array.
     if into.len() > USUAL { frames_of::<DEEPEST_STACK>(hit, stacks, into) } else { frames_of::<USUAL>(hit, stacks, into) }
 }
 
-/// As many calls as a stack has where nobody says how many.
+/// The default length of a stack.
 const USUAL: usize = 127;
 
 fn frames_of<const MOST: usize>(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
@@ -33,8 +33,9 @@ fn frames_of<const MOST: usize>(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [
     count
 }
 
-/// The calls of a program, innermost first: of one that runs, or of that for which its kernel works here. Callers are
-/// found by frame pointers, as bpftrace finds them, so a program that has none shows its first.
+/// Writes the user stack, innermost frame first, and returns its length. `runs`: the CPU is in user mode now; otherwise
+/// the registers that the kernel saved at its entry are used. Callers are found by frame pointers, as in bpftrace, so a
+/// program without them shows one frame.
 pub(super) fn user_frames(cpu: &mut dyn Cpu, isa: &Isa, runs: bool, into: &mut [u64]) -> usize {
     let Some(program) = isa.linux.program else { return 0 };
     let saved = (cpu.get(isa.abi.sp) | (isa.abi.stack_size.max(1) - 1)).wrapping_add(1).wrapping_sub(program.below_top.into());
@@ -43,7 +44,7 @@ pub(super) fn user_frames(cpu: &mut dyn Cpu, isa: &Isa, runs: bool, into: &mut [
         (false, frame) => (kept(cpu, program.pc), frame.map_or(0, |(at, _)| kept(cpu, at))),
         (true, frame) => (cpu.pc(), frame.and_then(|(_, name)| isa.abi.register(name)).map_or(0, |register| cpu.get(register))),
     };
-    // A task of the kernel's has no program, and an interrupt's stack no registers of one.
+    // Kernel threads have no user registers, and interrupt stacks have none either.
     if pc == 0 || cpu.read_user(pc, &mut [0]).is_err() {
         return 0;
     }
@@ -60,7 +61,7 @@ pub(super) fn user_frames(cpu: &mut dyn Cpu, isa: &Isa, runs: bool, into: &mut [
         let is_frame = frame != 0 && frame.is_multiple_of(isa.word as u64);
         let (before, caller) =
             if is_frame { (word(cpu, frame), word(cpu, frame.wrapping_add(isa.word as u64))) } else { (None, None) };
-        // Stacks grow downwards: what leads back down is no frame.
+        // Stacks grow downwards, so a frame pointer that points down is wrong.
         next = caller.filter(|caller| *caller != 0 && before.is_some_and(|before| before > frame));
         frame = before.unwrap_or(0);
     }
@@ -81,25 +82,25 @@ pub(super) struct Return<'a, 'b> {
     pub kept: [u64; KEPT],
 }
 
-/// A hit of a tracepoint: its one argument is where its record was, or the arguments are those that its functions are
-/// given.
+/// A hit of a tracepoint. It has one argument, the address of its record. A raw one has the arguments of the
+/// tracepoint's functions.
 pub(super) struct Recorded<'a, 'b> {
     pub hit: &'a mut Hit<'b>,
     pub stacks: &'a Stacks,
     pub is_raw: bool,
 }
 
-/// A moment between two instructions that is no hit: what runs there, if anything is known of it.
+/// A CPU between two instructions, outside of any hit: BEGIN, END and timers.
 pub struct Outside<'a> {
     /// The CPU.
     pub cpu: &'a mut dyn Cpu,
     /// Guest time in nanoseconds.
     pub now: u64,
-    /// Before the guest runs, and after it, no task does: this stands for one.
+    /// At BEGIN and END no task of the guest runs. This is the task name that the script sees instead.
     pub name: Option<&'static str>,
-    /// A program of the guest's runs there, not its kernel.
+    /// Whether the CPU is in user mode.
     pub in_user: bool,
-    /// How callers are found.
+    /// The unwind rule of the guest's kernel.
     pub rule: Option<Arc<dyn Unwind>>,
     /// The ISA of that CPU.
     pub isa: &'static Isa,
@@ -117,7 +118,7 @@ impl Walked for Stopped<'_> {
     }
 }
 
-/// What both kinds of hit answer alike.
+/// The methods that are the same for all kinds of hit.
 macro_rules! of_the_hit {
     () => {
         fn register(&mut self, register: Reg) -> u64 {

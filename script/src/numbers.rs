@@ -1,4 +1,4 @@
-//! Numbers are worked out, in 64 bits.
+//! Evaluates numeric expressions, in 64 bits.
 
 use super::acts::Goes;
 use super::program::{Act, Bytes, Key, Num, Op};
@@ -9,7 +9,7 @@ use super::strings::skip;
 use super::types::Type;
 use alloc::vec;
 
-/// As many bytes of warnings about memory as wait to be said.
+/// The largest size of warnings about unreadable memory that wait to be printed, in bytes.
 const MOST_WARNINGS: usize = 1 << 20;
 
 impl Runner<'_> {
@@ -156,7 +156,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The acts of a block that stands in an expression; whether its value is still wanted behind them.
+    /// Executes the statements of a block expression. Returns whether the block's value is still needed.
     pub(super) fn leads_on(&mut self, acts: &[Act]) -> bool {
         let goes = self.acts(acts);
         if goes != Goes::On {
@@ -203,7 +203,7 @@ impl Runner<'_> {
         }
     }
 
-    /// What a map has at a key. The key is taken off the scratch area again.
+    /// The value of a map's key. The key is built in the scratch area and removed again.
     pub(super) fn look(&mut self, map: u16, key: &Key) -> Option<&Stored> {
         let mark = self.state.scratch.len();
         self.key(key);
@@ -223,7 +223,7 @@ impl Runner<'_> {
         self.program.number(&bytes[..size])
     }
 
-    /// Memory that is not there reads as zeros.
+    /// Warns about unreadable memory, if the script asks for that. Such memory reads as zeros.
     #[cold]
     pub(super) fn unread(&mut self, at: u64) {
         if self.program.warns_of_reads && self.state.warned.len() < MOST_WARNINGS {
@@ -235,7 +235,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Bytes of both that are compared as strings are: up to their 0.
+    /// Evaluates two byte expressions and passes both to `with`.
     pub(super) fn two<T>(&mut self, both: &[Bytes; 2], with: impl FnOnce(&[u8], &[u8]) -> T) -> T {
         let mark = self.state.scratch.len();
         self.bytes(&both[0]);
@@ -252,8 +252,7 @@ pub(super) fn extend(value: u64, size: u8, signed: bool) -> u64 {
     if signed { ((value << unused) as i64 >> unused) as u64 } else { value << unused >> unused }
 }
 
-/// Where the one stands in the other first. What is long is looked for by what it has in common with itself, so that no
-/// byte is looked at more often than twice.
+/// Substring search. Needles above 64 bytes use KMP.
 fn find(within: &[u8], wanted: &[u8]) -> Option<usize> {
     const SHORT: usize = 64;
     if wanted.is_empty() {
@@ -262,7 +261,7 @@ fn find(within: &[u8], wanted: &[u8]) -> Option<usize> {
     if wanted.len() <= SHORT {
         return within.windows(wanted.len()).position(|window| window == wanted);
     }
-    // For each beginning of what is wanted: how much of it is also its end.
+    // The KMP failure function: for each prefix, the length of its longest proper suffix that is also a prefix.
     let mut common = vec![0_usize; wanted.len()];
     let step = |common: &[usize], mut same: usize, byte: u8| {
         while same > 0 && wanted.get(same) != Some(&byte) {
@@ -289,7 +288,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// BY-1: a string is found where it first stands, however much it is like itself.
+        /// BY-1: the search finds the first match, also of repetitive strings.
         #[test]
         fn a_string_is_found_where_it_first_stands(
             within in proptest::collection::vec(0_u8..2, 0..400),

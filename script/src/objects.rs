@@ -1,4 +1,4 @@
-//! What lies in the guest: values of C by their types, members, elements, casts.
+//! Compiles access to guest memory by C types: members, array elements, casts and `args`.
 
 use super::ast::{self, Expr, Kind, TypeName};
 use super::compile::{Compiler, no_types};
@@ -22,7 +22,7 @@ impl Compiler<'_> {
         Num::Load { at: Box::new(at), size, signed }
     }
 
-    /// The type of an integer of C's; where its values have names, with these.
+    /// The script type of a C integer or enum.
     fn integer(&self, kind: &CType) -> Type {
         match kind {
             CType::Enum(size, signed, number) => self.known.enumeration(*number).map_or(Type::Int(*size, *signed), Type::Enum),
@@ -31,7 +31,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A number that already is a value of this C type.
+    /// A value of this C type that is already in a number, such as an argument.
     pub fn loaded(&self, num: Num, kind: &CType) -> Typed {
         match kind {
             CType::Int(size, signed) | CType::Enum(size, signed, _) => {
@@ -44,7 +44,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What lies at an address in the guest.
+    /// The value of this C type at an address.
     pub(super) fn object(&self, at: Num, kind: &CType) -> Typed {
         match kind {
             CType::Int(..) | CType::Enum(..) => (Any::Num(self.load(at, kind)), self.integer(kind)),
@@ -99,8 +99,8 @@ impl Compiler<'_> {
         self.field_at(address, &structure, name, at)
     }
 
-    /// A field of the record that a tracepoint has made; a string in it is a distance and a length, where the string
-    /// stands.
+    /// A field of a tracepoint's record. A field `__data_loc_*` holds the offset and the length of a string in the
+    /// record.
     pub(super) fn record_field(&mut self, record: &CType, name: &str, at: Span) -> Result<Typed, ScriptError> {
         let start = || Num::Argument(0);
         let CType::Struct(number, _) = record else { return Err(at.error("this tracepoint has no fields")) };
@@ -114,7 +114,7 @@ impl Compiler<'_> {
         self.field_at(start(), record, name, at)
     }
 
-    /// A field of the structure that lies at an address.
+    /// A field of the structure at an address.
     pub(super) fn field_at(&mut self, address: Num, structure: &CType, name: &str, at: Span) -> Result<Typed, ScriptError> {
         let field = self.member(structure, name, at)?;
         let Some(width) = field.width else { return Ok(self.object(add(address, field.bit / 8), &field.kind)) };
@@ -125,7 +125,7 @@ impl Compiler<'_> {
         Ok((Any::Num(Num::Bits { of: Box::new(whole), shift, width, signed }), kind))
     }
 
-    /// `args.name`
+    /// `args.name`: a parameter of the function, or a field of the tracepoint.
     pub(super) fn parameter(&mut self, name: &str, at: Span) -> Result<Typed, ScriptError> {
         if self.block.event.is_some() {
             return self.event_field(name, at);
@@ -153,7 +153,7 @@ impl Compiler<'_> {
         Shape::Number { size: size as u8, signed, bits: None, order: self.knowledge.isa().order }
     }
 
-    /// `args`, whole: each parameter, or each field of the event's record.
+    /// `args` as a whole: all parameters, or all fields of the record.
     pub(super) fn all_parameters(&mut self, at: Span) -> Result<Typed, ScriptError> {
         let names: alloc::vec::Vec<alloc::string::String> = if self.block.event.is_some() {
             self.event_fields()
@@ -169,7 +169,7 @@ impl Compiler<'_> {
         let mut members = alloc::vec::Vec::new();
         for name in names {
             let typed = self.parameter(&name, at)?;
-            // What is too large to be copied, or of no known form, is shown by its address.
+            // A structure that cannot be copied is shown by its address.
             let held = match typed {
                 (Any::Num(num), Type::Object(of)) if self.shape_of(&of).is_none() => (Any::Num(num), Type::Pointer(of)),
                 typed => self.held(typed, at)?,
@@ -184,7 +184,7 @@ impl Compiler<'_> {
         let plain = function.rsplit(':').next().unwrap_or_default();
         let prototype = self.known.guest.and_then(|guest| guest.function(plain));
         let mut parameters = prototype.map(|prototype| prototype.parameters).unwrap_or_default();
-        // The first of a tracepoint's functions is their own.
+        // The first parameter of a tracepoint's function is its private data.
         let own = usize::from(self.block.is_raw);
         parameters.drain(..own.min(parameters.len()));
         parameters
@@ -241,7 +241,7 @@ impl Compiler<'_> {
         Ok(self.object(fold(Op::Add, base, offset), &element))
     }
 
-    /// A type of C by its name.
+    /// Resolves the name of a C type.
     pub fn c_type(&self, name: &TypeName) -> Result<CType, ScriptError> {
         let Some(mut kind) = self.known.named(name.tag, &name.name) else {
             let what = match name.tag {
@@ -259,7 +259,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// The type of values that a name of a type stands for.
+    /// Resolves the name of a type to a type of script values.
     pub fn type_named(&self, name: &TypeName) -> Result<Type, ScriptError> {
         if name.tag.is_none() && name.pointers == 0 {
             match name.name.as_str() {
@@ -289,7 +289,7 @@ impl Compiler<'_> {
         if name.tag.is_none() && name.pointers == 0 && name.name == "bool" {
             return Ok((Any::Num(Num::Not(Box::new(Num::Not(Box::new(num))))), Type::TRUTH));
         }
-        // The bytes of a number: `(uint8[4])e`, and `[]` for as many as it has.
+        // `(uint8[4])e` takes the bytes of a number. `[]` takes as many as its type has.
         if let (Type::Object(CType::Array(element, count)), true) = (&kind, is.is_integer())
             && let (Some(size), CType::Int(..) | CType::Char(_)) = (self.known.size_of(element), &**element)
         {
@@ -306,13 +306,13 @@ impl Compiler<'_> {
         Ok(match kind {
             Type::Int(size, signed) => (Any::Num(cut(num, size, signed)), Type::Int(size, signed)),
             Type::Enum(of) => (Any::Num(cut(num, of.size, of.signed)), Type::Enum(of)),
-            // `(struct x)e` reads as the structure that lies there.
+            // `(struct x)e` means the structure at address e.
             kind => (Any::Num(num), kind),
         })
     }
 }
 
-/// The integer that a bit field is part of: its bytes and sign.
+/// The integer that contains a bit field: size in bytes and sign.
 pub(super) fn bit_unit(kind: &CType) -> (u8, bool) {
     match kind {
         CType::Int(size, signed) | CType::Enum(size, signed, _) => ((*size).max(1), *signed),
@@ -320,7 +320,7 @@ pub(super) fn bit_unit(kind: &CType) -> (u8, bool) {
     }
 }
 
-/// Where that integer begins, in bits, and how many bits of it are below the field.
+/// The offset of that integer in bits, and the number of its bits below the field.
 pub(super) fn bit_place(field: &Field, width: u8, size: u8, order: ByteOrder) -> (u64, u8) {
     let unit = u64::from(size.max(1)) * 8;
     let start = field.bit / unit * unit;

@@ -1,4 +1,4 @@
-//! Operators: on numbers, on strings, on what may be counted.
+//! Compiles operators, `?:`, `++` and `--`, and folds constants.
 
 use super::ast::{Binary, Expr, Kind, Target, Unary};
 use super::compile::Compiler;
@@ -31,7 +31,7 @@ impl Compiler<'_> {
 
     pub(super) fn binary(&mut self, binary: Binary, one: &Expr, other: &Expr, at: Span) -> Result<Typed, ScriptError> {
         let (mut left, mut right) = (self.value(one)?, self.value(other)?);
-        // Arrays and structures are compared by what is in them.
+        // Arrays and structures are compared by their bytes.
         if matches!((&left.1, &right.1), (Type::Object(_), Type::Object(_) | Type::Held(_)) | (Type::Held(_), Type::Object(_))) {
             (left, right) = (self.held(left, one.at)?, self.held(right, other.at)?);
         }
@@ -53,7 +53,7 @@ impl Compiler<'_> {
                 )));
             }
         };
-        // A literal that is not negative has the sign of the other operand.
+        // A literal that is not negative takes the sign of the other operand.
         let plain = |expr: &Expr| matches!(expr.kind, Kind::Number(_));
         let (left_signed, right_signed) = (left_kind.is_signed(), right_kind.is_signed());
         let signed = match (plain(one), plain(other)) {
@@ -82,7 +82,7 @@ impl Compiler<'_> {
             Binary::Add | Binary::Subtract => {
                 let op = if binary == Binary::Add { Op::Add } else { Op::Subtract };
                 match (left_kind, right_kind) {
-                    // A pointer moves by what it points at.
+                    // Pointer arithmetic counts in units of the pointed-to type.
                     (Type::Pointer(to), kind) if kind.is_integer() => {
                         let size = self.known.size_of(&to).unwrap_or(1);
                         Ok((Any::Num(fold(op, left, fold(Op::Multiply, right, Num::Const(size)))), Type::Pointer(to)))
@@ -177,7 +177,7 @@ pub(super) fn cut(of: Num, size: u8, signed: bool) -> Num {
     if size >= 8 { of } else { Num::Cut { of: Box::new(of), size, signed } }
 }
 
-/// Both operands known: what is known of the result (sums and products of addresses and indices, mostly).
+/// Folds constants. Most are sums and products of addresses and indices.
 pub(super) fn fold(op: Op, left: Num, right: Num) -> Num {
     match (op, &left, &right) {
         (Op::Add, Num::Const(one), Num::Const(other)) => Num::Const(one.wrapping_add(*other)),

@@ -1,4 +1,4 @@
-//! Words to a script: probes, blocks and statements. Expressions are read in [`super::expression`].
+//! The parser: probes, blocks, statements. Expressions are parsed in `expression.rs`.
 
 use super::ast::{Ast, Macro, MapKind, Parameter, Point, Probe, Setting};
 use super::error::{ScriptError, Span};
@@ -10,27 +10,27 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use trapline_probes::budget::Budget;
 
-/// Deeper than this no script nests; the parser calls itself for each level.
+/// The largest nesting depth. The parser is recursive.
 const DEEPEST: usize = 100;
 
-/// Reads a script. `defined`: names that have a value from the start, for `#ifdef` and as constants.
+/// Parses a script. `defined` has names with values for `#ifdef` and for use as constants.
 pub fn parse(text: &str, defined: &[(&str, u64)], budget: &Budget) -> Result<Ast, ScriptError> {
     let mut parser =
         Parser { lexer: Lexer::new(text, defined, budget), ahead: VecDeque::new(), last: Span::default(), depth: 0, height: 0 };
     parser.script()
 }
 
-/// Nor has any an expression of so many operators one inside the other: `1 + 1 + 1` are two.
+/// The largest height of a syntax tree: `1 + 1 + 1` has height two.
 const TALLEST: usize = 600;
 
-/// Reads words and looks up to three ahead.
+/// The parser. It looks at most three tokens ahead.
 pub(super) struct Parser<'a> {
     pub(super) lexer: Lexer<'a>,
     ahead: VecDeque<Token>,
-    /// Where the last word taken stands.
+    /// The position of the last token that was taken.
     pub(super) last: Span,
     depth: usize,
-    /// How high what was read last is built: whoever goes over it calls itself as often.
+    /// The height of the subtree that was parsed last. Later passes recurse that deep.
     height: usize,
 }
 
@@ -47,7 +47,7 @@ impl Parser<'_> {
         self.peek_at(0)
     }
 
-    /// Where the next word stands.
+    /// The position of the next token.
     pub(super) fn place(&mut self) -> Result<Span, ScriptError> {
         self.peek()?;
         Ok(self.ahead[0].at)
@@ -70,7 +70,7 @@ impl Parser<'_> {
         Ok(matches!(self.peek()?, Word::Name(is) if is == name))
     }
 
-    /// Takes this sign if it comes next.
+    /// Takes this token if it comes next, and returns whether it did.
     pub(super) fn take(&mut self, sign: &'static str) -> Result<bool, ScriptError> {
         let is = self.is(sign)?;
         if is {
@@ -111,7 +111,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One level deeper, as long as that is allowed.
+    /// Parses something one level deeper. Fails at the largest depth.
     pub(super) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, ScriptError>) -> Result<T, ScriptError> {
         if self.depth == DEEPEST {
             let at = self.place()?;
@@ -126,7 +126,7 @@ impl Parser<'_> {
         read
     }
 
-    /// What was read last becomes a part of something.
+    /// Notes that the last subtree becomes part of a larger one. Fails at the largest height.
     pub(super) fn one_higher(&mut self) -> Result<(), ScriptError> {
         self.height = self.height.saturating_add(1);
         if self.height <= TALLEST {
@@ -139,7 +139,7 @@ impl Parser<'_> {
     fn script(&mut self) -> Result<Ast, ScriptError> {
         let mut ast = Ast::default();
         loop {
-            // An attach point is read letter by letter, so no word may have been looked at before it.
+            // The lexer reads attach points by their own rules, so no token may have been read ahead.
             if self.ahead.is_empty() {
                 self.lexer.skip_space()?;
                 let ahead = self.lexer.ahead();
@@ -245,7 +245,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `let @name = kind(N);`
+    /// Parses `let @name = kind(N);`.
     fn map_kind(&mut self, into: &mut Vec<MapKind>) -> Result<(), ScriptError> {
         self.next()?;
         let token = self.next()?;
@@ -300,7 +300,7 @@ impl Parser<'_> {
     }
 }
 
-/// A word as messages name it.
+/// The name of a token in error messages.
 pub(super) fn shown(word: &Word) -> String {
     match word {
         Word::Name(name) => name.clone(),

@@ -1,4 +1,4 @@
-//! Blocks and statements.
+//! Parses blocks and statements.
 
 use super::ast::{Binary, Block, Do, Expr, Kind, Statement, Target};
 use super::error::{ScriptError, Span};
@@ -30,7 +30,7 @@ impl Parser<'_> {
         loop {
             while self.take(";")? {}
             if self.is("}")? {
-                // Nothing behind it is looked at: an attach point may follow.
+                // No token is read ahead here, because an attach point may follow.
                 self.next()?;
                 return Ok(block);
             }
@@ -53,7 +53,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A block as an expression, its brace taken.
+    /// Parses a block expression after its opening brace.
     pub(super) fn block_behind_brace(&mut self, start: Span) -> Result<Expr, ScriptError> {
         let block = self.block_inside()?;
         Ok(Expr { at: start.to(self.last), kind: Kind::Block(Box::new(block)) })
@@ -135,13 +135,13 @@ impl Parser<'_> {
         Ok(Do::Assign(target, operator, self.expression()?))
     }
 
-    /// Behind `if`.
+    /// Parses an `if` statement after the keyword.
     pub(super) fn conditional(&mut self) -> Result<Do, ScriptError> {
         let (condition, then, otherwise) = self.branches()?;
         Ok(Do::If(condition, then, otherwise))
     }
 
-    /// The condition and both blocks; an `else if` is a block of it alone.
+    /// Parses the condition and both blocks. `else if` becomes a block with one statement.
     pub(super) fn branches(&mut self) -> Result<(Expr, Block, Option<Block>), ScriptError> {
         let condition = self.condition()?;
         let then = self.block()?;
@@ -162,7 +162,7 @@ impl Parser<'_> {
         Ok((condition, then, otherwise))
     }
 
-    /// With parentheses or without.
+    /// Parses a condition, with or without parentheses.
     pub(super) fn condition(&mut self) -> Result<Expr, ScriptError> {
         self.expression()
     }
@@ -206,8 +206,8 @@ impl Parser<'_> {
     }
 }
 
-/// The last statement of a block. An expression is its value, should anybody ask for it, and otherwise a statement like
-/// the others; so is an `if` both of whose blocks have a value.
+/// Ends a block with its last statement. An expression becomes the block's value, and so does an `if` whose two blocks
+/// have values. Other statements are appended.
 fn end(block: &mut Block, Statement { at, kind }: Statement) {
     let value = match kind {
         Do::Expr(expr) => expr,

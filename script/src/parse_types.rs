@@ -1,4 +1,4 @@
-//! The C part of a script: types, structures, enums.
+//! Parses C definitions: types, structures and enums.
 
 use super::ast::{Member, MemberKind, Structure, Tag, TypeName};
 use super::error::ScriptError;
@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 impl Parser<'_> {
-    /// A type's name: `uint64`, `struct task_struct *`, `uint8[4]`, `char *`, `unsigned long`.
+    /// Parses a type: `uint64`, `struct task_struct *`, `uint8[4]`, `char *`, `unsigned long`.
     pub(super) fn type_name(&mut self) -> Result<TypeName, ScriptError> {
         let start = self.place()?;
         while self.take_name("const")? || self.take_name("volatile")? {}
@@ -23,7 +23,7 @@ impl Parser<'_> {
             self.next()?;
         }
         let (mut name, _) = self.expect_name("the name of a type")?;
-        // C's types of several words.
+        // C types of several words.
         while tag.is_none() && is_c_word(&name) && matches!(self.peek()?, Word::Name(more) if is_c_word(more)) {
             let (more, _) = self.expect_name("the name of a type")?;
             name = format!("{name} {more}");
@@ -53,7 +53,7 @@ impl Parser<'_> {
         Ok(TypeName { tag, name, pointers, array, at: start.to(self.last) })
     }
 
-    /// `struct name { ... }`, up to its closing brace and attributes.
+    /// Parses `struct name { ... }`, with its attributes.
     pub(super) fn structure(&mut self) -> Result<Structure, ScriptError> {
         self.deeper(|parser| {
             let token = parser.next()?;
@@ -75,7 +75,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `__attribute__((...))`: whether one of them is `packed`.
+    /// Parses `__attribute__((...))` and returns whether it contains `packed`.
     pub(super) fn attributes(&mut self) -> Result<bool, ScriptError> {
         let mut packed = false;
         while self.take_name("__attribute__")? {
@@ -116,7 +116,7 @@ impl Parser<'_> {
         loop {
             let mut this = kind.clone();
             if self.take("(")? {
-                // A pointer to a function.
+                // A function pointer.
                 self.demand("*", "a pointer to a function is written (*name)(...)")?;
                 let (name, _) = self.expect_name("the member's name")?;
                 self.demand(")", "a pointer to a function is written (*name)(...)")?;
@@ -165,7 +165,7 @@ impl Parser<'_> {
         Ok(length)
     }
 
-    /// `enum name { A, B = 3 };`
+    /// Parses `enum name { A, B = 3 };`.
     pub(super) fn enumeration(&mut self, into: &mut Vec<(String, Vec<(String, u64)>)>) -> Result<(), ScriptError> {
         self.next()?;
         let mut own = String::new();

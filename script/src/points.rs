@@ -1,4 +1,4 @@
-//! Attach points: what they stand for in this guest.
+//! Resolves attach points in this guest.
 
 use super::ast;
 use super::compile::Compiler;
@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl Compiler<'_> {
-    /// What an attach point stands for in this guest: nothing where no function has the name.
+    /// Resolves an attach point. The result is empty if no function has the name.
     pub(super) fn points(&mut self, point: &ast::Point) -> Result<Vec<Point>, ScriptError> {
         let parts: Vec<String> =
             point.parts.iter().map(|(part, _)| self.with_parameters(part, point.at)).collect::<Result<_, _>>()?;
@@ -31,7 +31,7 @@ impl Compiler<'_> {
         match (provider, rest) {
             ("BEGIN" | "begin", []) => one(PointKind::Begin, if self.options.old { "BEGIN" } else { "begin" }.to_owned()),
             ("END" | "end", []) => one(PointKind::End, if self.options.old { "END" } else { "end" }.to_owned()),
-            // What is followed by nothing names nothing.
+            // `kprobe:` without a name.
             ("kprobe" | "k" | "kretprobe" | "kr" | "fentry" | "f" | "kfunc" | "fexit" | "fr" | "kretfunc", [.., last])
                 if last.is_empty() =>
             {
@@ -67,7 +67,7 @@ impl Compiler<'_> {
             ("tracepoint" | "t", _) => {
                 Err(point.at.error("tracepoint is followed by a group and an event: tracepoint:sched:sched_switch"))
             }
-            // [module:]event: those of modules are not known, so the kernel's are meant either way.
+            // The form is [module:]event. Tracepoints of modules are not known, so the kernel's are meant either way.
             ("rawtracepoint" | "rt", [event] | [_, event]) => self.raw_tracepoints(event, point.at),
             ("rawtracepoint" | "rt", _) => {
                 Err(point.at.error("rawtracepoint is followed by an event: rawtracepoint:sched_switch"))
@@ -93,7 +93,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The tracepoints of the kernel that are meant, each with a record of its own.
+    /// The kernel's tracepoints that match, each with its record.
     pub(super) fn tracepoints(&self, group: &str, event: &str, at: Span) -> Result<Vec<Point>, ScriptError> {
         if self.knowledge.types().is_none() {
             return Err(at.error(
@@ -114,7 +114,7 @@ impl Compiler<'_> {
         Ok(found.collect())
     }
 
-    /// The same without their records; what has no record is not known.
+    /// The kernel's tracepoints that match, as raw ones. Only tracepoints with a record are known.
     pub(super) fn raw_tracepoints(&self, event: &str, at: Span) -> Result<Vec<Point>, ScriptError> {
         let mut points = self.tracepoints("*", event, at)?;
         for point in &mut points {
@@ -127,7 +127,7 @@ impl Compiler<'_> {
         Ok(points)
     }
 
-    /// `$1` in an attach point is the parameter's text.
+    /// Replaces `$1` in an attach point by the parameter's text.
     pub(super) fn with_parameters(&self, part: &str, at: Span) -> Result<String, ScriptError> {
         let mut text = String::new();
         let mut rest = part;

@@ -1,4 +1,4 @@
-//! A compiled script: numbers and bytes to be worked out, and what to do with them. [`super::run`] runs it.
+//! A compiled script: trees of expressions and statements. `run.rs` executes it.
 
 use super::format::Format;
 use super::types::{Aggregate, StackForm, Type};
@@ -13,65 +13,65 @@ use trapline_probes::tracepoint::Tracepoint;
 /// A compiled script.
 #[derive(Debug)]
 pub struct Program {
-    /// Its blocks, in the order written; a block may have several attach points.
+    /// The blocks, in source order. A block may have several attach points.
     pub blocks: Vec<Block>,
-    /// Its maps.
+    /// The maps.
     pub maps: Vec<MapFacts>,
-    /// How many variables the block with the most has.
+    /// The number of variables of the block that has the most.
     pub variables: usize,
-    /// The largest string that `str` reads, with its 0.
+    /// The default size of strings that `str` reads, in bytes, with the terminating 0.
     pub longest_text: u32,
-    /// What is shown behind a string that has been cut to that.
+    /// The text that is printed after a truncated string.
     pub trailer: Box<[u8]>,
-    /// Memory that a script asks for and that is not there is worth a warning.
+    /// Whether a read of unreadable memory prints a warning.
     pub warns_of_reads: bool,
-    /// Print the maps at the end.
+    /// Whether all maps are printed at the end.
     pub prints_maps: bool,
-    /// Bytes of a word of the guest, and whether the most significant comes first.
+    /// The guest's word size, in bytes.
     pub word: u8,
-    /// See `word`.
+    /// Whether the guest is big-endian.
     pub big_endian: bool,
-    /// What the compiler has to say about the script, none of it an error.
+    /// Warnings of the compiler.
     pub warnings: Vec<super::error::ScriptError>,
 }
 
 impl Program {
-    /// A number of the guest's, of at most 8 bytes.
+    /// Decodes a number of at most 8 bytes in the guest's byte order.
     pub(super) fn number(&self, bytes: &[u8]) -> u64 {
         if self.big_endian { ByteOrder::Big.number(bytes) } else { ByteOrder::Little.number(bytes) }
     }
 }
 
-/// What is done at an attach point.
+/// A block of a script.
 #[derive(Debug)]
 pub struct Block {
-    /// Where.
+    /// Its attach points.
     pub points: Vec<Point>,
-    /// Only if this is not 0.
+    /// The filter. The body runs only if it is not 0.
     pub filter: Option<Num>,
-    /// Some of its points have conditions of their own.
+    /// Whether some attach points have conditions of their own: a hit count or a result.
     pub counts_hits: bool,
-    /// What.
+    /// The statements.
     pub body: Box<[Act]>,
-    /// Variables that may be read before anything is put into them: at each hit they begin empty.
+    /// Variables that may be read before they are assigned. They are emptied at each hit.
     pub emptied: Box<[u16]>,
-    /// It may keep a function from running.
+    /// Whether it contains `override`, which skips the probed function.
     pub overrides: bool,
 }
 
-/// What a block does that only collects a number in a map without keys, as `@ = hist(arg2)`: it needs nothing of what
-/// others do, so a hit of it costs a third.
+/// A block that only adds a number to a map without keys, such as `@ = hist(arg2)`. A hit of it takes a short cut that
+/// costs a third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collects {
-    /// The map.
+    /// The number of the map.
     pub map: u16,
-    /// How.
+    /// The aggregation.
     pub aggregate: Aggregate,
-    /// What.
+    /// The number that is added.
     pub value: Collected,
 }
 
-/// A number that is at hand.
+/// A number that needs no evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collected {
     Const(u64),
@@ -80,7 +80,7 @@ pub enum Collected {
 }
 
 impl Block {
-    /// What it does, if that is all.
+    /// The short form of this block, if it has one.
     pub fn collects(&self) -> Option<Collects> {
         let (None, false, [Act::Collect(map, key, aggregate, value)]) = (&self.filter, self.counts_hits, &*self.body) else {
             return None;
@@ -95,75 +95,75 @@ impl Block {
     }
 }
 
-/// An attach point, read and resolved.
+/// A resolved attach point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// What kind.
+    /// Its kind.
     pub kind: PointKind,
-    /// As `probe` shows it.
+    /// Its name, as the builtin `probe` shows it.
     pub name: String,
-    /// Where it stands in the script.
+    /// Its position in the script.
     pub at: super::error::Span,
-    /// Its arguments have names and types: fentry and fexit.
+    /// Whether its arguments have names and types: fentry and fexit.
     pub is_typed: bool,
-    /// It is one of those that a pattern stands for: one that is refused is no error.
+    /// Whether it comes from a pattern. Such a point may be refused without an error.
     pub of_pattern: bool,
-    /// The tracepoint that this place stands for.
+    /// The system-call tracepoint that this function stands for.
     pub event: Option<SystemCall>,
-    /// Only every so many-th hit counts; 0 and 1: each.
+    /// The hit count: only every Nth hit runs the block. 0 and 1 mean every hit.
     pub every: u64,
-    /// Only if what the function returned has exactly these of those bits.
+    /// A mask and a value: the block runs only if the function's result has these bits.
     pub result: Option<(u64, u64)>,
 }
 
-/// A tracepoint of system calls.
+/// A system-call tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemCall {
-    /// The call's name; `None`: all of them.
+    /// The name of the call. `None` means all calls.
     pub name: Option<String>,
-    /// At its end, not its beginning.
+    /// Whether it is the exit of the call instead of the entry.
     pub exits: bool,
 }
 
 /// Kinds of attach point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PointKind {
-    /// Before anything else.
+    /// BEGIN.
     Begin,
-    /// At the end.
+    /// END.
     End,
-    /// A kprobe at a symbol, so many bytes behind it.
+    /// A kprobe at an offset from a symbol, in bytes.
     Kprobe(String, u64),
     /// A kprobe at an address.
     Address(u64),
     /// A return probe.
     Kretprobe(String),
-    /// A tracepoint of the kernel's, with its record.
+    /// A tracepoint of the kernel, with its record.
     Tracepoint(Arc<Tracepoint>),
-    /// One with the arguments of its functions.
+    /// A tracepoint with the arguments of its functions (rawtracepoint).
     RawTracepoint(Arc<Tracepoint>),
-    /// Every so many nanoseconds, on one CPU.
+    /// A timer on one CPU. Its period is in nanoseconds.
     Interval(u64),
-    /// The same on every CPU, in the context of what runs there.
+    /// A timer on every CPU, which samples the running code. Its period is in nanoseconds.
     Profile(u64),
 }
 
-/// What is known of a map.
+/// A map: its name, types and limits.
 #[derive(Clone, Debug)]
 pub struct MapFacts {
-    /// With its `@`.
+    /// The name, with its `@`.
     pub name: String,
-    /// The types of its keys' parts; none: it has no keys.
+    /// The types of the key's parts. Empty for a map without keys.
     pub keys: Vec<Type>,
     /// The type of its values.
     pub value: Type,
-    /// As many keys as it may have; 0: any number.
+    /// The largest number of keys. 0 means the default.
     pub limit: u64,
-    /// The key that was used least recently makes room.
+    /// Whether the least recently used key is evicted when the map is full.
     pub evicts: bool,
 }
 
-/// A number to be worked out.
+/// A numeric expression.
 #[derive(Debug)]
 pub enum Num {
     Const(u64),
@@ -178,44 +178,44 @@ pub enum Num {
     Now,
     Elapsed,
     Random,
-    /// The probed function.
+    /// The address of the probed function.
     Function,
-    /// The running task's structure.
+    /// The address of the running task's structure.
     Task,
     Cpus,
     InUser,
-    /// A number in the guest's memory; an address that cannot be read holds 0.
+    /// A number in guest memory. Unreadable memory yields 0.
     Load {
         at: Box<Num>,
         size: u8,
         signed: bool,
     },
-    /// Some bits of a number.
+    /// A bit field of a number.
     Bits {
         of: Box<Num>,
         shift: u8,
         width: u8,
         signed: bool,
     },
-    /// Cut to so many bytes, and extended again.
+    /// Truncates a number to this size and extends it again.
     Cut {
         of: Box<Num>,
         size: u8,
         signed: bool,
     },
     Map(u16, Key),
-    /// A number out of a tuple: behind parts of these kinds (true: a number).
+    /// A number in a tuple. `behind` has the kinds of the parts before it (true: a number).
     Part {
         of: Box<Bytes>,
         behind: Box<[bool]>,
     },
-    /// A number out of bytes, in the guest's order.
+    /// A number in a byte string, in the guest's byte order.
     Inside {
         of: Box<Bytes>,
         at: Box<Num>,
         size: u8,
     },
-    /// One less; of 0 itself.
+    /// The number minus one. 0 stays 0.
     OneLess(Box<Num>),
     Negate(Box<Num>),
     Not(Box<Num>),
@@ -226,13 +226,13 @@ pub enum Num {
     Choice(Box<[Num; 3]>),
     /// `c ?: b`
     Either(Box<[Num; 2]>),
-    /// Whether both are the same up to so many bytes, as strings.
+    /// Compares two strings, at most this many bytes of them.
     SameText(Box<[Bytes; 2]>, Option<u32>),
-    /// Where the one stands in the other; -1: nowhere.
+    /// The position of the second string in the first. -1: not found.
     Find(Box<[Bytes; 2]>),
-    /// Length of a string.
+    /// The length of a string.
     Length(Box<Bytes>),
-    /// A difference of bytes as memcmp gives it: 0 for none.
+    /// The result of memcmp on this many bytes.
     Compare(Box<[Bytes; 2]>, u32),
     StepVariable {
         variable: u16,
@@ -249,16 +249,16 @@ pub enum Num {
     Delete(u16, Key),
     Keys(u16),
     Frames(Box<Bytes>),
-    /// The bytes in the other order.
+    /// A byte swap of this many bytes.
     Swap(Box<Num>, u8),
-    /// Acts, then a number.
+    /// Statements, then a number.
     Behind(Box<[Act]>, Box<Num>),
 }
 
-/// A map's key: one value a part, in order.
+/// A map's key: one value for each part, in order.
 pub type Key = Box<[Any]>;
 
-/// Bytes to be put together.
+/// A byte expression: a string, key, tuple, stack or structure.
 #[derive(Debug)]
 pub enum Bytes {
     Literal(Box<[u8]>),
@@ -266,18 +266,18 @@ pub enum Bytes {
     Comm,
     /// The attach point's name.
     Probe,
-    /// A string in the guest's memory: at most `limit` bytes with its 0, never more than `capacity`.
+    /// A string in guest memory. It has at most `limit` bytes with its 0, and never more than `capacity`.
     Text {
         at: Box<Num>,
         limit: Option<Box<Num>>,
         capacity: u32,
     },
-    /// Bytes of the guest's memory.
+    /// Bytes of guest memory.
     Raw {
         at: Box<Num>,
         length: Box<Num>,
     },
-    /// The first so many bytes.
+    /// The first bytes of a string.
     Front(Box<Bytes>, Box<Num>),
     Map(u16, Key),
     Tuple(Box<[Any]>),
@@ -286,27 +286,27 @@ pub enum Bytes {
         behind: Box<[bool]>,
     },
     Choice(Box<Num>, Box<[Bytes; 2]>),
-    /// A number's bytes, so many of them, in memory order.
+    /// The bytes of a number, this many, in the guest's byte order.
     Number(Box<Num>, u8),
     Stack {
         user: bool,
         form: StackForm,
         limit: u16,
     },
-    /// The text of an error's number.
+    /// The message of an errno value.
     Error(Box<Num>),
-    /// What a number is called; one that has no name is shown in digits.
+    /// The name of a number. A number without a name is shown in digits.
     Name {
         of: Box<Num>,
         names: Arc<[String]>,
     },
-    /// The path of the file that a `struct path` leads to.
+    /// The path of a `struct path`.
     Path {
         start: Box<Num>,
         places: Box<PathPlaces>,
         limit: u32,
     },
-    /// Bytes out of the middle of others.
+    /// A part of a byte string.
     Piece {
         of: Box<Bytes>,
         at: Box<Num>,
@@ -317,31 +317,31 @@ pub enum Bytes {
     Behind(Box<[Act]>, Box<Bytes>),
 }
 
-/// Where the guest's structures have what leads from a file to the root: distances in bytes.
+/// Offsets in the guest's structures that lead from a file to the root, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct PathPlaces {
-    /// In `struct path`: where it is mounted, and its entry.
+    /// In `struct path`: the mount and the directory entry.
     pub mount: u64,
     pub entry: u64,
-    /// In `struct dentry`.
+    /// In `struct dentry`: the parent and the name.
     pub parent: u64,
     pub name: u64,
-    /// In `struct vfsmount`.
+    /// In `struct vfsmount`: the root entry.
     pub root: u64,
-    /// In `struct mount`: the `vfsmount`, and what it is mounted in, and where.
+    /// In `struct mount`: the embedded `vfsmount`, the parent mount and the mount point.
     pub inside: u64,
     pub mounted_in: u64,
     pub mounted_at: u64,
 }
 
-/// A value of either sort.
+/// A numeric or a byte expression.
 #[derive(Debug)]
 pub enum Any {
     Num(Num),
     Bytes(Bytes),
 }
 
-/// Operators on two numbers.
+/// Binary operators on numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Add,
@@ -362,7 +362,7 @@ pub enum Op {
     LessEqualSigned,
 }
 
-/// Something to do.
+/// A statement.
 #[derive(Debug)]
 pub enum Act {
     Number(u16, Num),
@@ -372,10 +372,11 @@ pub enum Act {
     Eval(Num),
     Drop(Bytes),
     If(Num, Box<[Act]>, Box<[Act]>),
-    /// While the number is not 0; behind each turn, also one that was continued, the acts at the end. A turn costs so
-    /// many steps.
+    /// A loop: condition, body, and statements that run after each iteration, also after `continue`. The last field is
+    /// the number of steps that an iteration costs.
     While(Num, Box<[Act]>, Box<[Act]>, u32),
-    /// For each key: the variable is a tuple of key and value. A turn costs so many steps.
+    /// A loop over the keys of a map. The variable becomes a tuple of key and value. The last field is the number of
+    /// steps that an iteration costs.
     ForMap(u16, u16, Box<[Act]>, u32),
     Block(Box<[Act]>),
     Return,
@@ -388,7 +389,7 @@ pub enum Act {
         top: Num,
         div: Num,
     },
-    /// One value of a map.
+    /// Prints one value of a map.
     PrintEntry {
         map: u16,
         key: Key,
@@ -401,26 +402,26 @@ pub enum Act {
         at: Num,
         separator: Box<[u8]>,
     },
-    /// The function does not run: its caller gets this number.
+    /// Skips the probed function. Its caller gets this number.
     Override(Num),
 }
 
-/// A format and what stands in it.
+/// A format with its values.
 #[derive(Debug)]
 pub struct Printf {
     pub format: Format,
     pub values: Box<[(Any, Type)]>,
 }
 
-/// Where text goes.
+/// The destination of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// The script's output.
+    /// The output.
     Output,
-    /// The same, as the text of a file.
+    /// The output, as the contents of a file.
     File,
-    /// Its warnings.
+    /// The warnings.
     Warnings,
-    /// Its warnings, and the script ends with an error.
+    /// The warnings. The script then ends with an error.
     Failure,
 }

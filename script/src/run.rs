@@ -1,8 +1,8 @@
-//! Runs a compiled script at a moment: a hit, the beginning, the end, a tick of a clock.
+//! Runs a compiled script at a *moment*: a hit, BEGIN, END or a tick of a timer. [`State`] holds what the script keeps
+//! between moments.
 //!
-//! Numbers are worked out in 64 bits. Bytes are put together in one scratch area: each expression appends its result
-//! there and nothing else, so that no hit allocates once the area is as large as the largest hit needs, but for new
-//! keys of maps.
+//! Numbers are computed in 64 bits. Byte expressions append their result to one scratch buffer and nothing else. Once
+//! that buffer has its final size, a hit allocates only for new keys of maps.
 
 use super::acts::Goes;
 use super::error::Span;
@@ -16,23 +16,23 @@ use alloc::vec;
 use alloc::vec::Vec;
 use trapline_isa::regs::Reg;
 
-/// What a script asks of the moment at which it runs.
+/// The view that a script has of a moment.
 pub trait Moment {
-    /// An argument of the function, from 0 on.
+    /// An argument of the function, counted from 0.
     fn argument(&mut self, number: usize) -> u64;
-    /// A word of the stack, behind the return address.
+    /// A word of the stack, counted from the first one after the return address.
     fn stack_word(&mut self, number: usize) -> u64;
-    /// What the function returned.
+    /// The function's return value.
     fn result(&mut self) -> u64;
-    /// A register.
+    /// The value of a register.
     fn register(&mut self, register: Reg) -> u64;
-    /// The running task's number.
+    /// The pid of the running task, as a thread id.
     fn pid(&mut self) -> u32;
-    /// The number of the process that it is a thread of.
+    /// The pid of the process that the task belongs to (the thread group id).
     fn process(&mut self) -> u32;
-    /// Its name, zero-padded.
+    /// The name of the running task, zero-padded.
     fn comm(&mut self) -> [u8; 16];
-    /// Its structure's address.
+    /// The address of the running task's structure.
     fn task(&mut self) -> u64;
     /// The CPU's number.
     fn cpu(&mut self) -> usize;
@@ -40,32 +40,32 @@ pub trait Moment {
     fn now(&self) -> u64;
     /// The probed address.
     fn address(&self) -> u64;
-    /// Whether a program of the guest's was running, not its kernel.
+    /// Whether the CPU was in user mode.
     fn in_user(&mut self) -> bool;
-    /// Reads the guest's memory; false where there is none.
+    /// Reads guest memory. Returns false if it cannot be read.
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool;
-    /// The addresses of the calls that led here, innermost first; how many.
+    /// Writes the addresses of a call stack, innermost first, and returns how many.
     fn stack(&mut self, user: bool, into: &mut [u64]) -> usize;
-    /// The function does not run: its caller gets this. False where that cannot be.
+    /// Makes the function return this value without running. Returns false if that is not possible here.
     fn skip(&mut self, value: u64) -> bool;
 }
 
-/// As many turns of loops as one hit may take.
+/// The largest number of loop iterations in one hit.
 pub const MOST_TURNS: u32 = 1_000_000;
 
-/// As many bytes of strings and tuples as one hit may put together, one behind the other.
+/// The budget of one hit: the total size of the strings and tuples that it may build, in bytes.
 pub(super) const MOST_WORKED: u64 = 1 << 30;
 
-/// A step of a loop's body costs as much as so many bytes.
+/// A step of a loop's body costs as much as this many bytes.
 pub(super) const BYTES_A_STEP: u64 = 4;
 
-/// Sorting, printing or changing a key of a map costs as much as so many bytes.
+/// Sorting, printing or changing a key of a map costs as much as this many bytes.
 pub(super) const BYTES_A_KEY: u64 = 128;
 
-/// As many bytes of output as may wait for somebody to take them.
+/// The largest size of output that waits to be taken, in bytes.
 pub(super) const MOST_WAITING: usize = 256 << 20;
 
-/// What a running script keeps.
+/// The state of a running script: maps, variables, output.
 pub struct State {
     pub(super) maps: Vec<Map>,
     pub(super) variables: Vec<Variable>,
@@ -77,21 +77,21 @@ pub struct State {
     pub(super) exit: Option<u64>,
     pub(super) failure: Option<&'static str>,
     pub(super) turns: u32,
-    /// Bytes put together in this hit.
+    /// The work done in this hit, in bytes.
     pub(super) worked: u64,
     pub(super) divided_by_zero: bool,
-    /// Hits since the last that counted, of points of which only some count.
+    /// Hits since the block last ran, for attach points with a hit count.
     pub(super) hits: Vec<(Span, PointKind, u64)>,
     pub(super) view: View,
     pub(super) cpus: u64,
 }
 
-/// How what it writes is shown.
+/// The form of the output.
 pub(super) struct View {
     pub style: Style,
     pub epoch: u64,
     pub names: Box<dyn Names + Send>,
-    /// Strings that fill this have been cut, which is shown so.
+    /// Strings of this length were truncated, and are shown so.
     pub longest: u32,
     pub trailer: Box<[u8]>,
 }
@@ -109,24 +109,24 @@ pub(super) struct Variable {
     pub bytes: Vec<u8>,
 }
 
-/// How a script is run.
+/// Settings of a running script.
 pub struct Settings {
-    /// How its output is written.
+    /// The form of its output.
     pub style: Style,
-    /// Guest time at which tracing began.
+    /// The guest time at which tracing began, in nanoseconds.
     pub started: u64,
-    /// What guest time 0 is in nanoseconds since 1970.
+    /// The wall-clock time at guest time 0, in nanoseconds since 1970.
     pub epoch: u64,
-    /// Where `rand` begins.
+    /// The seed of `rand`.
     pub seed: u64,
-    /// CPUs of the guest.
+    /// The number of CPUs of the guest.
     pub cpus: usize,
-    /// Names of addresses.
+    /// The kernel's symbols.
     pub names: Box<dyn Names + Send>,
 }
 
 impl State {
-    /// Of a script that has not run yet.
+    /// The state of a script that has not run yet.
     pub fn new(program: &Program, settings: Settings) -> State {
         State {
             maps: program.maps.iter().map(|map| Map::new(map.limit, map.evicts)).collect(),
@@ -153,49 +153,49 @@ impl State {
         }
     }
 
-    /// What has been written since the last call.
+    /// The output since the last call.
     pub fn take_output(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.out)
     }
 
-    /// Warnings since the last call.
+    /// The warnings since the last call.
     pub fn take_warnings(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.warned)
     }
 
-    /// Set when the script has ended tracing, with its status.
+    /// The exit status, once the script has ended tracing.
     pub fn exit(&self) -> Option<u64> {
         self.exit
     }
 
-    /// How many CPUs the guest has.
+    /// The number of CPUs of the guest.
     pub fn cpus(&self) -> u64 {
         self.cpus
     }
 
-    /// The script's end runs although it has ended tracing; not when it was ended.
+    /// Lets END run after the script has called `exit`. A script that was ended by a failure stays ended.
     pub fn forget_exit(&mut self) {
         if self.failure.is_none() {
             self.exit = None;
         }
     }
 
-    /// Why the script was ended, if it was.
+    /// The reason why the script was ended, if it did something that no script may.
     pub fn failure(&self) -> Option<&'static str> {
         self.failure
     }
 
-    /// Values that found no room in a map, by map.
+    /// The number of values that each map has lost, for maps that lost some.
     pub fn lost<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = (&'a str, u64)> {
         program.maps.iter().zip(&self.maps).filter(|(_, map)| map.lost > 0).map(|(facts, map)| (facts.name.as_str(), map.lost))
     }
 
-    /// The first line of the output: how many probes there are.
+    /// Writes the first line of the output: the number of probes.
     pub fn announce(&mut self, probes: usize) {
         self.view.show().attached(&mut self.out, probes);
     }
 
-    /// The end of the output: all maps, by name.
+    /// Writes the end of the output: all maps, sorted by name.
     pub fn print_maps(&mut self, program: &Program) {
         if !self.view.style.json || self.view.style.old {
             self.out.extend_from_slice(b"\n\n");
@@ -210,7 +210,7 @@ impl State {
         }
     }
 
-    /// Runs a block, if its filter lets it. Nothing is done once the script has ended.
+    /// Runs a block, if its filter allows it. Does nothing once the script has ended.
     #[inline]
     pub fn run(&mut self, program: &Program, block: &Block, point: &Point, moment: &mut dyn Moment) {
         if self.exit.is_some() || block.counts_hits && !self.counts(point, moment) {
@@ -237,7 +237,7 @@ impl State {
 }
 
 impl State {
-    /// Whether a hit of a point that has conditions of its own is one.
+    /// Checks the conditions of an attach point: its result and its hit count.
     #[inline(never)]
     fn counts(&mut self, point: &Point, moment: &mut dyn Moment) -> bool {
         if let Some((bits, wanted)) = point.result
@@ -259,7 +259,7 @@ impl State {
         is_due
     }
 
-    /// One more value for a map without keys: all that a block does that only collects.
+    /// Adds a value to a map without keys. This is the short cut of blocks that do nothing else.
     #[inline]
     pub fn collect(&mut self, map: u16, aggregate: Aggregate, value: u64) {
         if let Some(map) = self.maps.get_mut(usize::from(map)).filter(|_| self.exit.is_none()) {
@@ -268,12 +268,12 @@ impl State {
     }
 }
 
-/// A block that runs.
+/// The execution of one block.
 pub(super) struct Runner<'a> {
     pub program: &'a Program,
     pub state: &'a mut State,
     pub moment: &'a mut dyn Moment,
     pub probe: &'a str,
-    /// Where a block that stands in an expression has led; the act that the expression is part of does no more.
+    /// The way in which a block inside an expression ended. The statement that contains the expression then does nothing more.
     pub leaving: Goes,
 }

@@ -1,5 +1,4 @@
-//! What a structure or an array of the guest's is made of: so a copy of its bytes can be written down, and taken apart,
-//! when it is no longer in the guest.
+//! The layout of a copied structure or array. With it, the copy can be printed and taken apart outside of guest memory.
 
 use super::numbers::extend;
 use super::show::{json_text, put};
@@ -11,41 +10,41 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use trapline_isa::mem::ByteOrder;
 
-/// The form of some bytes.
+/// The layout of a byte string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// An integer.
     Number {
-        /// How many bytes.
+        /// The size in bytes.
         size: u8,
-        /// It has a sign.
+        /// Whether it is signed.
         signed: bool,
-        /// Of a bit field: how many bits are below it, and how many it has.
+        /// For a bit field: the number of bits below it, and its width.
         bits: Option<(u8, u8)>,
-        /// The guest's.
+        /// The guest's byte order.
         order: ByteOrder,
     },
-    /// An integer of so many bytes whose values have names.
+    /// An enum of this size.
     Named(Arc<Enumeration>, u8, ByteOrder),
-    /// An address of so many bytes.
+    /// An address of this size.
     Address(u8, ByteOrder),
-    /// Characters up to a 0, at most so many.
+    /// A string of at most this many bytes, which a 0 ends.
     Text(u64),
-    /// So many of the same.
+    /// An array of this length.
     Array(Box<Shape>, u64),
-    /// Members with their distances.
+    /// A structure.
     Struct {
         /// Its name.
         name: String,
-        /// How many bytes it has.
+        /// Its size in bytes.
         size: u64,
-        /// Those of nameless structures inside it included.
+        /// Its members with their offsets, including those of anonymous structures.
         members: Vec<(String, u64, Shape)>,
     },
 }
 
 impl Shape {
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub fn size(&self) -> u64 {
         match self {
             Shape::Number { size, .. } | Shape::Address(size, _) | Shape::Named(_, size, _) => (*size).into(),
@@ -54,7 +53,7 @@ impl Shape {
         }
     }
 
-    /// As messages name it.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         match self {
             Shape::Number { size, signed, .. } => format!("{}int{}", if *signed { "" } else { "u" }, u32::from(*size) * 8),
@@ -66,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// Writes bytes of this form: `{ .x = 1, .y = [2,3] }`; bytes that are not there are zeros.
+    /// Writes a copy with this layout as text: `{ .x = 1, .y = [2,3] }`. Missing bytes count as zeros.
     pub fn write(&self, out: &mut Vec<u8>, bytes: &[u8], json: bool) {
         match self {
             Shape::Number { size, signed, bits, order } => {
@@ -123,7 +122,7 @@ fn front(bytes: &[u8], size: u8) -> &[u8] {
     bytes.get(..usize::from(size.min(8))).unwrap_or_default()
 }
 
-/// Up to a 0.
+/// The bytes up to the first 0.
 pub(super) fn text(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0);
     &bytes[..end.unwrap_or(bytes.len())]

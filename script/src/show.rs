@@ -1,36 +1,36 @@
-//! Values and maps as text, byte for byte as bpftrace writes them, and as its lines of JSON.
+//! Writes values as text, byte for byte as bpftrace does, and as bpftrace's JSON lines.
 
 use super::times::moment;
 use super::types::{StackForm, Type};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-/// How a script's output is written.
+/// The form of a script's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// As lines of JSON.
+    /// JSON lines instead of text.
     pub json: bool,
-    /// As bpftrace 0.17 wrote it, where the present one writes it otherwise.
+    /// The form of bpftrace 0.17, where the present one differs.
     pub old: bool,
 }
 
-/// Who knows the names of addresses.
+/// The kernel's symbols, for output.
 pub trait Names {
-    /// The kernel symbol that an address lies in, and how far behind its start.
+    /// The symbol that contains an address, and the offset from its start.
     fn symbol(&self, address: u64) -> Option<(&str, u64)>;
 }
 
-/// A value to be shown.
+/// A value to be written.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// A number.
     Number(u64),
-    /// Bytes: a string's characters, a tuple's parts one behind the other.
+    /// Bytes: the characters of a string, or the encoded parts of a tuple.
     Bytes(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
-    /// The number; of eight bytes or fewer, what they are.
+    /// The number. Up to eight bytes are decoded as one.
     pub fn number(self) -> u64 {
         match self {
             Value::Number(number) => number,
@@ -47,7 +47,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The first part of a tuple or key, by its type, and what is behind it.
+/// Splits an encoded tuple or key: its first part, of this type, and the rest.
 pub fn part<'a>(kind: &Type, bytes: &'a [u8]) -> (Value<'a>, &'a [u8]) {
     let size = if kind.is_number() { 8 } else { 4 };
     let Some((head, rest)) = bytes.split_at_checked(size) else { return (Value::Number(0), &[]) };
@@ -59,22 +59,22 @@ pub fn part<'a>(kind: &Type, bytes: &'a [u8]) -> (Value<'a>, &'a [u8]) {
     (Value::Bytes(inside), rest)
 }
 
-/// Writes text about values.
+/// Writes values to the output.
 pub struct Show<'a> {
-    /// How.
+    /// The form of the output.
     pub style: Style,
-    /// The names of addresses.
+    /// The kernel's symbols.
     pub names: &'a dyn Names,
-    /// What a moment of the script's clock is on the clock on the wall, in nanoseconds since 1970.
+    /// The wall-clock time at guest time 0, in nanoseconds since 1970.
     pub epoch: u64,
-    /// Strings of this capacity that fill it have been cut.
+    /// Strings of this length were truncated.
     pub longest: u32,
-    /// What is shown behind such a one.
+    /// The text that is written after a truncated string.
     pub trailer: &'a [u8],
 }
 
 impl Show<'_> {
-    /// A value as `print` and `%s` show it.
+    /// Writes a value as `print` and `%s` do.
     pub fn value(&self, out: &mut Vec<u8>, kind: &Type, value: Value<'_>) {
         let number = value.number();
         match kind {
@@ -198,7 +198,8 @@ impl Show<'_> {
         }
     }
 
-    /// A number; one that readers of JSON, who know 64-bit floating point only, would round is a string.
+    /// Writes a number as JSON. A number that a 64-bit float cannot hold becomes a string, because many JSON readers
+    /// would round it.
     pub(super) fn json_number(&self, out: &mut Vec<u8>, number: u64, signed: bool) {
         let exact = match signed {
             true => i128::from(number as i64) == (number as i64) as f64 as i128,
@@ -211,7 +212,7 @@ impl Show<'_> {
         }
     }
 
-    /// `print(value)`
+    /// Writes the output of `print(value)`.
     pub fn printed_value(&self, out: &mut Vec<u8>, kind: &Type, value: Value<'_>) {
         if self.style.json {
             out.extend_from_slice(br#"{"type": "value", "data": "#);
@@ -223,7 +224,7 @@ impl Show<'_> {
         }
     }
 
-    /// Text that the script has put together.
+    /// Writes text that the script has built, such as the output of printf.
     pub fn text(&self, out: &mut Vec<u8>, what: &str, text: &[u8]) {
         if self.style.json {
             put(out, format_args!("{{\"type\": \"{what}\", \"data\": "));
@@ -234,7 +235,7 @@ impl Show<'_> {
         }
     }
 
-    /// How many probes there are: what comes first.
+    /// Writes the first line: the number of attached probes.
     pub fn attached(&self, out: &mut Vec<u8>, probes: usize) {
         match (self.style.json, self.style.old) {
             (true, true) => put(out, format_args!("{{\"type\": \"attached_probes\", \"data\": {{\"probes\": {probes}}}}}\n")),
@@ -247,7 +248,7 @@ impl Show<'_> {
     }
 }
 
-/// Bytes as `%r` shows them.
+/// Writes bytes as `%r` does.
 pub fn buffer(out: &mut Vec<u8>, bytes: &[u8]) {
     for byte in bytes {
         match byte {
@@ -267,7 +268,7 @@ fn inet(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// A JSON string.
+/// Writes a JSON string.
 pub fn json_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     for byte in text {
@@ -284,7 +285,7 @@ pub fn json_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Formatted text into bytes; that cannot fail.
+/// Appends formatted text. This cannot fail.
 pub fn put(out: &mut Vec<u8>, text: core::fmt::Arguments<'_>) {
     struct Bytes<'a>(&'a mut Vec<u8>);
     impl core::fmt::Write for Bytes<'_> {

@@ -1,4 +1,4 @@
-//! Maps as text and as JSON: entries in their order, histograms.
+//! Writes maps as text and as JSON: sorted entries and histograms.
 
 use super::map::Map;
 use super::program::MapFacts;
@@ -8,11 +8,11 @@ use super::types::{Aggregate, Type};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Columns of a histogram's bar.
+/// The width of a histogram's bars, in columns.
 pub(super) const BAR: usize = 52;
 
 impl Show<'_> {
-    /// A map, whole. `top`: the so many greatest (0: all); `div`: divides each.
+    /// Writes a whole map. `top`: only this many of the largest values (0: all). `div`: divides each value.
     pub fn map(&self, out: &mut Vec<u8>, facts: &MapFacts, map: &Map, top: u64, div: u64) {
         let (name, keys, kind) = (&facts.name, &facts.keys, &facts.value);
         let mut rows: Vec<(&[u8], &Stored)> = map.iter().collect();
@@ -65,7 +65,7 @@ impl Show<'_> {
         }
     }
 
-    /// `print(@m[key])` of what a map collects.
+    /// Writes the output of `print(@m[key])` for an aggregation.
     pub(super) fn printed_entry(&self, out: &mut Vec<u8>, kind: &Type, stored: &Stored) {
         match (self.style.json, kind, stored) {
             (true, ..) => {
@@ -114,7 +114,7 @@ impl Show<'_> {
     }
 
     pub(super) fn key(&self, out: &mut Vec<u8>, keys: &[Type], key: &[u8]) {
-        // The brackets of a tuple that is the only key are left out.
+        // A tuple that is the only key is written without its parentheses.
         if let ([Type::Tuple(parts)], (Value::Bytes(bytes), _)) =
             (keys, keys.first().map_or((Value::Number(0), key), |kind| part(kind, key)))
         {
@@ -204,13 +204,13 @@ impl Show<'_> {
     }
 }
 
-/// Toward zero.
+/// Division that rounds toward zero.
 fn divided(number: u64, by: u64, signed: bool) -> u64 {
     let by = by.max(1);
     if signed { (number as i64).wrapping_div(by as i64) as u64 } else { number / by }
 }
 
-/// A number with its sign.
+/// A number that is written as signed or unsigned.
 pub(super) struct Number {
     number: u64,
     signed: bool,
@@ -222,7 +222,7 @@ impl core::fmt::Display for Number {
     }
 }
 
-/// Integers by value, all else by its bytes, the first part first.
+/// The order of two encoded keys: integers by value, other parts by their bytes.
 pub(super) fn compare_keys(keys: &[Type], mut one: &[u8], mut other: &[u8]) -> core::cmp::Ordering {
     for kind in keys {
         let ((left, left_rest), (right, right_rest)) = (part(kind, one), part(kind, other));
@@ -242,7 +242,7 @@ pub(super) fn compare_keys(keys: &[Type], mut one: &[u8], mut other: &[u8]) -> c
     core::cmp::Ordering::Equal
 }
 
-/// Where a bucket lies.
+/// The range of a bucket.
 #[derive(Clone, Copy)]
 pub(super) enum Bounds {
     Below(u64),
@@ -250,7 +250,7 @@ pub(super) enum Bounds {
     Above(u64),
 }
 
-/// The buckets from the first that is not empty to the last.
+/// The buckets from the first to the last nonempty one.
 pub(super) fn bars_of(aggregate: Aggregate, buckets: &[u64], div: u64) -> impl Iterator<Item = (Bounds, u64)> + '_ {
     let first = buckets.iter().position(|count| *count != 0).unwrap_or(buckets.len());
     let last = buckets.iter().rposition(|count| *count != 0).map_or(0, |last| last + 1);
@@ -305,7 +305,7 @@ pub(super) fn label(aggregate: Aggregate, bounds: Bounds, old: bool) -> String {
     }
 }
 
-/// 1024 as 1K and so on, where `may` the number be written so and it is a whole one.
+/// Writes 1024 as 1K and so on, if `may` allows it for this number and no remainder is lost.
 pub(super) fn with_unit(number: u64, may: impl Fn(u64) -> bool) -> String {
     let (mut rest, mut unit) = (number, 0);
     while rest >= 1024 && rest % 1024 == 0 && unit < 6 && may(number) {

@@ -1,4 +1,4 @@
-//! Events that a real kernel counts in software, by what causes them here: functions, tracepoints, and the clock.
+//! Resolves `software:` events. They become probes on the functions or tracepoints that cause them, or a timer.
 
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};
@@ -6,15 +6,14 @@ use super::program::{Point, PointKind};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// What `handle_mm_fault` returns beside what it has done: the page had to be read, and bits that mean that it has not
-/// been done.
+/// Bits of the result of `handle_mm_fault`: the page had to be read from disk, and bits that mean failure.
 const FAULT_MAJOR: u64 = 4;
 const FAULT_FAILED: u64 = 0x873;
-/// The shortest time between two looks at the clock.
+/// The shortest period of `software:cpu-clock`, in nanoseconds.
 const LEAST_TIME: u64 = 1000;
 
 impl Compiler<'_> {
-    /// The places of `software:EVENT:COUNT`.
+    /// The attach points of `software:EVENT:COUNT`.
     pub fn software(&self, event: &str, count: &str, at: Span) -> Result<Vec<Point>, ScriptError> {
         let given =
             match count {

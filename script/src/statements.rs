@@ -1,4 +1,4 @@
-//! Statements to acts: what is assigned, asked, repeated.
+//! Compiles statements to [`Act`]s: assignments, branches and loops. Also manages variables.
 
 use super::ast::{self, Do, Target};
 use super::compile::Compiler;
@@ -12,12 +12,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 impl Compiler<'_> {
-    /// The statements of a block. What is wrong with one is noted, and the others are looked at as well.
+    /// Compiles the statements of a block. An error in one is noted, and the others are compiled as well.
     pub fn acts(&mut self, block: &ast::Block) -> Box<[Act]> {
         self.acts_of(&block.statements, block.value.as_deref())
     }
 
-    /// The statements of a block, and its value as another one.
+    /// Compiles statements, and an expression as the last one.
     pub(super) fn acts_of(&mut self, statements: &[ast::Statement], value: Option<&ast::Expr>) -> Box<[Act]> {
         let mut acts = Vec::new();
         self.block.depth = self.block.depth.saturating_add(1);
@@ -53,7 +53,8 @@ impl Compiler<'_> {
                 match (value, declared) {
                     (Some(value), declared) => {
                         let (any, is) = self.value(value)?;
-                        // A variable with a type of its own holds what fits into it; others hold what they are given.
+                        // A variable with a declared type truncates its values to that type. Other variables keep the
+                        // value's type.
                         let any = match (any, &declared) {
                             (Any::Num(num), Some(kind)) if kind.integer_size().is_some_and(|size| size > 0) => {
                                 Any::Num(super::operators::cut(num, kind.integer_size().unwrap_or(8), kind.is_signed()))
@@ -67,7 +68,7 @@ impl Compiler<'_> {
                             if kind.is_number() { Any::Num(Num::Const(0)) } else { Any::Bytes(Bytes::Literal(Box::default())) };
                         self.set_variable(name, any, kind, statement.at)?
                     }
-                    // Its type comes with the first value.
+                    // Its type is that of the first value.
                     (None, None) => Act::Block(Box::default()),
                 }
             }
@@ -146,7 +147,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Something that a hit may pass over.
+    /// Compiles code that a hit may skip.
     pub(super) fn passed_over<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
         self.block.depth = self.block.depth.saturating_add(1);
         let made = compile(self);
@@ -154,7 +155,7 @@ impl Compiler<'_> {
         made
     }
 
-    /// The steps that compiling took since then: running it once takes as many.
+    /// The number of compile steps since `before`. One execution of the compiled code costs as many.
     fn steps_since(&self, before: u64) -> u32 {
         u32::try_from(self.budget.spent() - before).unwrap_or(u32::MAX)
     }
@@ -195,7 +196,7 @@ impl Compiler<'_> {
                 self.learn_value(map, kind, at)?;
                 Ok(Act::Map(map, key, any))
             }
-            // `target op= value` is `target = target op value`.
+            // `target op= value` means `target = target op value`.
             (target, Some(operator)) => {
                 let read = match target.clone() {
                     Target::Variable(name) => ast::Kind::Variable(name),
@@ -203,7 +204,7 @@ impl Compiler<'_> {
                     Target::Nothing => return Err(at.error("_ has no value that could be changed")),
                 };
                 if let Target::Map(name, _) = target {
-                    // `@m += 1` may come before anything else is assigned to it.
+                    // `@m += 1` may be the first assignment to a map.
                     let map = self.map(name, at);
                     self.facts[usize::from(map)].is_assigned = true;
                 }
@@ -222,7 +223,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// A variable's place; it is made where there is none, with this type.
+    /// The number of a variable. A new variable gets this type.
     pub(super) fn variable(&mut self, name: &str, kind: Type, at: Span) -> Result<(u16, Type), ScriptError> {
         let name = self.variable_name(name);
         if let Some((place, is)) = self.block.variables.get(&name) {
@@ -238,7 +239,7 @@ impl Compiler<'_> {
                 )));
             }
             let (place, is) = (*place, is.clone());
-            // What holds a number beside a truth is no longer one.
+            // A variable that gets both booleans and other numbers becomes a number.
             if is == Type::TRUTH && kind != is {
                 self.block.variables.insert(name, (place, kind.clone()));
             }
@@ -246,21 +247,22 @@ impl Compiler<'_> {
         }
         let place = self.hidden();
         self.block.variables.insert(name, (place, kind.clone()));
-        // Where the first value may be passed over, what is read behind it is not that of another hit.
+        // If the first assignment may be skipped, the variable is emptied at each hit. Otherwise a read could return
+        // the previous hit's value.
         if self.block.depth != 1 {
             self.block.emptied.push(place);
         }
         Ok((place, kind))
     }
 
-    /// A variable without a name.
+    /// Creates a variable without a name.
     pub fn hidden(&mut self) -> u16 {
         self.block.count = self.block.count.saturating_add(1);
         self.most_variables = self.most_variables.max(self.block.count);
         self.block.count - 1
     }
 
-    /// A variable's name inside a macro: its own, or the one that it was given.
+    /// The unique name of a variable. Inside a macro a local name gets a suffix, and a parameter becomes the argument.
     pub fn variable_name(&self, name: &str) -> String {
         match self.frames.last() {
             Some(frame) => frame.variables.get(name).cloned().unwrap_or_else(|| format!("{name}#{}", frame.suffix)),

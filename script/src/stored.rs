@@ -1,30 +1,30 @@
-//! What stands in a map: numbers, strings, and what is collected over hits.
+//! Values of maps: numbers, bytes and aggregations.
 
 use super::types::Aggregate;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A value in a map.
+/// A value of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// A number.
     Number(u64),
-    /// A string or what else is bytes.
+    /// Bytes, such as a string.
     Bytes(Vec<u8>),
-    /// How many, and one number about them: their sum, least or greatest.
+    /// A count, and a sum, minimum or maximum.
     Sum {
-        /// How many.
+        /// The number of values.
         count: u64,
-        /// The number.
+        /// The sum, minimum or maximum.
         total: u64,
     },
-    /// How many fell into each bucket.
+    /// A histogram: the number of values in each bucket.
     Buckets(Box<[u64]>),
 }
 
 impl Stored {
-    /// The empty state of an aggregate.
+    /// The initial value of an aggregation.
     pub fn of(aggregate: Aggregate) -> Stored {
         match aggregate {
             Aggregate::Histogram(parts) => Stored::Buckets(vec![0; log_buckets(parts)].into()),
@@ -33,7 +33,7 @@ impl Stored {
         }
     }
 
-    /// One more value.
+    /// Adds a value.
     pub fn add(&mut self, aggregate: Aggregate, value: u64) {
         match self {
             Stored::Buckets(buckets) => {
@@ -62,7 +62,7 @@ impl Stored {
         }
     }
 
-    /// Makes it 0.
+    /// Sets it to 0.
     pub fn zero(&mut self) {
         match self {
             Stored::Number(number) => *number = 0,
@@ -72,7 +72,7 @@ impl Stored {
         }
     }
 
-    /// The bytes that it takes of its own.
+    /// The size of its heap memory, in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Stored::Number(_) | Stored::Sum { .. } => 0,
@@ -81,7 +81,7 @@ impl Stored {
         }
     }
 
-    /// The number that stands for it in an expression.
+    /// The number that an expression reads from it.
     pub fn number(&self, aggregate: Option<Aggregate>) -> u64 {
         match self {
             Stored::Number(number) => *number,
@@ -95,7 +95,7 @@ impl Stored {
     }
 }
 
-/// Toward zero.
+/// The average, rounded toward zero.
 pub fn average(count: u64, total: u64, signed: bool) -> u64 {
     match (count, signed) {
         (0, _) => 0,
@@ -104,23 +104,23 @@ pub fn average(count: u64, total: u64, signed: bool) -> u64 {
     }
 }
 
-/// How many buckets a histogram of powers of two has, each power in `1 << parts` parts.
+/// The number of buckets of a logarithmic histogram. Each power of two has `1 << parts` buckets.
 pub fn log_buckets(parts: u8) -> usize {
     log_index(i64::MAX as u64, parts) + 1
 }
 
-/// The bucket of a value: 0 for those below zero.
+/// The bucket of a value in a logarithmic histogram. Bucket 0 is for negative values.
 pub fn log_index(value: u64, parts: u8) -> usize {
     if (value as i64) < 0 {
         return 0;
     }
-    // Up to the second power of two each value has a bucket of its own, which is what no shift comes to.
+    // The OR keeps the shift from being negative. With a shift of 0, values below `2 << parts` have a bucket each.
     let highest = (value | 1 << parts).ilog2();
     let shift = highest - u32::from(parts);
     ((shift as usize) << parts) + (value >> shift) as usize + 1
 }
 
-/// A bucket's least value and the one behind its last: `None` for those below zero.
+/// The smallest value of a bucket and the one after its largest. `None` for the bucket of negative values.
 pub fn log_bounds(index: usize, parts: u8) -> Option<(u64, u64)> {
     let index = index.checked_sub(1)? as u64;
     let one = 1_u64 << parts;
@@ -132,12 +132,12 @@ pub fn log_bounds(index: usize, parts: u8) -> Option<(u64, u64)> {
     Some((low, low + (1 << shift)))
 }
 
-/// How many buckets equal steps make, with those below and above.
+/// The number of buckets of a linear histogram, with those below and above its range.
 pub fn linear_buckets(min: u64, max: u64, step: u64) -> usize {
     linear_index(max, min, max, step) + 1
 }
 
-/// The bucket of a value; values are compared as signed ones.
+/// The bucket of a value in a linear histogram. Values are compared as signed.
 pub fn linear_index(value: u64, min: u64, max: u64, step: u64) -> usize {
     let (value, min, max) = (value as i64, min as i64, max as i64);
     let inside = |value: i64| value.wrapping_sub(min) as u64 / step.max(1) + 1;
@@ -154,7 +154,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// BY-1: each value falls into the bucket whose bounds hold it, and into no other.
+        /// BY-1: each value falls into exactly the bucket whose bounds contain it.
         #[test]
         fn a_value_lies_between_the_bounds_of_its_bucket(value in any::<u64>(), unused in 0_u32..64, parts in 0_u8..=5) {
             let value = value >> unused;

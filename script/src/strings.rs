@@ -1,4 +1,4 @@
-//! Bytes are put together: strings, keys, tuples, stacks, paths.
+//! Evaluates byte expressions: strings, keys, tuples, stacks, paths. Each appends its result to the scratch buffer.
 
 use super::acts::TOO_MUCH_WORK;
 use super::program::{Any, Bytes, Key, PathPlaces};
@@ -7,19 +7,19 @@ use super::show::part;
 use super::stored::Stored;
 use super::types::Type;
 
-/// As many folders as a path is followed through, and the longest name of one.
+/// The largest number of components of a path, and the longest name of one, in bytes.
 pub(super) const DEEPEST_PATH: usize = 128;
 
 pub(super) const LONGEST_NAME: usize = 255;
 
-/// The longest stack.
+/// The largest number of frames of a stack.
 pub(super) const DEEPEST_STACK: usize = 1024;
 
-/// As many bytes of strings and tuples as one hit may put together.
+/// The largest size of the scratch buffer, in bytes.
 pub(super) const MOST_SCRATCH: usize = 16 << 20;
 
 impl Runner<'_> {
-    /// Appends bytes to the scratch area.
+    /// Appends the value of a byte expression to the scratch buffer and charges its size to the hit's budget.
     pub(super) fn bytes(&mut self, bytes: &Bytes) {
         let mark = self.state.scratch.len();
         self.append(bytes, mark);
@@ -30,7 +30,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The scratch area or the hit's budget is full: what was appended goes, so that no more than that is ever held.
+    /// The scratch buffer is full or the budget is spent. Removes the value again and ends the script.
     #[cold]
     fn too_much(&mut self, end: usize, mark: usize) {
         self.state.scratch.truncate(mark);
@@ -101,14 +101,14 @@ impl Runner<'_> {
                 self.bytes(chosen);
             }
             Bytes::Number(of, size) => {
-                // As the guest has it in memory.
+                // The bytes are in the guest's order.
                 let (number, size) = (self.num(of), usize::from(*size).min(8));
                 let (little, big) = (number.to_le_bytes(), number.to_be_bytes());
                 let bytes = if self.program.big_endian { &big[8 - size..] } else { &little[..size] };
                 self.state.scratch.extend_from_slice(bytes);
             }
             Bytes::Stack { user, limit, .. } => {
-                // Most ask for no more than they get without a number.
+                // Most scripts use the default length, which needs a smaller array.
                 if *limit > 128 { self.stack::<DEEPEST_STACK>(*user, *limit) } else { self.stack::<128>(*user, *limit) }
             }
             Bytes::Error(of) => {
@@ -161,13 +161,12 @@ impl Runner<'_> {
         frames[..found].iter().for_each(|frame| self.state.scratch.extend_from_slice(&frame.to_le_bytes()));
     }
 
-    /// Appends the path of a file: its name, that of each folder above it, and of what these are mounted in, from the
-    /// root on.
+    /// Appends the path of a file: its name, the names of its parent directories, and those of the mount points.
     pub(super) fn path(&mut self, start: u64, places: &PathPlaces, limit: usize) {
         let (mark, word) = (self.state.scratch.len(), self.program.word);
         let (mut mount, mut entry) =
             (self.load(start.wrapping_add(places.mount), word), self.load(start.wrapping_add(places.entry), word));
-        // The names are put together from the last one on, and turned round at the end.
+        // The walk finds the last name first. The names are reversed at the end.
         let mut ends = [(0_usize, 0_usize); DEEPEST_PATH];
         let mut found = 0;
         for _ in 0..2 * DEEPEST_PATH {
@@ -205,14 +204,14 @@ impl Runner<'_> {
         self.state.scratch.truncate(mark + length);
     }
 
-    /// Appends a string of the guest's memory, without its 0.
+    /// Appends a string from guest memory, without its 0.
     pub(super) fn text(&mut self, at: u64, most: usize) {
         let start = self.state.scratch.len();
         let most = most.min(MOST_SCRATCH.saturating_sub(start));
         let mut at = at;
         let mut chunk = [0; 64];
         while self.state.scratch.len() - start < most {
-            // No read crosses a boundary of 64 bytes, so none fails for a page that the string does not reach.
+            // No read crosses a 64-byte boundary, so none touches a page that the string does not reach.
             let length = (64 - (at % 64) as usize).min(most - (self.state.scratch.len() - start));
             if !self.moment.read(at, &mut chunk[..length]) {
                 self.unread(at);
@@ -227,7 +226,7 @@ impl Runner<'_> {
         }
     }
 
-    /// A number; `None`: bytes, which now stand at the end of the scratch area.
+    /// Evaluates an expression. Returns a number, or `None` if it appended bytes to the scratch buffer.
     pub(super) fn any(&mut self, any: &Any) -> Option<u64> {
         match any {
             Any::Num(num) => Some(self.num(num)),
@@ -238,7 +237,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Appends one part of a key or tuple.
+    /// Appends an encoded part of a key or tuple: a number in 8 bytes, or bytes after their 4-byte length.
     pub(super) fn encode(&mut self, any: &Any) {
         match any {
             Any::Num(num) => {
@@ -262,7 +261,7 @@ impl Runner<'_> {
     }
 }
 
-/// What is behind parts of these kinds.
+/// The rest of an encoded tuple after parts of these kinds (true: a number).
 pub(super) fn skip<'a>(mut bytes: &'a [u8], behind: &[bool]) -> &'a [u8] {
     for is_number in behind {
         bytes = part(if *is_number { &Type::U64 } else { &Type::Buffer }, bytes).1;

@@ -1,5 +1,5 @@
-//! The tracepoints of system calls, by probes on the functions that carry the calls out: the same moments, and the same
-//! fields under the same names.
+//! Resolves tracepoints of system calls. They become probes on the functions that implement the calls, with the
+//! tracepoints' fields.
 
 use super::ast::{Tag, TypeName};
 use super::compile::{Compiler, Knowledge};
@@ -13,17 +13,17 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Name and parameters of each call that any architecture has.
+/// The name and the parameters of each call that any architecture has.
 const TABLE: &str = include_str!("syscalls.tsv");
 
-/// The parameters of a call: type and name of each.
+/// The parameters of a call: type and name.
 fn parameters(call: &str) -> Option<impl Iterator<Item = (&'static str, &'static str)>> {
     let row = TABLE.lines().filter_map(|line| line.split_once('\t')).find(|(name, _)| *name == call);
     let (_, parameters) = row?;
     Some(parameters.split(", ").filter_map(|parameter| parameter.rsplit_once(' ')))
 }
 
-/// A system call as its tracepoints show it.
+/// A system call with the fields of its tracepoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Its name.
@@ -31,7 +31,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// The calls that a guest has, by their functions.
+    /// The system calls of a guest, found by their functions.
     pub fn all(knowledge: &dyn Knowledge) -> Vec<Shown> {
         let prefix = knowledge.isa().linux.system_calls.prefix;
         let names = knowledge.functions(&format!("{prefix}*"), false).into_iter();
@@ -39,7 +39,7 @@ impl Shown {
         named.filter(|name| parameters(name).is_some()).map(|name| Shown { name }).collect()
     }
 
-    /// A line for each of its parameters.
+    /// One line for each of its parameters.
     pub fn parameters(&self) -> String {
         let lines = parameters(&self.name).into_iter().flatten();
         lines.map(|(kind, name)| format!("    {kind} {name}\n")).collect()
@@ -47,7 +47,7 @@ impl Shown {
 }
 
 impl Compiler<'_> {
-    /// The places of a tracepoint of system calls; none where the guest has no such call.
+    /// The attach points of a system-call tracepoint. Empty if the guest has no such call.
     pub fn system_calls(&self, raw: bool, event: &str, at: Span) -> Result<Vec<Point>, ScriptError> {
         let (exits, call) = match (event.strip_prefix("sys_enter"), event.strip_prefix("sys_exit")) {
             (Some(call), _) => (false, call),
@@ -87,7 +87,7 @@ impl Compiler<'_> {
         Ok(named.collect())
     }
 
-    /// The names of the fields that there are.
+    /// The names of the tracepoint's fields.
     pub(super) fn event_fields(&self) -> Vec<String> {
         let Some(event) = &self.block.event else { return Vec::new() };
         let number = self.call_number(Span::default()).is_ok();
@@ -107,7 +107,7 @@ impl Compiler<'_> {
         names
     }
 
-    /// `args.name` in such a tracepoint.
+    /// Compiles `args.name` in a system-call tracepoint.
     pub fn event_field(&mut self, name: &str, at: Span) -> Result<Typed, ScriptError> {
         let Some(event) = self.block.event.clone() else { return Err(at.error("args has no fields here")) };
         let long = CType::Int(self.known.word, true);
@@ -144,7 +144,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A register of the program's, out of those that the function's argument points to.
+    /// A user register at the system call, read from the registers that the function's argument points to.
     fn saved_register(&self, argument: u8, place: u16, size: u8) -> Num {
         Num::Load { at: Box::new(super::operators::add(Num::Argument(argument), place.into())), size, signed: false }
     }
@@ -174,7 +174,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A parameter's type, as the table writes it; what nobody knows is a word, or leads to anything.
+    /// Resolves a parameter's type. An unknown type becomes a word or a `void *`.
     fn parameter_type(&self, written: &str) -> CType {
         let words = written.replace('*', " * ");
         let (mut tag, mut name, mut pointers) = (None, String::new(), 0);

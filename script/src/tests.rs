@@ -1,5 +1,5 @@
-//! The language on the host alone: scripts of BEGIN and END against what bpftrace 0.17 printed for them, and what is
-//! said about bad ones.
+//! Tests of the language without a guest: scripts with BEGIN and END, compared with the output of bpftrace 0.17, and
+//! error messages.
 
 mod bounds_tests;
 mod text_tests;
@@ -46,7 +46,7 @@ impl Names for NoNames {
     }
 }
 
-/// A moment outside of any hit, whose task is bpftrace itself.
+/// A moment outside of any hit. Its task is bpftrace itself.
 struct Outside;
 
 impl Moment for Outside {
@@ -101,7 +101,7 @@ fn options(old: bool) -> Options {
     Options { old, parameters: std::vec!["7".into(), "word".into()], ..Options::default() }
 }
 
-/// All that a script prints that has no other probes than BEGIN and END.
+/// The whole output of a script that has only BEGIN and END.
 fn printed(text: &str, style: Style) -> String {
     let program = compile(text, &Plain, &options(style.old)).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
     let settings = Settings { style, started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
@@ -119,7 +119,7 @@ fn printed(text: &str, style: Style) -> String {
     String::from_utf8_lossy(&state.take_output()).into_owned()
 }
 
-/// Entries of equal value stand in no order in bpftrace, so neighbours of equal value are put in one.
+/// bpftrace prints entries of equal value in no fixed order, so the test sorts them.
 fn sorted_among_equals(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(ToString::to_string).collect();
     let value = |line: &String| {
@@ -312,7 +312,7 @@ fn attach_points_are_read_as_written() {
     assert_eq!(of("kprobe:vfs_* , END, { }").len(), 3);
 }
 
-/// BY-1: whatever is written, the answer is a program or an error; what compiles also runs.
+/// BY-1: any text yields a program or an error, and every program can run.
 #[test]
 fn no_damage_to_a_script_makes_it_panic() {
     let scripts = [
@@ -341,7 +341,7 @@ fn no_damage_to_a_script_makes_it_panic() {
     }
 }
 
-/// BY-1: an error points at a part of the text, in a text that ends in the middle of a string too.
+/// BY-1: every error has a position inside the text, also if the text ends inside a string.
 #[test]
 fn what_an_error_points_at_lies_within_the_text() {
     for text in ["BEGIN { print(\"\\", "BEGIN { print(\"a", "BEGIN { print(\"\\x", "#define A \"\\\nBEGIN { A", "k\"\\"] {

@@ -1,9 +1,9 @@
-//! Moments as strftime writes them, in UTC.
+//! Formats times as strftime(3) does, in UTC.
 
 use super::show::put;
 use alloc::vec::Vec;
 
-/// A moment, in nanoseconds since 1970, as strftime(3) writes it in UTC; `%f` are microseconds.
+/// Formats a time in nanoseconds since 1970. `%f` prints microseconds.
 pub fn moment(out: &mut Vec<u8>, format: &[u8], nanoseconds: u64) {
     let seconds = nanoseconds / 1_000_000_000;
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
@@ -64,10 +64,10 @@ pub fn moment(out: &mut Vec<u8>, format: &[u8], nanoseconds: u64) {
     }
 }
 
-/// Year, month, day and day of the year, of a number of days since 1970.
+/// The year, month, day and day of the year of a day counted from 1970.
 pub(super) fn date(days: u64) -> (u64, u64, u64, u64) {
     let is_leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    // 400 years are always the same number of days.
+    // 400 years always have the same number of days.
     let mut year = 1970 + days / 146_097 * 400;
     let mut left = days % 146_097;
     loop {

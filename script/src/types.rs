@@ -1,4 +1,4 @@
-//! What values are: integers, strings, pointers into the guest, structures; and who knows the guest's own types.
+//! Types of script values and of C, and the trait [`Types`] by which the compiler reads the guest's type information.
 
 pub use super::ast::Tag;
 use super::shape::Shape;
@@ -11,43 +11,44 @@ use alloc::vec::Vec;
 /// The type of a value in a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// No value: what an action has.
+    /// No value. Actions have this type.
     None,
-    /// So many bytes, with a sign or without. All is computed in 64 bits; the size counts where a value is cut to it.
+    /// An integer of this size in bytes, signed or not. All arithmetic uses 64 bits; the size matters where a value is
+    /// truncated to it.
     Int(u8, bool),
-    /// Bytes up to a 0, at most so many with it.
+    /// A string of at most this many bytes, with its 0.
     Text(u32),
-    /// Bytes as they are.
+    /// A buffer.
     Buffer,
-    /// An address in the guest, and what lies there.
+    /// A pointer to guest memory, and its target's type.
     Pointer(CType),
-    /// A structure in the guest's memory: its address.
+    /// A structure or array in guest memory. Its value is its address.
     Object(CType),
-    /// A copy of one, or of an array: its bytes.
+    /// A copy of a structure or array. Its value is its bytes.
     Held(Arc<Shape>),
-    /// Some values together.
+    /// A tuple.
     Tuple(Vec<Type>),
-    /// The same with names, as `args` is.
+    /// A tuple with named fields, such as `args`.
     Record(Vec<(String, Type)>),
-    /// An integer whose values have names.
+    /// An enum.
     Enum(Arc<Enumeration>),
-    /// Addresses of calls, innermost first.
+    /// A stack, innermost frame first.
     Stack(StackForm),
-    /// An address of kernel code, shown by name.
+    /// An address of kernel code, printed by name (`ksym`).
     Symbol,
-    /// An address of user code.
+    /// An address of user code (`usym`).
     UserSymbol,
-    /// An address of the internet: 4 or 16 bytes.
+    /// An IP address of 4 or 16 bytes.
     Inet,
-    /// An address of a network card.
+    /// A MAC address.
     Mac,
-    /// A moment, shown as this format says.
+    /// A time with its strftime format.
     Moment(Box<[u8]>),
-    /// What a map collects: see `map`.
+    /// An aggregation, which only maps hold.
     Aggregate(Aggregate),
 }
 
-/// How stacks are shown.
+/// The form in which stacks are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackForm {
     /// Name and offset.
@@ -59,7 +60,7 @@ pub enum StackForm {
 }
 
 impl StackForm {
-    /// By the name that scripts give it.
+    /// The form with this name in scripts.
     pub fn named(name: &str) -> Option<StackForm> {
         match name {
             "bpftrace" => Some(StackForm::Bpftrace),
@@ -70,43 +71,44 @@ impl StackForm {
     }
 }
 
-/// What a map collects over hits.
+/// The aggregations of maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
-    /// How many.
+    /// The number of values.
     Count,
-    /// Their sum; signed or not.
+    /// The sum. The flag says whether values are signed, here and below.
     Sum(bool),
-    /// The least.
+    /// The minimum.
     Min(bool),
-    /// The greatest.
+    /// The maximum.
     Max(bool),
-    /// Their average.
+    /// The average.
     Average(bool),
-    /// Number, average and total.
+    /// Count, average and total.
     Stats(bool),
-    /// Powers of two, each in so many parts (as a power of two).
+    /// A logarithmic histogram. Each power of two has `1 << n` buckets.
     Histogram(u8),
-    /// Equal steps.
+    /// A linear histogram.
     Linear {
-        /// The first one's least value.
+        /// The lower bound of the first bucket.
         min: u64,
-        /// Behind the last one.
+        /// The upper bound of the last bucket.
         max: u64,
-        /// Each one's width.
+        /// The width of a bucket.
         step: u64,
     },
 }
 
 impl Type {
-    /// A 64-bit number without a sign.
+    /// An unsigned 64-bit number.
     pub const U64: Type = Type::Int(8, false);
-    /// One with a sign.
+    /// A signed 64-bit number.
     pub const I64: Type = Type::Int(8, true);
-    /// What a comparison gives: 1 or 0, shown as a word. It has no bytes of its own.
+    /// A boolean, the result of a comparison, printed as true or false. Its size is 0, which sets it apart from other
+    /// integers.
     pub const TRUTH: Type = Type::Int(0, false);
 
-    /// Whether a value of this type is a number while a script runs; the others are bytes.
+    /// Whether values of this type are numbers at run time. All others are bytes.
     pub fn is_number(&self) -> bool {
         !matches!(
             self,
@@ -128,7 +130,7 @@ impl Type {
         matches!(self, Type::Int(..) | Type::Enum(_))
     }
 
-    /// Whether it is an integer with a sign.
+    /// Whether it is a signed integer.
     pub fn is_signed(&self) -> bool {
         match self {
             Type::Int(_, signed) => *signed,
@@ -137,7 +139,7 @@ impl Type {
         }
     }
 
-    /// How many bytes an integer has; `None`: it is none.
+    /// The size of an integer in bytes. `None` for other types.
     pub fn integer_size(&self) -> Option<u8> {
         match self {
             Type::Int(size, _) => Some(*size),
@@ -146,7 +148,7 @@ impl Type {
         }
     }
 
-    /// The types of a tuple's parts, with names or without; `None`: it is none.
+    /// The types of a tuple's parts. `None` for other types.
     pub fn parts(&self) -> Option<Vec<Type>> {
         match self {
             Type::Tuple(parts) => Some(parts.clone()),
@@ -155,7 +157,7 @@ impl Type {
         }
     }
 
-    /// As messages name it.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         match self {
             Type::None => "none".to_owned(),
@@ -188,13 +190,13 @@ impl Type {
 }
 
 impl Aggregate {
-    /// Whether its number has a sign.
+    /// Whether its value is signed.
     pub fn is_signed(&self) -> bool {
         use Aggregate::{Average, Max, Min, Stats, Sum};
         matches!(self, Sum(true) | Min(true) | Max(true) | Average(true) | Stats(true))
     }
 
-    /// The call that makes it.
+    /// The function that makes it, such as `count`.
     pub fn name(&self) -> &'static str {
         match self {
             Aggregate::Count => "count",
@@ -209,49 +211,49 @@ impl Aggregate {
     }
 }
 
-/// An integer's values that have names.
+/// An enum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enumeration {
-    /// Its own name; empty where it has none.
+    /// Its name. Empty for an anonymous enum.
     pub name: String,
-    /// Bytes.
+    /// Its size in bytes.
     pub size: u8,
-    /// It has negative ones.
+    /// Whether it is signed.
     pub signed: bool,
-    /// Each value with its name, in the order in which they are written.
+    /// Its values and their names, in the order of their definition.
     pub names: Vec<(u64, String)>,
 }
 
 impl Enumeration {
-    /// What a value is called.
+    /// The name of a value.
     pub fn name_of(&self, value: u64) -> Option<&str> {
         self.names.iter().find(|(is, _)| *is == value).map(|(_, name)| name.as_str())
     }
 }
 
-/// A type of C, as the guest's own are.
+/// A C type of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CType {
-    /// No type: what `void *` leads to.
+    /// `void`.
     Void,
-    /// An integer: bytes and sign.
+    /// An integer: its size in bytes, and whether it is signed.
     Int(u8, bool),
-    /// A character: arrays of it are strings.
+    /// A character, signed or not. Arrays of characters are strings.
     Char(bool),
-    /// An integer whose values have names: its bytes, its sign, and the number that whoever knows it gave it.
+    /// An enum: its size in bytes, whether it is signed, and its number in [`Types`].
     Enum(u8, bool, u32),
-    /// An address.
+    /// A pointer.
     Pointer(Box<CType>),
-    /// So many of a type.
+    /// An array.
     Array(Box<CType>, u64),
-    /// A structure or union, by the number that whoever knows it gave it.
+    /// A structure or union: its number in [`Types`] and its name.
     Struct(u32, String),
     /// A function.
     Function,
 }
 
 impl CType {
-    /// As C writes it.
+    /// Its name as C writes it.
     pub fn name(&self) -> String {
         match self {
             CType::Void | CType::Function => "void".to_owned(),
@@ -267,26 +269,26 @@ impl CType {
 /// A member of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// What it is.
+    /// Its type.
     pub kind: CType,
-    /// Bits from the structure's start.
+    /// Its offset in bits.
     pub bit: u64,
-    /// Of a bit field: how many.
+    /// The width of a bit field, in bits.
     pub width: Option<u8>,
 }
 
-/// Who knows the types of the guest.
+/// The guest's type information.
 pub trait Types {
-    /// A type by its name: `struct NAME` with a tag, a typedef or base type without.
+    /// The type with this name. With a tag it is a structure, union or enum, otherwise a typedef or base type.
     fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType>;
-    /// A member of a structure, those of nameless structures inside it included.
+    /// A member of a structure or of its anonymous members.
     fn field(&self, structure: u32, name: &str) -> Option<Field>;
-    /// All members of a structure in their order, those of nameless structures inside it in its stead.
+    /// All members of a structure in order. Anonymous members are replaced by their own members.
     fn fields(&self, structure: u32) -> Vec<(String, Field)> {
         let _ = structure;
         Vec::new()
     }
-    /// How many bytes a structure has.
+    /// The size of a structure, in bytes.
     fn size(&self, structure: u32) -> Option<u64>;
     /// The value of an enumerator.
     fn enumerator(&self, name: &str) -> Option<u64>;
@@ -295,25 +297,25 @@ pub trait Types {
         let _ = name;
         None
     }
-    /// An enum by its number.
+    /// The enum with this number.
     fn enumeration(&self, number: u32) -> Option<Enumeration> {
         let _ = number;
         None
     }
-    /// The parameters of a function, by name, and its result.
+    /// The prototype of a function.
     fn function(&self, name: &str) -> Option<Prototype>;
 }
 
-/// What a function takes and gives.
+/// The parameters and the result type of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prototype {
-    /// In order.
+    /// The parameters, in order.
     pub parameters: Vec<(String, CType)>,
-    /// Its result.
+    /// The type of the result.
     pub result: CType,
 }
 
-/// Integer types that need no guest to be known: the language's own, and those of C whose size is the same everywhere.
+/// Integer types whose size is the same in every guest: the language's own and some of C.
 pub(super) fn integer_named(name: &str) -> Option<(u8, bool)> {
     Some(match name {
         "int8" | "int8_t" | "s8" | "__s8" | "signed char" => (1, true),
@@ -337,7 +339,7 @@ pub(super) fn integer_named(name: &str) -> Option<(u8, bool)> {
     })
 }
 
-/// The same for those as wide as the guest's words.
+/// Integer types as wide as the guest's words.
 pub(super) fn word_named(name: &str, word: u8) -> Option<(u8, bool)> {
     match name {
         "long" | "long int" | "ssize_t" | "intptr_t" | "ptrdiff_t" => Some((word, true)),

@@ -1,4 +1,4 @@
-//! Expressions to numbers and bytes, each with its type.
+//! Compiles expressions to numeric or byte expressions with their types.
 
 use super::ast::{self, Expr, Kind};
 use super::compile::Compiler;
@@ -10,26 +10,26 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
-/// As deep as expressions and statements lie inside one another, macros put in.
+/// The largest recursion depth of the compiler, with macros expanded.
 const DEEPEST: u32 = 1000;
 
-/// Copying so many bytes of a string costs as much as any other step.
+/// Copying this many bytes of a string costs one step.
 pub(super) const TEXT_BYTES_A_STEP: u64 = 4;
 
-/// A value and what it is.
+/// A compiled value and its type.
 pub(super) type Typed = (Any, Type);
 
 impl Compiler<'_> {
-    /// A number; an error where the expression is none.
+    /// Compiles an expression that must be a number.
     pub fn number(&mut self, expr: &Expr) -> Result<(Num, Type), ScriptError> {
         match self.value(expr)? {
             (Any::Num(num), kind) => Ok((num, kind)),
-            // What a program without a value does, for a filter or a condition, is not 0.
+            // A filter or condition must be a number.
             (Any::Bytes(_), kind) => Err(expr.at.error(format!("a number is needed here, and this is of type {}", kind.name()))),
         }
     }
 
-    /// Bytes; an error where the expression is a number.
+    /// Compiles an expression that must be bytes.
     pub fn bytes(&mut self, expr: &Expr) -> Result<(Bytes, Type), ScriptError> {
         match self.value(expr)? {
             (Any::Bytes(bytes), kind) => Ok((bytes, kind)),
@@ -37,7 +37,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A number that is known before the script runs.
+    /// Compiles an expression that must be a constant.
     pub fn constant(&mut self, expr: &Expr, what: &str) -> Result<u64, ScriptError> {
         match self.number(expr)? {
             (Num::Const(number), _) => Ok(number),
@@ -45,7 +45,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What an expression does; its value is dropped.
+    /// Compiles an expression for its side effects. Its value is dropped.
     pub fn effect(&mut self, expr: &Expr) -> Result<Act, ScriptError> {
         match &expr.kind {
             Kind::Call(name, arguments) => {
@@ -83,7 +83,7 @@ impl Compiler<'_> {
         Ok(Some(Act::Block(acts)))
     }
 
-    /// The value of a block that has one: a macro's, or one in braces.
+    /// Compiles a block that has a value: the body of a macro, or a block expression.
     pub(super) fn block_value(&mut self, block: &ast::Block, at: Span) -> Result<Typed, ScriptError> {
         let acts = self.acts_of(&block.statements, None);
         let Some(value) = &block.value else {
@@ -99,13 +99,13 @@ impl Compiler<'_> {
         })
     }
 
-    /// An expression's value.
+    /// Compiles an expression.
     pub fn value(&mut self, expr: &Expr) -> Result<Typed, ScriptError> {
         self.one_level(expr.at, |compiler| compiler.value_of(expr))
     }
 
-    /// The compiler calls itself for what is inside of something; macros within macros may come to more than what was
-    /// written.
+    /// Compiles something one level deeper and charges a step. Fails at the depth limit, which nested macros can reach
+    /// even if the script is short.
     pub(super) fn one_level<T>(
         &mut self,
         at: Span,
@@ -221,7 +221,7 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// Values with names, in their order.
+    /// A tuple with named fields.
     pub(super) fn record(&mut self, members: alloc::vec::Vec<(String, Typed)>, at: Span) -> Result<Typed, ScriptError> {
         let (mut values, mut types) = (alloc::vec::Vec::new(), alloc::vec::Vec::new());
         for (name, (any, kind)) in members {
@@ -235,12 +235,12 @@ impl Compiler<'_> {
     }
 }
 
-/// A literal: signed as long as it fits.
+/// The type of a literal. It is signed if its value fits.
 pub(super) fn number_of(number: u64) -> Typed {
     (Any::Num(Num::Const(number)), Type::Int(8, number <= i64::MAX as u64))
 }
 
-/// A name out of an expression that is a literal string, as some calls take it.
+/// The text of an expression that must be a literal string.
 pub(super) fn literal(expr: &Expr) -> Option<String> {
     match &expr.kind {
         Kind::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),

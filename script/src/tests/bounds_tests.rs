@@ -1,4 +1,4 @@
-//! Scripts that are too much: too deep, too long, too often, too large. Each ends with a sentence, and soon.
+//! Scripts that exceed a limit: nesting, length, work or memory. Each must fail soon, with a sentence.
 
 use super::{NoNames, Outside, Plain, options};
 use crate::compile::compile;
@@ -15,7 +15,7 @@ fn refusal(text: &str) -> String {
     }
 }
 
-/// Why a script was ended that does this in its BEGIN.
+/// The reason why a script with this BEGIN was ended.
 fn ended_by(text: &str) -> &'static str {
     let program = compile(text, &Plain, &options(false)).unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
     let settings = Settings { style: Style::default(), started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
@@ -26,7 +26,7 @@ fn ended_by(text: &str) -> &'static str {
     state.failure().unwrap_or_default()
 }
 
-/// BY-1: what is built higher than anybody follows is refused where it is read, whatever it is built of.
+/// BY-1: every kind of nesting has a limit, and the parser refuses deeper scripts.
 #[test]
 fn what_is_nested_too_deeply_is_refused() {
     let of = |before: &str, inside: &str, behind: &str, times: usize| {
@@ -65,13 +65,13 @@ fn what_is_nested_too_deeply_is_refused() {
     for text in ["struct a { ", "struct { struct { ", "#if 1\n", "macro a(", "kprobe:", "/*", "config = { "] {
         assert_ne!(refusal(&text.repeat(50_000)), "", "{text}");
     }
-    // What people write is not.
+    // Scripts that people write stay below the limit.
     assert_eq!(refusal(&of("", "1", " + 1", 400)), "");
     assert_eq!(refusal(&of("(", "1", ")", 20)), "");
     assert_eq!(refusal(&std::format!("BEGIN {{ {} }}", "$x = 1; @[$x] = 2; ".repeat(20_000))), "", "a long script");
 }
 
-/// BY-1: macros within macros, and names within names, come to no more than can be kept.
+/// BY-1: nested macros and nested #defines cannot make a script larger than the limits.
 #[test]
 fn what_grows_when_it_is_put_in_is_refused() {
     let mut macros = String::from("macro m0(e) { e + e }\n");
@@ -96,7 +96,7 @@ fn what_grows_when_it_is_put_in_is_refused() {
     assert!(["comes back to itself", "one inside the other"].iter().any(|words| why.contains(words)), "{why}");
 }
 
-/// BY-1: structures larger than memory have places, and nothing overflows.
+/// BY-1: structures larger than memory have offsets that do not overflow.
 #[test]
 fn structures_larger_than_memory_are_laid_out() {
     let large = "18446744073709551615";
@@ -114,7 +114,7 @@ fn structures_larger_than_memory_are_laid_out() {
         assert_eq!(ended_by(&whole), "");
         assert_ne!(refusal(&whole.replace("$p++", "print(*$p)")), "", "it is not copied as a whole");
     }
-    // The kernel's own structures, as a script may define them.
+    // Structures of the kernel, as a script may define them.
     let own = "struct task_struct { char a[LARGE]; struct cred *cred; struct { char b[LARGE]; int tgid; } real_parent; };
         struct dentry { char a[LARGE]; struct { char b[LARGE]; char *name; } d_name; struct dentry *d_parent; };
         struct path { char a[LARGE]; long mnt; struct dentry *dentry; }; struct vfsmount { char a[LARGE]; long mnt_root; };
@@ -123,10 +123,10 @@ fn structures_larger_than_memory_are_laid_out() {
     let _ = compile(&own.replace("LARGE", large), &Plain, &options(false));
 }
 
-/// BY-1: what runs too long, or makes too much, is ended.
+/// BY-1: a script that runs too long or produces too much is ended.
 #[test]
 fn what_is_too_much_is_ended() {
-    // Without a loop: 2,000 statements of a megabyte each.
+    // No loop, but 2,000 statements of a megabyte each.
     let line = std::format!("$s = \"ab\"; unroll(19) {{ $s = str_concat($s, $s) }} {}", "$n = strlen($s); ".repeat(2_000));
     #[rustfmt::skip]
     let cases = [
@@ -155,7 +155,7 @@ fn what_is_too_much_is_ended() {
     }
 }
 
-/// BY-1: more maps or variables than have a number are refused.
+/// BY-1: a script with too many maps or variables is refused.
 #[test]
 fn names_without_number_are_refused() {
     let many = |name: &str| {
@@ -187,11 +187,11 @@ impl crate::compile::Knowledge for Many {
     }
 }
 
-/// A script of about so many bytes.
+/// A script of about this size in bytes.
 type Script = fn(usize) -> String;
 
-/// BY-1: whatever a script is made of, one of twice the length takes about twice the steps, and its budget says how many
-/// there may be.
+/// BY-1: a script of twice the length takes at most about twice the steps, whatever it consists of, and stays within
+/// its budget.
 #[test]
 fn reading_a_script_takes_time_by_its_length() {
     use crate::compile::{budget, compile_within};
@@ -239,7 +239,7 @@ fn reading_a_script_takes_time_by_its_length() {
             assert!(budget.spent() < 2 * budget.most(), "{what}: {} steps of {}", budget.spent(), budget.most());
             budget.spent()
         };
-        // Whatever small scripts may do is in front of both.
+        // The fixed part of the budget is subtracted from both.
         let (one, two) = (steps(1 << 18).max(Budget::LEAST), steps(1 << 19));
         assert!(5 * two <= 11 * one, "{what}: {one} steps, twice the length {two}");
     }

@@ -1,5 +1,5 @@
-//! Construct by construct what the language's own text says of it, on a guest in memory that has types, on little- and
-//! big-endian ISAs.
+//! Tests each construct of the language as its manual describes it, on a guest in memory with types, little- and
+//! big-endian.
 
 use super::{NoNames, options};
 use crate::compile::{Knowledge, Options, compile};
@@ -86,7 +86,7 @@ impl Knowledge for Typed {
     }
 }
 
-/// A hit of `set_state(the task at 0x4000, STOPPED, 77)`, whose result is RUNNING the first time, and -1 then.
+/// A hit of `set_state(the task at 0x4000, STOPPED, 77)`. The first result is RUNNING, the later ones are -1.
 struct Hit {
     order: ByteOrder,
     number: u64,
@@ -136,7 +136,7 @@ impl Moment for Hit {
         };
         let mut memory = [number(10, 4), number(2, 4), b"worker\0\0\0\0\0\0\0\0\0\0".to_vec(), number(0x4000, 8)].concat();
         memory.extend([number(1, 2), number(0xffff, 2), number(3, 2), [0; 2].to_vec()].concat());
-        // Then words that point to strings, as arguments of programs are, and a text that is longer than most.
+        // Next come pointers to strings, as in a program's arguments, and a long text.
         memory.extend([number(0x4100, 8), number(0x4108, 8), number(0, 8)].concat());
         memory.resize(0x100, 0);
         memory.extend(b"one\0\0\0\0\0two\0");
@@ -163,7 +163,7 @@ struct Said {
     warned: String,
 }
 
-/// What a script prints whose probes are hit so many times, and its maps.
+/// The output of a script after this many hits, with its maps.
 fn hit(arch: Arch, text: &str, times: u64, style: Style, options: &Options) -> Said {
     let program = compile(text, &Typed(arch), options).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
     let settings = Settings { style, started: 1000, epoch: 0, seed: 1, cpus: 2, names: Box::new(NoNames) };
@@ -189,7 +189,7 @@ fn once(text: &str) -> String {
     said
 }
 
-/// BY-1: what has a type of the guest's is shown as that.
+/// BY-1: values with guest types are printed as such.
 #[test]
 fn values_of_the_guests_types() {
     #[rustfmt::skip]
@@ -236,7 +236,7 @@ fn values_of_the_guests_types() {
     assert_eq!(arm, "{ .dfd = 16384, .filename = 0x2, .flags = 77, .mode = 3 }");
 }
 
-/// BY-1: what the language's present form has beside that of Debian 12.
+/// BY-1: features of the present language that bpftrace of Debian 12 lacks.
 #[test]
 fn constructs_of_the_present_language() {
     #[rustfmt::skip]
@@ -290,7 +290,7 @@ fn constructs_of_the_present_language() {
     }
 }
 
-/// BY-1: a variable that a hit has not given a value is empty, whatever the hit before has put into it.
+/// BY-1: a variable that a hit has not assigned is empty, whatever the previous hit assigned.
 #[test]
 fn nothing_of_a_variable_stays_for_the_next_hit() {
     let text = "fentry:set_state {
@@ -305,7 +305,7 @@ fn nothing_of_a_variable_stays_for_the_next_hit() {
     assert_eq!(said.out, "5 [text] 7 2\n0 [] 0 0\n\n\n@n: 2");
 }
 
-/// BY-1: lines of JSON as readers of JSON need them.
+/// BY-1: the JSON output is valid and exact.
 #[test]
 fn values_as_json() {
     #[rustfmt::skip]
@@ -332,7 +332,7 @@ fn values_as_json() {
     }
 }
 
-/// BY-1: settings of the script, and those of the environment, which win.
+/// BY-1: settings of the environment override those of the script.
 #[test]
 fn settings_are_honoured() {
     let said = |settings: &[(&str, &str)], text: &str| {
@@ -360,7 +360,7 @@ fn settings_are_honoured() {
     assert!(wrong(&[], "config = { stack_mode = pretty } BEGIN { }").contains("stack_mode is"));
 }
 
-/// BY-1: only one process counts where only it is asked for; memory that is not there is said, where that is asked for.
+/// BY-1: a process filter ignores other processes, and warnings of unreadable memory can be switched on.
 #[test]
 fn options_of_the_command_line() {
     let count = "fentry:set_state { @ = count(); } i:s:1 { @ticks = count(); }";

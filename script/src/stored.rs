@@ -33,8 +33,19 @@ impl Stored {
         }
     }
 
-    /// Adds a value.
+    /// Adds a value. Counting is the most frequent aggregation, so it is inlined.
+    #[inline]
     pub fn add(&mut self, aggregate: Aggregate, value: u64) {
+        match self {
+            Stored::Sum { count, total } if aggregate == Aggregate::Count => {
+                *count = count.wrapping_add(1);
+                *total = *count;
+            }
+            _ => self.add_value(aggregate, value),
+        }
+    }
+
+    fn add_value(&mut self, aggregate: Aggregate, value: u64) {
         match self {
             Stored::Buckets(buckets) => {
                 let index = match aggregate {
@@ -51,7 +62,6 @@ impl Stored {
                 *count = count.wrapping_add(1);
                 let less = |signed: bool, one: u64, other: u64| if signed { (one as i64) < other as i64 } else { one < other };
                 match aggregate {
-                    Aggregate::Count => *total = *count,
                     Aggregate::Min(signed) if first || less(signed, value, *total) => *total = value,
                     Aggregate::Max(signed) if first || less(signed, *total, value) => *total = value,
                     Aggregate::Min(_) | Aggregate::Max(_) => {}

@@ -23,6 +23,12 @@ impl Runner<'_> {
     pub(super) fn bytes(&mut self, bytes: &Bytes) {
         let mark = self.state.scratch.len();
         self.append(bytes, mark);
+        self.charge_from(mark);
+    }
+
+    /// Charges the bytes from `mark` on to the hit's budget.
+    #[inline]
+    fn charge_from(&mut self, mark: usize) {
         let end = self.state.scratch.len();
         self.state.worked += (end - mark) as u64;
         if end > MOST_SCRATCH || self.state.worked > MOST_WORKED {
@@ -51,8 +57,7 @@ impl Runner<'_> {
             }
             Bytes::Comm => {
                 let comm = self.moment.comm();
-                let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
-                self.state.scratch.extend_from_slice(&comm[..end]);
+                self.state.scratch.extend_from_slice(&comm[..length(&comm)]);
             }
             Bytes::Probe => self.state.scratch.extend_from_slice(self.probe.as_bytes()),
             Bytes::Text { at, limit, capacity } => {
@@ -154,6 +159,8 @@ impl Runner<'_> {
         }
     }
 
+    /// Not inlined, because its array would make the frame of every byte expression that large.
+    #[inline(never)]
     fn stack<const MOST: usize>(&mut self, user: bool, limit: u16) {
         let mut frames = [0; MOST];
         let most = usize::from(limit).min(MOST);
@@ -244,6 +251,18 @@ impl Runner<'_> {
                 let number = self.num(num);
                 self.state.scratch.extend_from_slice(&number.to_le_bytes());
             }
+            // The most frequent part of a key: its length is known at once, so both are written and charged together.
+            Any::Bytes(Bytes::Comm) => {
+                let comm = self.moment.comm();
+                let (at, length) = (self.state.scratch.len(), length(&comm));
+                let mut part = [0; 4 + 16];
+                part[..4].copy_from_slice(&(length as u32).to_le_bytes());
+                part[4..].copy_from_slice(&comm);
+                // Appending a constant number of bytes needs no call of memcpy.
+                self.state.scratch.extend_from_slice(&part);
+                self.state.scratch.truncate(at + 4 + length);
+                self.charge_from(at + 4);
+            }
             Any::Bytes(bytes) => {
                 let at = self.state.scratch.len();
                 self.state.scratch.extend_from_slice(&[0; 4]);
@@ -261,10 +280,34 @@ impl Runner<'_> {
     }
 }
 
+/// The length of a name up to its first 0, without a loop.
+#[inline]
+fn length(name: &[u8; 16]) -> usize {
+    const ONES: u128 = u128::MAX / 0xff;
+    let name = u128::from_le_bytes(*name);
+    // The lowest set bit is the highest bit of the first byte that is 0.
+    let zeros = name.wrapping_sub(ONES) & !name & ONES << 7;
+    zeros.trailing_zeros() as usize / 8
+}
+
 /// The rest of an encoded tuple after parts of these kinds (true: a number).
 pub(super) fn skip<'a>(mut bytes: &'a [u8], behind: &[bool]) -> &'a [u8] {
     for is_number in behind {
         bytes = part(if *is_number { &Type::U64 } else { &Type::Buffer }, bytes).1;
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// BY-1: a name ends at its first 0.
+        #[test]
+        fn a_name_ends_at_its_first_zero(bytes in proptest::array::uniform16(prop_oneof![Just(0_u8), Just(1), Just(0x80), any::<u8>()])) {
+            prop_assert_eq!(length(&bytes), bytes.iter().position(|byte| *byte == 0).unwrap_or(16));
+        }
+    }
 }

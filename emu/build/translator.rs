@@ -15,42 +15,23 @@ const CMAKE_SOURCES: &str = "CMAKE_HOME_DIRECTORY:INTERNAL=";
 const LOOP: &str = "src/unicorn/translator/loop.c";
 /// Contains crashes of the library; in front of it and of the C library on every link line, as the objects of [`LOOP`] are.
 const CRASH: &str = "src/unicorn/crash.c";
-/// That, and what it includes.
-const PARTS: [&str; 15] = [
-    "loop.c",
-    "calls.h",
-    "jumps.h",
-    "less_s390.h",
-    "mips.h",
-    "outlive.h",
-    "pages.h",
-    "refused_s390.h",
-    "segments.h",
-    "sizes.h",
-    "sparc64.h",
-    "sparc64_refused.h",
-    "walk.h",
-    "walk_arm64.h",
-    "walk_x86.h",
-];
-
-/// A kind of CPU: what Unicorn calls it, the folder of its sources, and what it is compiled with.
-type Target = (&'static str, &'static str, &'static [&'static str]);
+/// A kind of CPU: Unicorn's name of it, the folder of Unicorn's sources, the folder beside [`LOOP`] with its hooks, and
+/// the macros that Unicorn's own build defines for it.
+type Target = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
 const TARGETS: &[Target] = &[
-    ("x86_64",   "i386",  &["TARGET_X86_64", "TARGET_I386"]),
-    ("arm",      "arm",   &["TARGET_ARM"]),
-    ("aarch64",  "arm",   &["TARGET_AARCH64", "TARGET_ARM"]),
-    ("ppc",      "ppc",   &["TARGET_PPC", BIG_ENDIAN]),
-    ("ppc64",    "ppc",   &["TARGET_PPC64", "TARGET_PPC", BIG_ENDIAN]),
-    ("mips",     "mips",  &["TARGET_ABI_MIPSO32", "TARGET_MIPS", ALIGNED, BIG_ENDIAN]),
-    ("mipsel",   "mips",  &["TARGET_ABI_MIPSO32", "TARGET_MIPS", ALIGNED]),
-    ("mips64",   "mips",  &["TARGET_ABI_MIPSN64", "TARGET_MIPS64", "TARGET_MIPS", ALIGNED, BIG_ENDIAN]),
-    ("mips64el", "mips",  &["TARGET_ABI_MIPSN64", "TARGET_MIPS64", "TARGET_MIPS", ALIGNED]),
-    ("s390x",    "s390x", &["TARGET_S390X", BIG_ENDIAN]),
-    ("sparc",    "sparc", &["TARGET_SPARC", ALIGNED, BIG_ENDIAN]),
-    ("sparc64",  "sparc", &["TARGET_SPARC64", "TARGET_SPARC", ALIGNED, BIG_ENDIAN]),
+    ("x86_64",   "i386",  "x86",     &["TARGET_X86_64", "TARGET_I386"]),
+    ("arm",      "arm",   "arm",     &["TARGET_ARM"]),
+    ("aarch64",  "arm",   "arm64",   &["TARGET_AARCH64", "TARGET_ARM"]),
+    ("ppc",      "ppc",   "ppc",     &["TARGET_PPC", BIG_ENDIAN]),
+    ("ppc64",    "ppc",   "ppc64",   &["TARGET_PPC64", "TARGET_PPC", BIG_ENDIAN]),
+    ("mips",     "mips",  "mips",    &["TARGET_ABI_MIPSO32", "TARGET_MIPS", ALIGNED, BIG_ENDIAN]),
+    ("mipsel",   "mips",  "mips",    &["TARGET_ABI_MIPSO32", "TARGET_MIPS", ALIGNED]),
+    ("mips64",   "mips",  "mips",    &["TARGET_ABI_MIPSN64", "TARGET_MIPS64", "TARGET_MIPS", ALIGNED, BIG_ENDIAN]),
+    ("mips64el", "mips",  "mips",    &["TARGET_ABI_MIPSN64", "TARGET_MIPS64", "TARGET_MIPS", ALIGNED]),
+    ("s390x",    "s390x", "s390",    &["TARGET_S390X", BIG_ENDIAN]),
+    ("sparc64",  "sparc", "sparc64", &["TARGET_SPARC64", "TARGET_SPARC", ALIGNED, BIG_ENDIAN]),
 ];
 const BIG_ENDIAN: &str = "TARGET_WORDS_BIGENDIAN";
 const ALIGNED: &str = "TARGET_ALIGNED_ONLY";
@@ -77,15 +58,14 @@ pub fn compile(root: &Path) -> io::Result<()> {
     crash.file(root.join(CRASH)).std("gnu11").pic(true).opt_level(2).warnings(true).extra_warnings(true);
     crash.try_compile("trapline_crash").map_err(|error| io::Error::other(error.to_string()))?;
     let mut made_of = format!("{}\n{}", unicorn.display(), include_str!("translator.rs"));
-    for part in PARTS {
-        made_of += &fs::read_to_string(root.join(LOOP).with_file_name(part))?;
-    }
+    let parts = root.join(LOOP).parent().map(Path::to_path_buf).unwrap_or_default();
+    add_sources(&parts, &mut made_of)?;
     for variable in ["CC", "CFLAGS"] {
         println!("cargo::rerun-if-env-changed={variable}");
         made_of += &format!("\n{variable}={:?}", env::var_os(variable));
     }
-    for (target, folder, defines) in TARGETS {
-        // The script runs at every change of a source of Rust's, for the sake of the hash; twelve runs of the C
+    for (target, folder, hooks, defines) in TARGETS {
+        // The script runs at every change of a source of Rust's, for the sake of the hash; eleven runs of the C
         // compiler would be the longest part of a build.
         let note = out.join(target).join("made-of");
         if fs::read_to_string(&note).is_ok_and(|before| before == made_of) {
@@ -97,10 +77,12 @@ pub fn compile(root: &Path) -> io::Result<()> {
         // Beside each other: the objects of all have one name.
         build.out_dir(out.join(target)).file(root.join(LOOP));
         build.include(&out);
-        for folder in ["glib_compat", "qemu", "qemu/include", "include", "qemu/tcg"] {
-            build.include(unicorn.join(folder));
+        // Unicorn's headers are system headers: their warnings are not ours.
+        let folders = ["glib_compat", "qemu", "qemu/include", "include", "qemu/tcg"].map(|folder| unicorn.join(folder));
+        let own = [unicorn.join("qemu/tcg").join(backend), unicorn.join("qemu/target").join(folder)];
+        for folder in folders.iter().chain(&own) {
+            build.flag("-isystem").flag(folder);
         }
-        build.include(unicorn.join("qemu/tcg").join(backend)).include(unicorn.join("qemu/target").join(folder));
         build.define("NEED_CPU_H", None).define("_GNU_SOURCE", None).define("NDEBUG", None);
         for define in HOST.iter().chain(*defines) {
             build.define(define, "1");
@@ -108,12 +90,26 @@ pub fn compile(root: &Path) -> io::Result<()> {
         // Gives every function of the library the name that it has in this kind of CPU.
         build.flag("-include").flag(format!("{target}.h"));
         build.define("TRAPLINE_LAYOUT", format!("trapline_layout_{target}").as_str());
-        build.define("TRAPLINE_MIPS", format!("trapline_mips_{target}").as_str());
-        build.define("TRAPLINE_SPARC", format!("trapline_sparc_{target}").as_str());
-        // The warnings are those of the library's headers.
-        build.std("gnu11").pic(true).opt_level(2).debug(false).warnings(false).flag_if_supported("-mcx16");
+        build.define("TRAPLINE_OWN", format!("trapline_own_{target}").as_str());
+        build.define("TRAPLINE_HOOKS", format!("\"{hooks}/hooks.h\"").as_str());
+        build.std("gnu11").pic(true).opt_level(2).debug(false).flag_if_supported("-mcx16");
+        // Helpers and hooks have the parameters that their callers pass, needed or not.
+        build.warnings(true).extra_warnings(true).warnings_into_errors(true).flag("-Wno-unused-parameter");
         build.try_compile(&format!("trapline_{target}")).map_err(|error| io::Error::other(error.to_string()))?;
         fs::write(note, &made_of)?;
+    }
+    Ok(())
+}
+
+/// Appends all C sources in the folder and its folders, in the order of their names.
+fn add_sources(folder: &Path, to: &mut String) -> io::Result<()> {
+    let mut entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?;
+    entries.sort();
+    for entry in entries {
+        match entry.is_dir() {
+            true => add_sources(&entry, to)?,
+            false => *to += &fs::read_to_string(&entry)?,
+        }
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(super) struct Layout {
     pub(super) walk: unsafe extern "C" fn(cpu: *mut c_void, address: u64, access: c_int, mode: c_int) -> bool,
     /// The TLB's data for an address in a mode, other than the entry itself, as eight words.
     pub(super) kept: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int, to: *mut u64),
-    /// Sets the size of the TLB; called before an entry is filled (`translator/sizes.h`).
+    /// Sets the size of the TLB; called before an entry is filled (`translator/tlb_size.h`).
     pub(super) choose_size: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int),
     /// Whether the page at this host address has translated code (`translator/pages.h`).
     pub(super) holds_code: unsafe extern "C" fn(cpu: *mut c_void, host: *mut c_void) -> bool,

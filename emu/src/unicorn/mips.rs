@@ -1,4 +1,4 @@
-//! Unicorn's MIPS: four kinds of core, and the functions of `translator/mips.h`.
+//! Unicorn's MIPS: four kinds of core, and the functions of `translator/mips/own.h`.
 
 use super::engine::{Handle, TrapContext};
 use super::fields::{self, Field, FieldOf};
@@ -15,28 +15,28 @@ unsafe extern "C" {
     fn tlb_reset_dirty_mips(cpu: *mut c_void, host: usize, len: usize);
     #[link_name = "trapline_layout_mips"]
     safe static LAYOUT_BIG_32: line::Layout;
-    #[link_name = "trapline_mips_mips"]
+    #[link_name = "trapline_own_mips"]
     safe static OWN_BIG_32: Own;
     fn tb_invalidate_phys_range_mipsel(uc: *mut c_void, start: usize, end: usize);
     fn qemu_ram_addr_from_host_mipsel(uc: *mut c_void, host: *mut c_void) -> usize;
     fn tlb_reset_dirty_mipsel(cpu: *mut c_void, host: usize, len: usize);
     #[link_name = "trapline_layout_mipsel"]
     safe static LAYOUT_LITTLE_32: line::Layout;
-    #[link_name = "trapline_mips_mipsel"]
+    #[link_name = "trapline_own_mipsel"]
     safe static OWN_LITTLE_32: Own;
     fn tb_invalidate_phys_range_mips64(uc: *mut c_void, start: usize, end: usize);
     fn qemu_ram_addr_from_host_mips64(uc: *mut c_void, host: *mut c_void) -> usize;
     fn tlb_reset_dirty_mips64(cpu: *mut c_void, host: usize, len: usize);
     #[link_name = "trapline_layout_mips64"]
     safe static LAYOUT_BIG_64: line::Layout;
-    #[link_name = "trapline_mips_mips64"]
+    #[link_name = "trapline_own_mips64"]
     safe static OWN_BIG_64: Own;
     fn tb_invalidate_phys_range_mips64el(uc: *mut c_void, start: usize, end: usize);
     fn qemu_ram_addr_from_host_mips64el(uc: *mut c_void, host: *mut c_void) -> usize;
     fn tlb_reset_dirty_mips64el(cpu: *mut c_void, host: usize, len: usize);
     #[link_name = "trapline_layout_mips64el"]
     safe static LAYOUT_LITTLE_64: line::Layout;
-    #[link_name = "trapline_mips_mips64el"]
+    #[link_name = "trapline_own_mips64el"]
     safe static OWN_LITTLE_64: Own;
 }
 
@@ -46,7 +46,7 @@ impl From<RegisterMIPS> for Register {
     }
 }
 
-/// The functions and tables of `mips.h` for one of the kinds.
+/// The functions and tables of `mips/own.h` for one of the kinds.
 #[repr(C)]
 struct Own {
     prepare: unsafe extern "C" fn(cpu: *mut c_void, number: u32),

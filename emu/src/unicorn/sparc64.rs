@@ -1,4 +1,4 @@
-//! Unicorn's 64-bit SPARC, and the functions of `translator/sparc64.h`.
+//! Unicorn's 64-bit SPARC, and the functions of `translator/sparc64/own.h`.
 
 use super::engine::{Handle, TrapContext};
 use super::fields::{self, Field, FieldOf};
@@ -15,7 +15,7 @@ unsafe extern "C" {
     fn tlb_reset_dirty_sparc64(cpu: *mut c_void, host: usize, len: usize);
     #[link_name = "trapline_layout_sparc64"]
     safe static LAYOUT: line::Layout;
-    #[link_name = "trapline_sparc_sparc64"]
+    #[link_name = "trapline_own_sparc64"]
     safe static OWN: Own;
 }
 
@@ -25,7 +25,7 @@ impl From<RegisterSPARC> for Register {
     }
 }
 
-/// The functions and tables of `sparc64.h`.
+/// The functions and tables of `sparc64/own.h`.
 #[repr(C)]
 struct Own {
     prepare: unsafe extern "C" fn(cpu: *mut c_void),

@@ -1,4 +1,4 @@
-//! Compares the fast page-table walks of AArch64 (`translator/walk_arm64.h`) with Unicorn's own.
+//! Compares the fast page-table walks of AArch64 (`translator/arm64/walk.h`) with Unicorn's own.
 
 use super::boot;
 use super::core::CORE;

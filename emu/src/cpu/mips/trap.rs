@@ -1,4 +1,4 @@
-//! Converts the core's callback into a [`Trap`]. `unicorn/translator/mips.h` makes sure that the pc is correct.
+//! Converts the core's callback into a [`Trap`]. `unicorn/translator/mips/own.h` makes sure that the pc is correct.
 
 use super::state::{CAUSE_PINS, FLAGS_BRANCH, FLAGS_PRIVILEGE, STATUS_MASK, interrupts_are_off};
 use crate::cpu::{Exception, Trap, TrapKind};

@@ -1,4 +1,4 @@
-//! Converts the core's callback into a [`Trap`]. `unicorn/translator/sparc64.h` makes sure that pc and npc are correct.
+//! Converts the core's callback into a [`Trap`]. `unicorn/translator/sparc64/own.h` makes sure that pc and npc are correct.
 
 use super::state::{CANRESTORE, CANSAVE, CLEANWIN, OTHERWIN, WSTATE, in_kernel};
 use super::window;

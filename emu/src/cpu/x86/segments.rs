@@ -1,4 +1,4 @@
-//! Tests the fast loads of segment registers (`translator/segments.h`) against Unicorn's own, on random descriptor
+//! Tests the fast loads of segment registers (`translator/x86/segments.h`) against Unicorn's own, on random descriptor
 //! tables.
 
 use super::core::CORE;

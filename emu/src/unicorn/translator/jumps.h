@@ -34,18 +34,14 @@ struct found {
     unsigned jumps;
     struct row rows[1 << FOUND_BITS];
     struct jump jump[JUMPS];
-#if defined(TARGET_X86_64)
-    struct outlive outlive;
-#endif
+    struct target_memory target;
 };
 
-#if defined(TARGET_X86_64)
-static struct outlive *outlive_of(struct uc_struct *uc)
+static inline struct target_memory *target_memory_of(struct uc_struct *uc)
 {
     struct trapline_machine *machine = machine_of(uc);
-    return machine ? &machine->found->outlive : NULL;
+    return machine ? &machine->found->target : NULL;
 }
-#endif
 
 static struct found *found_of(struct uc_struct *uc, struct found *found)
 {
@@ -62,7 +58,7 @@ static struct found *found_of(struct uc_struct *uc, struct found *found)
 /* Whether the block has the default flags that Unicorn's main loop asks for. */
 static inline bool is_plain(const TranslationBlock *tb)
 {
-    return (tb->cflags & (CF_HASH_MASK & ~CF_CLUSTER_MASK | CF_INVALID)) == 0;
+    return (tb->cflags & ((CF_HASH_MASK & ~CF_CLUSTER_MASK) | CF_INVALID)) == 0;
 }
 
 static inline bool is_for(const TranslationBlock *tb, target_ulong pc, target_ulong cs_base, uint32_t flags)
@@ -96,7 +92,7 @@ static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState 
         }
         if (row->host == host) {
             *place = row->block;
-            note_block(env, place - cpu->tb_jmp_cache, row->block);
+            target_block_found(env, place - cpu->tb_jmp_cache, row->block);
             return row->block->tc.ptr;
         }
     }
@@ -104,7 +100,7 @@ static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState 
     host = host_of(env, uc, pc);
     if (code != uc->tcg_ctx->code_gen_epilogue && host != 0 && (*place)->page_addr[1] == (tb_page_addr_t)-1) {
         *row = (struct row){pc, host, *place};
-        note_block(env, place - cpu->tb_jmp_cache, *place);
+        target_block_found(env, place - cpu->tb_jmp_cache, *place);
     }
     return code;
 }
@@ -148,7 +144,7 @@ static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last)
     }
 }
 
-#if defined(TARGET_X86_64) || defined(TARGET_ARM)
+#ifdef TARGET_PC_AT
 /*
  * If a block ends with a jump to a constant address, everything else that selects the next block is also known from the
  * block. Unicorn chains two such blocks for good, if they lie in one page. If they lie in two, the second page may
@@ -169,14 +165,6 @@ static void *look_up_and_remember(CPUArchState *env, uint64_t remembered)
     }
     return code;
 }
-
-#if defined(TARGET_X86_64)
-#define PC_AT offsetof(CPUX86State, eip)
-#elif defined(TARGET_AARCH64)
-#define PC_AT offsetof(CPUARMState, pc)
-#else
-#define PC_AT offsetof(CPUARMState, regs[15])
-#endif
 
 /* The constant that the last operation before this one writes to this temporary; false if it does not write a
    constant. */
@@ -200,12 +188,12 @@ static bool names_pc(TCGContext *s, TCGOp *call, uint64_t *pc)
     TCGOp *op = call;
 
     while ((op = QTAILQ_PREV(op, link)) != NULL && op->opc != INDEX_op_set_label && op->opc != INDEX_op_insn_start && op->opc != INDEX_op_call) {
-        if ((op->opc == INDEX_op_st_i64 || op->opc == INDEX_op_st_i32) && op->args[2] == PC_AT && arg_temp(op->args[1])->fixed_reg) {
+        if ((op->opc == INDEX_op_st_i64 || op->opc == INDEX_op_st_i32) && op->args[2] == TARGET_PC_AT && arg_temp(op->args[1])->fixed_reg) {
             return number_of(s, op, op->args[0], pc);
         }
         if (s->tcg_op_defs[op->opc].nb_oargs > 0) {
             TCGTemp *written = arg_temp(op->args[0]);
-            if (written->temp_global && !written->fixed_reg && written->mem_offset == PC_AT) {
+            if (written->temp_global && !written->fixed_reg && written->mem_offset == TARGET_PC_AT) {
                 *pc = (target_ulong)op->args[1];
                 return op->opc == INDEX_op_movi_i64 || op->opc == INDEX_op_movi_i32;
             }

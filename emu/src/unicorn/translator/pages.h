@@ -69,3 +69,30 @@ static bool release(CPUState *cpu, void *host)
     }
     return true;
 }
+
+/*
+ * The data of the TLB other than the entry itself, for tests that compare `fill_in` with Unicorn's function: the
+ * address for devices, the range of large pages, the number of entries, and the victim TLB.
+ */
+static void kept(CPUState *cpu, vaddr address, int mode, uint64_t to[8])
+{
+    CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
+    CPUTLBDesc *pages = &all->d[mode];
+    CPUIOTLBEntry *device = &pages->iotlb[address >> SMALLEST_BITS & all->f[mode].mask >> CPU_TLB_ENTRY_BITS];
+    MemTxAttrs of = device->attrs;
+
+    target_hide_marks(&of);
+    to[0] = device->addr;
+    to[1] = of.unspecified | of.secure << 1 | of.user << 2 | of.byte_swap << 3 | of.target_tlb_bit0 << 4;
+    to[2] = pages->large_page_addr;
+    to[3] = pages->large_page_mask;
+    to[4] = pages->n_used_entries;
+    to[5] = pages->vindex;
+    to[6] = all->c.dirty;
+    to[7] = 0;
+    for (size_t old = 0; old < CPU_VTLB_SIZE; old++) {
+        const CPUTLBEntry *entry = &pages->vtable[old];
+        to[7] = to[7] * 31 + entry->addr_read + 3 * entry->addr_write + 5 * entry->addr_code;
+        to[7] = to[7] * 31 + 7 * entry->addend + 11 * pages->viotlb[old].addr;
+    }
+}

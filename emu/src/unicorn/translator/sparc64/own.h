@@ -7,7 +7,7 @@
  */
 
 /* Sets the size of a saved state, which is 0 otherwise. */
-static void make_ready(struct uc_struct *uc)
+static void target_make_ready(struct uc_struct *uc)
 {
     uc->cpu_context_size = offsetof(CPUSPARCState, irq_manager);
 }
@@ -210,7 +210,8 @@ const struct {
     void (*settle)(CPUState *cpu);
     const struct sparc_field *fields;
     size_t field_count;
-} TRAPLINE_SPARC = {
+} TRAPLINE_OWN = {
     prepare, deliver, get_codes, set_codes, set_window, set_state, set_fetch_entry, find_page, settle, sparc_fields,
     sizeof(sparc_fields) / sizeof(sparc_fields[0]),
 };
+#define target_make_ready target_make_ready

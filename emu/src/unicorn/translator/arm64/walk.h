@@ -16,7 +16,7 @@ enum {
     ACCESSED = 1 << 10,
 };
 
-static bool walk(CPUState *cpu, vaddr address, int access, int mode)
+static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 {
     CPUARMState *env = cpu->env_ptr;
     ARMMMUIdx regime = core_to_aa64_mmu_idx(mode);
@@ -93,3 +93,4 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
     fill_in(cpu, address, row, (MemTxAttrs){.secure = secure, .user = user}, protection, mode, size);
     return true;
 }
+#define target_walk target_walk

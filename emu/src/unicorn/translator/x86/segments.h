@@ -6,7 +6,6 @@
  * Here they are read from host memory, if the TLB has their page. Everything that would be refused, would write to the
  * table or crosses a page is left to Unicorn; until that is decided, nothing is changed.
  */
-#if defined(TARGET_X86_64)
 struct descriptor {
     uint32_t low, high;
 };
@@ -140,4 +139,3 @@ static void return_from_interrupt(CPUX86State *env, int size, int next_pc)
         HERE;
     }
 }
-#endif

@@ -13,6 +13,8 @@
  * block, it translates them without carry; but then it computes the new condition codes as those of a logic operation,
  * with no carry and no overflow. As the first instruction of a block they are right.
  */
+enum { INSTRUCTION_BYTES = 4 };
+
 static bool is_none(uint32_t word)
 {
     uint32_t op3 = word >> 19 & 0x3f, by_register = word >> 10 & 3;
@@ -87,19 +89,23 @@ static void refuse(CPUSPARCState *env)
     cpu_raise_exception_ra(env, TT_ILL_INSN, GETPC());
 }
 
-/* Returns whether the instruction is completely handled here. */
-static bool answered(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, CPUState *cpu)
+static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
+    TCGContext *s = cpu->uc->tcg_ctx;
     TCGTemp *state = tcgv_ptr_temp(s, s->cpu_env);
+    uint32_t word;
 
-    uint32_t word = cpu_ldl_code(cpu->env_ptr, db->pc_next);
-
+    if (db->num_insns > 1 && begins_block(s, db, cpu)) {
+        return IN_NEXT_BLOCK;
+    }
+    word = cpu_ldl_code(cpu->env_ptr, db->pc_next);
     if (!is_none(word) && !misses_128_bits(word, db->tb)) {
-        return false;
+        return BY_THE_LIBRARY;
     }
     know(s, (void *)(uintptr_t)refuse, "refuse", 0, dh_sizemask(void, 0) | dh_sizemask(env, 1));
     tcg_gen_callN(s, (void *)(uintptr_t)refuse, NULL, 1, &state);
     db->is_jmp = DISAS_NORETURN;
-    return true;
+    db->pc_next += INSTRUCTION_BYTES;
+    return BY_US;
 }
-#define INSTRUCTION_BYTES 4
+#define target_translate target_translate

@@ -6,7 +6,6 @@
  * later takes it from `next_pc`, so it is put there. Unicorn can enter an exception's handler, but never does so
  * itself: `deliver` makes it.
  */
-#include "internal.h"
 
 static bool keep_pc(struct uc_struct *uc, int exception)
 {
@@ -22,7 +21,7 @@ static bool keep_pc(struct uc_struct *uc, int exception)
    replaced entries. */
 static uint32_t draw(CPUMIPSState *env)
 {
-    uint32_t count = env->tlb->nb_tlb, first = env->CP0_Wired < count ? env->CP0_Wired : count - 1;
+    uint32_t count = env->tlb->nb_tlb, wired = (uint32_t)env->CP0_Wired, first = wired < count ? wired : count - 1;
 
     env->CP0_Random = (int32_t)((uint32_t)env->CP0_Random * 1103515245u + 12345u);
     return first + ((uint32_t)env->CP0_Random >> 16) % (count - first);
@@ -128,21 +127,21 @@ static void set_status(CPUState *cpu, uint32_t value)
 }
 
 /* The guest's TLB entries lie outside the state; the size is the same before the core is prepared. */
-static size_t beside_bytes(CPUState *cpu)
+static size_t target_beside_bytes(CPUState *cpu)
 {
     return MOST_ENTRIES * sizeof(r4k_tlb_t);
 }
 
-static void save_beside(CPUState *cpu, void *to)
+static void target_save_beside(CPUState *cpu, void *to)
 {
-    memcpy(to, ((CPUMIPSState *)cpu->env_ptr)->tlb->mmu.r4k.tlb, beside_bytes(cpu));
+    memcpy(to, ((CPUMIPSState *)cpu->env_ptr)->tlb->mmu.r4k.tlb, target_beside_bytes(cpu));
 }
 
-static void load_beside(CPUState *cpu, const void *from)
+static void target_load_beside(CPUState *cpu, const void *from)
 {
     CPUMIPSTLBContext *tlb = ((CPUMIPSState *)cpu->env_ptr)->tlb;
 
-    memcpy(tlb->mmu.r4k.tlb, from, beside_bytes(cpu));
+    memcpy(tlb->mmu.r4k.tlb, from, target_beside_bytes(cpu));
     tlb->tlb_in_use = tlb->nb_tlb;
 }
 
@@ -360,7 +359,7 @@ const struct {
     const struct field *fields;
     size_t field_count;
     size_t places[9];
-} TRAPLINE_MIPS = {
+} TRAPLINE_OWN = {
     prepare,
     deliver,
     find_page,
@@ -383,3 +382,16 @@ const struct {
         offsetof(CPUMIPSState, hflags),
     },
 };
+
+static const struct instead target_instead[] = {
+    { HELPER(lookup_tb_ptr), look_up, false },
+    { HELPER(mfc0_count), read_count, false },
+    { HELPER(rdhwr_cc), read_user_count, false },
+    { HELPER(mfc0_random), read_random, false },
+    { HELPER(mtc0_count), write_count, false },
+    { HELPER(mtc0_compare), write_compare, false },
+    { HELPER(mtc0_srsctl), write_shadow_sets, false },
+    { NULL, NULL, false },
+};
+#define target_instead target_instead
+#define target_beside_bytes target_beside_bytes

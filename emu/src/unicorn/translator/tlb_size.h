@@ -13,7 +13,7 @@ enum { FEWEST_KEPT = 64, FEW = 256, MOST_KEPT = 1 << 14, MADE_WAY = 4 };
 /* Unicorn resizes when host time is past this value, so it never does. The excess above it is the minimum size. */
 #define NEVER (INT64_MAX / 2)
 
-static bool is_empty(const CPUTLBEntry *entry)
+static inline bool is_empty(const CPUTLBEntry *entry)
 {
     return (entry->addr_read & entry->addr_write & entry->addr_code) == (target_ulong)-1;
 }
@@ -72,8 +72,7 @@ static bool is_taken(struct uc_struct *uc, const CPUTLBEntry *entry, target_ulon
     return !is_empty(entry) && page_of(uc, entry) != (address & TARGET_PAGE_MASK);
 }
 
-/* See outlive.h. */
-static void note_private(CPUState *cpu, target_ulong address, int mode);
+static void target_before_fill(CPUState *cpu, target_ulong address, int mode);
 
 /* Called before a TLB entry is filled. */
 static void choose_size(CPUState *cpu, vaddr address, int mode)
@@ -84,7 +83,7 @@ static void choose_size(CPUState *cpu, vaddr address, int mode)
     CPUTLBDescFast *table = &all->f[mode];
     size_t many = kept_in(table), most = pages->window_max_entries, wanted;
 
-    note_private(cpu, address, mode);
+    target_before_fill(cpu, address, mode);
     if (pages->window_begin_ns < NEVER) {
         pages->window_begin_ns = NEVER + FEWEST_KEPT;
     }

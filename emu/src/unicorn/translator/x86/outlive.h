@@ -9,10 +9,9 @@
  */
 #include "exec/tb-hash.h"
 
-#if defined(TARGET_X86_64)
 enum { MOST_PRIVATE = 256 };
 
-struct outlive {
+struct target_memory {
     /* The value of `times_forgotten` when this was cleared; the entries are valid until that changes. */
     uint64_t forgotten;
     TranslationBlock *blocks[TB_JMP_CACHE_SIZE];
@@ -21,8 +20,6 @@ struct outlive {
     unsigned many[NB_MMU_MODES];
 };
 
-/* NULL if this engine has no machine. */
-static struct outlive *outlive_of(struct uc_struct *uc);
 
 /* A number that changes with every flush of Unicorn's, except one of a single page. */
 static uint64_t times_forgotten(CPUX86State *env)
@@ -34,9 +31,9 @@ static uint64_t times_forgotten(CPUX86State *env)
 }
 
 /* Called before a TLB entry is filled. */
-static void note_private(CPUState *cpu, target_ulong address, int mode)
+static void target_before_fill(CPUState *cpu, target_ulong address, int mode)
 {
-    struct outlive *outlive = outlive_of(cpu->uc);
+    struct target_memory *outlive = target_memory_of(cpu->uc);
     if (outlive) {
         unsigned number = outlive->many[mode]++;
         if (number < MOST_PRIVATE) {
@@ -51,7 +48,7 @@ static void note_private(CPUState *cpu, target_ulong address, int mode)
  */
 static void note_row(CPUState *cpu, bool is_global, bool is_large, int mode)
 {
-    struct outlive *outlive = outlive_of(cpu->uc);
+    struct target_memory *outlive = target_memory_of(cpu->uc);
     if (outlive && is_global) {
         outlive->many[mode]--;
     } else if (outlive && is_large) {
@@ -72,9 +69,9 @@ static bool is_in_global_page(CPUX86State *env, target_ulong pc)
 
 /* Notes the place in Unicorn's table of a block that lies in one page. A program's blocks are left out: hardly any
    is in a global page. */
-static void note_block(CPUX86State *env, unsigned place, TranslationBlock *block)
+static void target_block_found(CPUX86State *env, unsigned place, TranslationBlock *block)
 {
-    struct outlive *outlive = outlive_of(env->uc);
+    struct target_memory *outlive = target_memory_of(env->uc);
 
     if (outlive->blocks[place] == block || (env->hflags & HF_CPL_MASK) == 3) {
         return;
@@ -88,7 +85,7 @@ static void note_block(CPUX86State *env, unsigned place, TranslationBlock *block
     }
 }
 
-static void forget_private(struct outlive *outlive, CPUX86State *env, int mode)
+static void forget_private(struct target_memory *outlive, CPUX86State *env, int mode)
 {
     CPUTLBDesc *pages = &env_tlb(env)->d[mode];
     CPUTLBDescFast *table = &env_tlb(env)->f[mode];
@@ -114,7 +111,7 @@ static void forget_private(struct outlive *outlive, CPUX86State *env, int mode)
 static void write_control(CPUX86State *env, int number, target_ulong value)
 {
     CPUState *cpu = env_cpu(env);
-    struct outlive *outlive = outlive_of(env->uc);
+    struct target_memory *outlive = target_memory_of(env->uc);
     uint16_t whole = 0;
 
     if (number != 3 || !(env->cr[4] & CR4_PGE_MASK) || !(env->cr[0] & CR0_PG_MASK) || env->hflags & HF_GUEST_MASK || outlive == NULL) {
@@ -144,7 +141,7 @@ static void write_control(CPUX86State *env, int number, target_ulong value)
 /* Replaces Unicorn's helper for INVLPG. */
 static void forget_page(CPUX86State *env, target_ulong address)
 {
-    struct outlive *outlive = outlive_of(env->uc);
+    struct target_memory *outlive = target_memory_of(env->uc);
     const target_ulong page = address & TARGET_PAGE_MASK;
 
     if (outlive) {
@@ -161,12 +158,12 @@ static void forget_page(CPUX86State *env, target_ulong address)
     HELPER(invlpg)(env, address);
     HERE;
 }
-#else
-static void note_private(CPUState *cpu, target_ulong address, int mode)
-{
-}
+#define target_memory target_memory
+#define target_before_fill target_before_fill
+#define target_block_found target_block_found
 
-static void note_block(CPUArchState *env, unsigned place, TranslationBlock *block)
+static void target_hide_marks(MemTxAttrs *attributes)
 {
+    attributes->target_tlb_bit0 = 0;
 }
-#endif
+#define target_hide_marks target_hide_marks

@@ -78,11 +78,9 @@ static void test_bits(CPUS390XState *env, uint64_t machine, uint64_t pc, uint64_
     env->cc_op = (one & selected) != 0;
 }
 
-enum refusal { NOT_REFUSED, IN_FRONT_OF_IT, REFUSED };
-
 /* Handles the next instruction if it is one of these. It must be the first of a block, where the whole state is
    written back. */
-static enum refusal refuse_next(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, CPUState *cpu)
+static enum translated refuse_next(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, CPUState *cpu)
 {
     static const unsigned char lengths[4] = {2, 4, 4, 6};
     unsigned code = next_code(db, cpu);
@@ -91,10 +89,10 @@ static enum refusal refuse_next(TCGContext *s, struct trapline_machine *machine,
     bool tests = !why && is_test_of_bits(db, cpu, code);
 
     if (!why && !tests) {
-        return NOT_REFUSED;
+        return BY_THE_LIBRARY;
     }
     if (db->num_insns > 1) {
-        return IN_FRONT_OF_IT;
+        return IN_NEXT_BLOCK;
     }
     if (tests) {
         TCGv_i64 number = tcg_const_i64(s, db->pc_next);
@@ -110,14 +108,14 @@ static enum refusal refuse_next(TCGContext *s, struct trapline_machine *machine,
             tcg_gen_st_i64(s, number, s->cpu_env, offsetof(CPUS390XState, ex_value));
         }
         tcg_temp_free_i64(s, number);
-        call_ours_with(s, (void *)(uintptr_t)test_bits, "test_bits", machine, db->pc_next, why);
+        call_with_machine(s, (void *)(uintptr_t)test_bits, "test_bits", machine, db->pc_next, why);
         db->pc_next += executed(db->tb) ? executed(db->tb) & 0xf : 6;
         db->is_jmp = DISAS_TOO_MANY;
-        return REFUSED;
+        return BY_US;
     }
     why |= (uint64_t)(executed(db->tb) ? executed(db->tb) & 0xf : lengths[code >> 14]) << 16;
-    call_ours_with(s, (void *)(uintptr_t)raise_program, "raise_program", machine, db->pc_next, why);
+    call_with_machine(s, (void *)(uintptr_t)raise_program, "raise_program", machine, db->pc_next, why);
     db->pc_next += lengths[code >> 14];
     db->is_jmp = DISAS_NORETURN;
-    return REFUSED;
+    return BY_US;
 }

@@ -3,7 +3,7 @@
  */
 enum { DONE_BEFORE = PG_PRESENT_MASK | PG_ACCESSED_MASK };
 
-static bool walk(CPUState *cpu, vaddr address, int access, int mode)
+static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 {
     CPUX86State *env = cpu->env_ptr;
     bool pae = env->cr[4] & CR4_PAE_MASK, is_long = env->hflags & HF_LMA_MASK, user = mode == MMU_USER_IDX;
@@ -91,3 +91,4 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
     fill_in(cpu, address, row, attributes, protection, mode, large);
     return true;
 }
+#define target_walk target_walk

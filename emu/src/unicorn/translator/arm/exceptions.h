@@ -1,0 +1,33 @@
+/*
+ * Exceptions that ARM instructions raise, reported without leaving translated code. Part of hooks.h of both widths.
+ */
+#include "internals.h"
+
+/* Stands in for `helper_exception_with_syndrome` of op_helper.c, 2.1.5: SVC, HVC, SMC, undefined instructions. */
+static void except(CPUARMState *env, uint32_t number, uint32_t syndrome, uint32_t level)
+{
+    if (arm_hcr_el2_eff(env) & HCR_TGE) {
+        HELPER(exception_with_syndrome)(env, number, syndrome, level);
+    }
+    env->exception.syndrome = syndrome;
+    env->exception.target_el = level;
+    tell(env_cpu(env), number);
+}
+
+/* Stands in for `helper_exception_bkpt_insn` of op_helper.c, 2.1.5: BRK and BKPT. */
+static void breakpoint(CPUARMState *env, uint32_t syndrome)
+{
+    int level = arm_debug_target_el(env), now = arm_current_el(env);
+
+    env->exception.fsr = arm_debug_exception_fsr(env);
+    env->exception.vaddress = 0;
+    except(env, EXCP_BKPT, syndrome, level < now ? now : level);
+}
+
+static const struct instead target_instead[] = {
+    { HELPER(lookup_tb_ptr), look_up, false },
+    { HELPER(exception_with_syndrome), except, true },
+    { HELPER(exception_bkpt_insn), breakpoint, true },
+    { NULL, NULL, false },
+};
+#define target_instead target_instead

@@ -1,0 +1,105 @@
+/*
+ * Hooks that a kind of CPU does not define (hooks.h). Part of loop.c.
+ */
+
+#ifndef target_memory
+/* Memory of the CPU's own for each machine. */
+struct target_memory {};
+#endif
+
+#ifndef target_instead
+/* The helpers to replace, up to a row without one. */
+static const struct instead target_instead[] = {
+    { HELPER(lookup_tb_ptr), look_up, false },
+    { NULL, NULL, false },
+};
+#endif
+
+#ifndef target_make_ready
+/* Sets what the library leaves unset in a new engine that has just been given memory. */
+static void target_make_ready(struct uc_struct *uc)
+{
+}
+#endif
+
+#ifndef target_beside_bytes
+/* Bytes of CPU state that the library keeps outside of what it saves. */
+static size_t target_beside_bytes(CPUState *cpu)
+{
+    return 0;
+}
+
+static void target_save_beside(CPUState *cpu, void *to)
+{
+}
+
+static void target_load_beside(CPUState *cpu, const void *from)
+{
+}
+#endif
+
+#ifndef target_walk
+/* A page-table walk in host memory. True: the translation is filled in. False: the library walks. */
+static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
+{
+    return false;
+}
+#endif
+
+#ifndef target_before_fill
+/* Called before a translation of this address is filled in. */
+static void target_before_fill(CPUState *cpu, target_ulong address, int mode)
+{
+}
+#endif
+
+#ifndef target_block_found
+/* Called when the library's jump cache gets a block at this index. */
+static void target_block_found(CPUArchState *env, unsigned place, TranslationBlock *block)
+{
+}
+#endif
+
+#ifndef target_hide_marks
+/* Clears what only we keep in a translation's attributes. */
+static void target_hide_marks(MemTxAttrs *attributes)
+{
+}
+#endif
+
+#ifndef target_is_part
+/* Whether the block is a part of one instruction: it counts no time, and nothing stops in front of it. */
+static bool target_is_part(const TranslationBlock *tb)
+{
+    return false;
+}
+#endif
+
+#ifndef target_before_block
+/* Emits code in front of the block. May lower `max_insns`. */
+static void target_before_block(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db)
+{
+}
+#endif
+
+#ifndef target_translate
+/* Translates the instruction at `pc_next`, or leaves it to the library. Only for a machine's engine. */
+static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
+{
+    return BY_THE_LIBRARY;
+}
+#endif
+
+#ifndef target_after_instruction
+/* Called behind each instruction, which began at `pc`. `machine` may be NULL. */
+static void target_after_instruction(DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine, uint64_t pc)
+{
+}
+#endif
+
+#ifndef target_after_block
+/* Changes the operations of a complete block. */
+static void target_after_block(TCGContext *s, struct trapline_machine *machine, const TranslationBlock *tb)
+{
+}
+#endif

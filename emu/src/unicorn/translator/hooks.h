@@ -1,0 +1,34 @@
+/*
+ * What a kind of CPU may use and must not define itself. Part of loop.c.
+ *
+ * <cpu>/hooks.h is the file of a kind of CPU. Build/translator.rs names it as TRAPLINE_HOOKS. It may define any function
+ * of defaults.h, and then also a macro of that name, so that the default is left out. No other part names a CPU.
+ */
+
+/* A helper of the library's, and the function that is called instead. */
+struct instead {
+    void *helper;
+    void *ours;
+    /* The helper raises an exception and does not return; ours reports it and returns. */
+    bool raises;
+};
+
+/* What `target_translate` did with the next instruction. */
+enum translated {
+    /* Nothing, or it emitted code in front: the library's translator goes on. */
+    BY_THE_LIBRARY,
+    /* All of it, `pc_next` included. `is_jmp` says whether the block goes on. */
+    BY_US,
+    /* Nothing: the instruction must be the first of a block. */
+    IN_NEXT_BLOCK,
+};
+
+/* The code of the block at the CPU's pc, or the way out of translated code (jumps.h). */
+static void *look_up(CPUArchState *env);
+/* Replaces exits to the library's loop by a look-up of the next block (calls.h). */
+static inline void stay(TCGContext *s);
+/* Moves the operations behind `last` to behind `op` (jumps.h). */
+static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last);
+/* The memory that this kind of CPU has in the machine's `struct found`. NULL: no machine's engine. */
+struct target_memory;
+static inline struct target_memory *target_memory_of(struct uc_struct *uc);

@@ -1,0 +1,113 @@
+/*
+ * 64-bit PowerPC (docs/unicorn.md, "PowerPC"). Part of loop.c; defaults.h says what each hook is for.
+ */
+#include "../ppc/answers.h"
+
+/*
+ * Stands in for `helper_load_purr` and `helper_load_vtb` of timebase_helper.c, 2.1.5, which follow a null pointer because
+ * the library has no clock. The machine has just been asked (`answer_before`).
+ */
+static target_ulong read_time(CPUPPCState *env)
+{
+    return env->spr[SPR_VTBL];
+}
+
+/* Stands in for `helper_darn32` of int_helper.c, 2.1.5, which asks the host. */
+static target_ulong random_32(void)
+{
+    return (uint32_t)drawn;
+}
+
+/* Stands in for `helper_darn64` of int_helper.c, 2.1.5, which asks the host. */
+static target_ulong random_64(void)
+{
+    return drawn;
+}
+
+/* Stands in for `helper_load_hdecr` of timebase_helper.c, 2.1.5: the hypervisor's decrementer is never due. */
+static target_ulong read_far_away(CPUPPCState *env)
+{
+    return INT32_MAX;
+}
+
+/*
+ * Stands in for the writes of clocks that nobody reads, for messages to other threads, which are written past the state,
+ * and for the number of the partition: with another one than 0 the library ends the process. All are of 2.1.5.
+ */
+static void ignore(CPUPPCState *env, target_ulong value)
+{
+}
+
+/*
+ * Stands in for `helper_store_lpcr` of mmu-hash64.c, 2.1.5. UPRT without HR asks for segment tables in memory, which the
+ * library does not have: it would end the process at the first SLB miss. Without UPRT the miss is the guest's exception.
+ */
+static void write_lpcr(CPUPPCState *env, target_ulong value)
+{
+    HELPER(store_lpcr)(env, value & LPCR_HR ? value : value & ~(target_ulong)LPCR_UPRT);
+}
+
+static const struct instead target_instead[] = {
+    { HELPER(lookup_tb_ptr), look_up, false },
+    { HELPER(darn32), random_32, false },
+    { HELPER(darn64), random_64, false },
+    { HELPER(load_purr), read_time, false },
+    { HELPER(load_vtb), read_time, false },
+    { HELPER(load_hdecr), read_far_away, false },
+    { HELPER(store_purr), ignore, false },
+    { HELPER(store_vtb), ignore, false },
+    { HELPER(store_hdecr), ignore, false },
+    { HELPER(store_tbu40), ignore, false },
+    { HELPER(store_dpdes), ignore, false },
+    { HELPER(store_lpcr), write_lpcr, false },
+    { HELPER(store_lpidr), ignore, false },
+    { HELPER(book3s_msgsnd), ignore, false },
+    { HELPER(book3s_msgsndp), ignore, false },
+    { NULL, NULL, false },
+};
+#define target_instead target_instead
+
+/* `or rx,rx,rx`: a hint that sets the thread's priority. */
+#define IS_HINT(word) (((word) & 0xfc0007ff) == 0x7c000378)
+
+/* The priority that the register's number stands for. 0: no hint, or the program may not set this priority. */
+static unsigned priority(CPUPPCState *env, unsigned register_number)
+{
+    static const uint8_t everybodys[32] = {[1] = 2, [6] = 3, [2] = 4}, kernels[32] = {[31] = 1, [5] = 5, [3] = 6, [7] = 7};
+    return everybodys[register_number] ? everybodys[register_number] : msr_pr ? 0 : kernels[register_number];
+}
+
+/* Sets PPR, and no more: the library takes some of these hints for the end of a run. */
+static void hint(TCGContext *s, CPUPPCState *env, unsigned register_number)
+{
+    unsigned new = priority(env, register_number);
+    TCGv_i64 all;
+
+    if (new) {
+        all = tcg_temp_new_i64(s);
+        tcg_gen_ld_i64(s, all, s->cpu_env, offsetof(CPUPPCState, spr[SPR_PPR]));
+        tcg_gen_andi_i64(s, all, all, ~UINT64_C(0x001c000000000000));
+        tcg_gen_ori_i64(s, all, all, (uint64_t)new << 50);
+        tcg_gen_st_i64(s, all, s->cpu_env, offsetof(CPUPPCState, spr[SPR_PPR]));
+        tcg_temp_free_i64(s, all);
+    }
+}
+
+static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
+{
+    TCGContext *s = cpu->uc->tcg_ctx;
+    CPUPPCState *env = cpu->env_ptr;
+    uint32_t word = next_word(db, cpu), named = word >> 21 & 31;
+
+    /* The library itself ends a stepped instruction. */
+    if (ask_before(s, machine, db, word) || msr_se || msr_be) {
+        return BY_THE_LIBRARY;
+    }
+    if (!IS_HINT(word) || named == 0 || named != (word >> 16 & 31) || named != (word >> 11 & 31)) {
+        return BY_THE_LIBRARY;
+    }
+    hint(s, env, named);
+    db->pc_next += INSTRUCTION_BYTES;
+    return BY_US;
+}
+#define target_translate target_translate

@@ -1,0 +1,92 @@
+/*
+ * x86 of 32 and 64 bits. Part of loop.c; defaults.h says what each hook is for.
+ */
+#include "outlive.h"
+#include "segments.h"
+#include "walk.h"
+
+/* The pc's offset, for jumps that remember where they led (jumps.h). */
+#define TARGET_PC_AT offsetof(CPUX86State, eip)
+
+/* Stand in for helpers of the same duty in misc_helper.c and seg_helper.c, 2.1.5, and call them. The callback that those
+   ask restores the CPU's state by the return address, which takes long and is not needed: the translator has written it. */
+static void read_clock(CPUX86State *env)
+{
+    HELPER(rdtsc)(env);
+    HERE;
+}
+
+static void read_clock_and_cpu(CPUX86State *env)
+{
+    HELPER(rdtscp)(env);
+    HERE;
+}
+
+static void call_system(CPUX86State *env, int length)
+{
+    HELPER(syscall)(env, length);
+    HERE;
+}
+
+/*
+ * Stands in for `helper_ltr` of the library's seg_helper.c, 2.1.5. That accepts a null
+ * selector, and the next call through a gate would end the process. A CPU refuses the selector.
+ */
+static void load_task(CPUX86State *env, int selector)
+{
+    AS_BEFORE(env);
+    if ((selector & 0xfffc) == 0) {
+        raise_exception_err(env, EXCP0D_GPF, 0);
+    }
+    HELPER(ltr)(env, selector);
+    HERE;
+}
+
+/*
+ * Stands in for `helper_wrmsr` of misc_helper.c, 2.1.5. CPUID does not offer virtual machines (SVM), but the library has
+ * them, and they load the task register and others with any value. So the bit that enables them is reserved.
+ */
+static void write_msr(CPUX86State *env)
+{
+    AS_BEFORE(env);
+    if ((uint32_t)env->regs[R_ECX] == MSR_EFER && env->regs[R_EAX] & MSR_EFER_SVME) {
+        raise_exception_err(env, EXCP0D_GPF, 0);
+    }
+    HELPER(wrmsr)(env);
+    HERE;
+}
+
+/* Stands in for `helper_raise_interrupt` of excp_helper.c, 2.1.5: INT n and INT3. */
+static void interrupt(CPUX86State *env, int number, int length)
+{
+    if (env->hflags & HF_GUEST_MASK) {
+        HELPER(raise_interrupt)(env, number, length);
+    }
+    env->error_code = 0;
+    env->exception_is_int = 1;
+    env->eip += length;
+    env->exception_next_eip = env->eip;
+    tell(env_cpu(env), number);
+}
+
+static const struct instead target_instead[] = {
+    { HELPER(lookup_tb_ptr), look_up, false },
+    { HELPER(rdtsc), read_clock, false },
+    { HELPER(rdtscp), read_clock_and_cpu, false },
+    { HELPER(syscall), call_system, false },
+    { HELPER(write_crN), write_control, false },
+    { HELPER(invlpg), forget_page, false },
+    { HELPER(load_seg), load_segment, false },
+    { HELPER(iret_protected), return_from_interrupt, false },
+    { HELPER(ltr), load_task, false },
+    { HELPER(wrmsr), write_msr, false },
+    { HELPER(raise_interrupt), interrupt, true },
+    { NULL, NULL, false },
+};
+#define target_instead target_instead
+
+static void target_after_block(TCGContext *s, struct trapline_machine *machine, const TranslationBlock *tb)
+{
+    stay(s);
+}
+#define target_after_block target_after_block

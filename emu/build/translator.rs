@@ -1,5 +1,5 @@
 //! Compiles `src/unicorn/translator/loop.c` once for each kind of CPU that Unicorn is built with, against Unicorn's own
-//! headers.
+//! headers, and reads the offsets of CPU state out of these headers.
 //!
 //! Each object defines the two functions that one object of Unicorn's does; a library of ours stands in front of
 //! Unicorn's on every link line, so ours is taken and that one never looked at (docs/unicorn.md, "Our own start of a
@@ -13,6 +13,8 @@ const UNICORN_BUILT: &str = "DEP_UNICORN_ROOT";
 /// The line of cmake's cache that names the folder it compiles.
 const CMAKE_SOURCES: &str = "CMAKE_HOME_DIRECTORY:INTERNAL=";
 const LOOP: &str = "src/unicorn/translator/loop.c";
+/// Names the fields of CPU state whose offsets the program needs.
+const OFFSETS: &str = "src/unicorn/translator/offsets.c";
 /// Contains crashes of the library; in front of it and of the C library on every link line, as the objects of [`LOOP`] are.
 const CRASH: &str = "src/unicorn/crash.c";
 /// A kind of CPU: Unicorn's name of it, the folder of Unicorn's sources, the folder beside [`LOOP`] with its hooks, and
@@ -49,10 +51,6 @@ pub fn compile(root: &Path) -> io::Result<()> {
     for name in WRITTEN {
         fs::write(out.join(name), "")?;
     }
-    let backend = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
-        Ok("aarch64") => "aarch64",
-        _ => "i386",
-    };
     println!("cargo::rerun-if-changed={}", root.join(CRASH).display());
     let mut crash = cc::Build::new();
     crash.file(root.join(CRASH)).std("gnu11").pic(true).opt_level(2).warnings(true).extra_warnings(true);
@@ -64,7 +62,7 @@ pub fn compile(root: &Path) -> io::Result<()> {
         println!("cargo::rerun-if-env-changed={variable}");
         made_of += &format!("\n{variable}={:?}", env::var_os(variable));
     }
-    for (target, folder, hooks, defines) in TARGETS {
+    for row @ (target, _, hooks, _) in TARGETS {
         // The script runs at every change of a source of Rust's, for the sake of the hash; eleven runs of the C
         // compiler would be the longest part of a build.
         let note = out.join(target).join("made-of");
@@ -73,32 +71,79 @@ pub fn compile(root: &Path) -> io::Result<()> {
             println!("cargo::rustc-link-search=native={}", out.join(target).display());
             continue;
         }
-        let mut build = cc::Build::new();
-        // Beside each other: the objects of all have one name.
+        let mut build = like_unicorn(&unicorn, &out, row);
         build.out_dir(out.join(target)).file(root.join(LOOP));
-        build.include(&out);
-        // Unicorn's headers are system headers: their warnings are not ours.
-        let folders = ["glib_compat", "qemu", "qemu/include", "include", "qemu/tcg"].map(|folder| unicorn.join(folder));
-        let own = [unicorn.join("qemu/tcg").join(backend), unicorn.join("qemu/target").join(folder)];
-        for folder in folders.iter().chain(&own) {
-            build.flag("-isystem").flag(folder);
-        }
-        build.define("NEED_CPU_H", None).define("_GNU_SOURCE", None).define("NDEBUG", None);
-        for define in HOST.iter().chain(*defines) {
-            build.define(define, "1");
-        }
-        // Gives every function of the library the name that it has in this kind of CPU.
-        build.flag("-include").flag(format!("{target}.h"));
         build.define("TRAPLINE_LAYOUT", format!("trapline_layout_{target}").as_str());
         build.define("TRAPLINE_OWN", format!("trapline_own_{target}").as_str());
         build.define("TRAPLINE_HOOKS", format!("\"{hooks}/hooks.h\"").as_str());
-        build.std("gnu11").pic(true).opt_level(2).debug(false).flag_if_supported("-mcx16");
         // Helpers and hooks have the parameters that their callers pass, needed or not.
         build.warnings(true).extra_warnings(true).warnings_into_errors(true).flag("-Wno-unused-parameter");
         build.try_compile(&format!("trapline_{target}")).map_err(|error| io::Error::other(error.to_string()))?;
         fs::write(note, &made_of)?;
     }
+    let known = out.join("offsets.of");
+    if !fs::read_to_string(&known).is_ok_and(|before| before == made_of) {
+        let offsets = offsets(root, &unicorn, &out)?;
+        fs::write(out.join("offsets.rs"), offsets)?;
+        fs::write(known, made_of)?;
+    }
     Ok(())
+}
+
+/// A compiler that sees Unicorn's headers as Unicorn's own build does for this kind of CPU.
+fn like_unicorn(unicorn: &Path, out: &Path, (target, folder, _, defines): &Target) -> cc::Build {
+    let backend = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("aarch64") => "aarch64",
+        _ => "i386",
+    };
+    let mut build = cc::Build::new();
+    build.include(out);
+    // Unicorn's headers are system headers: their warnings are not ours.
+    let folders = ["glib_compat", "qemu", "qemu/include", "include", "qemu/tcg"].map(|folder| unicorn.join(folder));
+    let own = [unicorn.join("qemu/tcg").join(backend), unicorn.join("qemu/target").join(folder)];
+    for folder in folders.iter().chain(&own) {
+        build.flag("-isystem").flag(folder);
+    }
+    build.define("NEED_CPU_H", None).define("_GNU_SOURCE", None).define("NDEBUG", None);
+    for define in HOST.iter().chain(*defines) {
+        build.define(define, "1");
+    }
+    // Gives every function of the library the name that it has in this kind of CPU.
+    build.flag("-include").flag(format!("{target}.h"));
+    build.std("gnu11").pic(true).opt_level(2).debug(false).flag_if_supported("-mcx16");
+    build
+}
+
+/// The modules of `unicorn::offsets`: one for each kind of CPU whose hooks have a list `offsets.h`.
+///
+/// The compiler writes [`OFFSETS`] as assembly text, which works for any host: nothing has to run. Each line `->NAME AT
+/// BYTES` of that text is a field.
+fn offsets(root: &Path, unicorn: &Path, out: &Path) -> io::Result<String> {
+    let mut modules = String::new();
+    for row @ (target, _, hooks, _) in TARGETS {
+        let list = root.join(LOOP).with_file_name(hooks).join("offsets.h");
+        if !list.exists() {
+            continue;
+        }
+        let mut build = like_unicorn(unicorn, out, row);
+        build.define("TRAPLINE_OFFSETS", format!("\"{hooks}/offsets.h\"").as_str());
+        let text = out.join(target).join("offsets.s");
+        let status = build.get_compiler().to_command().arg("-S").arg("-o").arg(&text).arg(root.join(OFFSETS)).status()?;
+        if !status.success() {
+            return Err(io::Error::other(format!("the C compiler does not know a field of {}", list.display())));
+        }
+        modules += &format!("/// Of the state of `{target}`.\npub mod {target} {{\n");
+        for line in fs::read_to_string(&text)?.lines().filter_map(|line| line.trim().strip_prefix("->")) {
+            let [name, at, bytes] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+                return Err(io::Error::other(format!("{}: the line `->{line}` is not NAME AT BYTES", text.display())));
+            };
+            let number = |text: &str| text.parse::<usize>().map_err(|_| io::Error::other(format!("`{line}` has no offset")));
+            let (at, end) = (number(at)?, number(at)? + number(bytes)?);
+            modules += &format!("    pub const {name}: usize = {at};\n    pub const {name}_END: usize = {end};\n");
+        }
+        modules += "}\n";
+    }
+    Ok(modules)
 }
 
 /// Appends all C sources in the folder and its folders, in the order of their names.

@@ -11,6 +11,7 @@ pub mod crash;
 pub mod engine;
 pub mod kinds;
 pub mod mips;
+pub mod offsets;
 pub mod plain_hooks;
 pub mod ppc;
 pub mod ram;

@@ -8,6 +8,7 @@ use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::arm::CoprocessorRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::offsets::arm as offset;
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -84,13 +85,13 @@ const UPPER: [(&str, usize); 2] = [("ttbr0_upper", TABLES_LOW + 4), ("ttbr1_uppe
 
 /// State that the core computes from other registers or keeps for itself, and the last exception.
 const OWN: &[Range<usize>] = &[
-    520..536,                // the condition flags, stored in words of which only some bits count
-    336..340,                // the translator's flags, derived from other state
-    2064..2072,              // the host time at which its cycle counter started
-    320..328,                // the pc of 64-bit code, which never runs here
-    SYNDROME..SYNDROME + 20, // the last exception
-    3688..3720,              // scratch of one vector instruction
-    3776..3800,              // the exclusive monitor, which any return from an exception clears
+    offset::FLAGS..offset::SATURATED, // the condition flags, stored in words of which only some bits count
+    offset::TRANSLATOR_FLAGS..offset::TRANSLATOR_FLAGS_END, // the translator's flags, derived from other state
+    offset::COUNTER_START..offset::COUNTER_START_END, // the host time at which its cycle counter started
+    offset::WIDE_PC..offset::WIDE_PSTATE, // the pc of 64-bit code, which never runs here
+    SYNDROME..offset::EXCEPTION_LEVEL_END, // the last exception
+    offset::SCRATCH..offset::SCRATCH_END, // scratch of one vector instruction
+    offset::EXCLUSIVE..offset::EXCLUSIVE_END, // the exclusive monitor, which any return from an exception clears
 ];
 
 /// Names and bits, in the order of the values.

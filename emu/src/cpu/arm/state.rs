@@ -2,44 +2,45 @@
 
 use crate::unicorn::arm::CoprocessorRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::offsets::arm as offset;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::arm::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterARM;
 
 /// Offset of the general registers of the current mode.
-pub const REGS: usize = 0;
+pub const REGS: usize = offset::REGS;
 /// The number of general registers. The pc follows them.
 pub const GENERAL: u8 = 15;
 /// Offset of the pc, without the Thumb bit.
-pub const PC: usize = 60;
+pub const PC: usize = offset::PC;
 /// Offset of the part of CPSR that is not stored elsewhere: the mode.
-const CPSR_REST: usize = 340;
+const CPSR_REST: usize = offset::CPSR_REST;
 /// Offset of the condition flags C, V, N, Z, a word each: C is bit 0, V and N are bit 31, Z is set if its word is 0.
 /// Then Q as 0 or 1, GE, Thumb as 0 or 1, and the IT state.
-const FLAGS: usize = 520;
+const FLAGS: usize = offset::FLAGS;
 /// Offset of the exception masks, in CPSR's layout.
-pub const MASKS: usize = 560;
+pub const MASKS: usize = offset::MASKS;
 /// Offset of SCTLR.
-pub const CONTROL: usize = 680;
+pub const CONTROL: usize = offset::CONTROL;
 /// Offset of TTBR0.
-pub const TABLES_LOW: usize = 776;
+pub const TABLES_LOW: usize = offset::TABLES_LOW;
 /// Offset of TTBR1.
-pub const TABLES_HIGH: usize = 808;
+pub const TABLES_HIGH: usize = offset::TABLES_HIGH;
 /// Offset of TTBCR, which says how TTBR0 and TTBR1 split the address space.
-pub const PARTED: usize = 856;
+pub const PARTED: usize = offset::PARTED;
 /// Offset of CONTEXTIDR.
-pub const ADDRESS_SPACE: usize = 1272;
+pub const ADDRESS_SPACE: usize = offset::ADDRESS_SPACE;
 /// Offset of TPIDRURO.
-pub const THREAD: usize = 1352;
+pub const THREAD: usize = offset::THREAD;
 /// Offset of DFAR.
-pub const FAULT_REGISTER: usize = 1056;
+pub const FAULT_REGISTER: usize = offset::FAULT_REGISTER;
 /// Offset of the syndrome of the exception being reported. Its status and address follow.
-pub const SYNDROME: usize = 0xbd0;
+pub const SYNDROME: usize = offset::SYNDROME;
 /// Offset of the status of the exception being reported, in DFSR's and IFSR's layout.
-pub const FAULT_STATUS: usize = SYNDROME + 4;
+pub const FAULT_STATUS: usize = offset::FAULT_STATUS;
 /// Offset of the address of the access that faulted.
-pub const FAULT_ADDRESS: usize = SYNDROME + 8;
+pub const FAULT_ADDRESS: usize = offset::FAULT_ADDRESS;
 
 /// The mode's bits.
 pub const CPSR_MODE: u64 = 0x1f;

@@ -7,6 +7,7 @@ use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::offsets::aarch64 as offset;
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -73,11 +74,11 @@ static SYSTEM: &[(&str, SystemRegister)] = &[
 
 /// State that the core computes from other registers or keeps for itself, and the last exception.
 const OWN: &[Range<usize>] = &[
-    520..536,                // the condition flags, stored in words of which only some bits count
-    336..340,                // the translator's flags, derived from other state
-    2064..2072,              // the host time at which its cycle counter started
-    SYNDROME..SYNDROME + 20, // the last exception
-    12032..12056,            // the exclusive monitor, which any return from an exception clears
+    offset::FLAGS..offset::SATURATED, // the condition flags, stored in words of which only some bits count
+    offset::TRANSLATOR_FLAGS..offset::TRANSLATOR_FLAGS_END, // the translator's flags, derived from other state
+    offset::COUNTER_START..offset::COUNTER_START_END, // the host time at which its cycle counter started
+    SYNDROME..offset::EXCEPTION_LEVEL_END, // the last exception
+    offset::EXCLUSIVE..offset::EXCLUSIVE_END, // the exclusive monitor, which any return from an exception clears
 ];
 
 /// Names and bits, in the order of the values.

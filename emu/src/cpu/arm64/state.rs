@@ -2,43 +2,44 @@
 
 use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::offsets::aarch64 as offset;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::arm64::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterARM64;
 
 /// Offset of the general registers and the current stack pointer.
-pub const REGS: usize = 64;
+pub const REGS: usize = offset::REGS;
 /// The number of these registers.
 pub const GENERAL: u8 = 32;
 /// Offset of the pc.
-pub const PC: usize = 320;
+pub const PC: usize = offset::PC;
 /// Offset of the part of PSTATE that is not stored elsewhere: exception level and stack selection.
-pub const PSTATE_REST: usize = 328;
+pub const PSTATE_REST: usize = offset::PSTATE_REST;
 /// Offset of a word that is 1 in 64-bit state.
-pub const IS_64_BIT: usize = 332;
+pub const IS_64_BIT: usize = offset::IS_64_BIT;
 /// Offset of the condition flags C, V, N, Z, a word each: C is bit 0, V and N are bit 31, Z is set if its word is 0.
-const FLAGS: usize = 520;
+const FLAGS: usize = offset::FLAGS;
 /// Offset of PSTATE.BTYPE, the kind of branch that was taken last.
-const BRANCH_TYPE: usize = 552;
+const BRANCH_TYPE: usize = offset::BRANCH_TYPE;
 /// Offset of the exception masks, in PSTATE's layout.
-pub const DAIF: usize = 560;
+pub const DAIF: usize = offset::DAIF;
 /// Offset of SP_EL0 while another stack pointer is current.
-pub const STACK_EL0: usize = 600;
+pub const STACK_EL0: usize = offset::STACK_EL0;
 /// Offset of SCTLR_EL1.
-pub const SCTLR: usize = 680;
+pub const SCTLR: usize = offset::SCTLR;
 /// Offset of TTBR0_EL1: the tables of the lower half.
-pub const TTBR0: usize = 776;
+pub const TTBR0: usize = offset::TTBR0;
 /// Offset of TTBR1_EL1: the tables of the upper half.
-pub const TTBR1: usize = 808;
+pub const TTBR1: usize = offset::TTBR1;
 /// Offset of TCR_EL1: the layout of both.
-pub const TCR: usize = 856;
+pub const TCR: usize = offset::TCR;
 /// The bit in TCR_EL1 from which on two bits say which half's addresses have tags.
 const TCR_TAGS: u32 = 37;
 /// Offset of the syndrome of the exception being reported. Its address follows 8 bytes later.
-pub const SYNDROME: usize = 0xbd0;
+pub const SYNDROME: usize = offset::SYNDROME;
 /// Offset of the address of the access that faulted.
-pub const FAULT_ADDRESS: usize = SYNDROME + 8;
+pub const FAULT_ADDRESS: usize = offset::FAULT_ADDRESS;
 
 /// Interrupts are masked.
 pub const PSTATE_IRQ_MASKED: u64 = 1 << 7;

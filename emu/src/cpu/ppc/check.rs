@@ -6,6 +6,7 @@ use super::state::{self, MSR_EE, MSR_HV, MSR_LE, MSR_ME, MSR_SE, MSR_SF};
 use super::trap::{EMULATION, PROGRAM, SYSTEM_CALL, TRACE};
 use crate::cpu::Exception;
 use crate::unicorn::engine::Core;
+use crate::unicorn::offsets::ppc64 as offset;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{CoreState, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
@@ -14,7 +15,7 @@ use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterPPC;
 
 /// Offset of the error code.
-pub const ERROR_CODE: usize = 77728;
+pub const ERROR_CODE: usize = offset::ERROR_CODE;
 
 /// The result, computed at the first call.
 pub fn self_check() -> Result<(), String> {

@@ -7,6 +7,7 @@ use crate::cpu::Named;
 use crate::cpu::named::{self, Field, HALF, WORD};
 use crate::snapshot::registers::Values;
 use crate::unicorn::engine::TrapContext;
+use crate::unicorn::offsets::ppc64 as offset;
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -18,23 +19,23 @@ pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| (
 /// Registers that exist once.
 #[rustfmt::skip]
 const SINGLE: &[(&str, usize, usize, u128)] = &[
-    ("nip",                 state::PC,          8,  WORD),
-    ("msr",                 MSR,                8,  WORD),
-    ("link",                512,                8,  WORD),
-    ("ctr",                 520,                8,  WORD),
-    ("cfar",                560,                8,  WORD),
-    ("xer",                 568,                8,  WORD),
-    ("xer.so",              576,                8,  1),
-    ("xer.ov",              584,                8,  1),
-    ("xer.ca",              592,                8,  1),
-    ("xer.ov32",            600,                8,  1),
-    ("xer.ca32",            608,                8,  1),
-    ("reserved.address",    state::RESERVATION, 8,  WORD),
-    ("reserved.value",      624,                8,  WORD),
-    ("reserved.value2",     632,                8,  WORD),
-    ("vscr",                state::VSCR,        4,  HALF),
-    ("vscr.sat",            state::VSCR_SAT,    16, u128::MAX),
-    ("fpscr",               state::FPSCR,       8,  WORD),
+    ("nip",              state::PC,                8,  WORD),
+    ("msr",              MSR,                      8,  WORD),
+    ("link",             offset::LINK,             8,  WORD),
+    ("ctr",              offset::COUNT,            8,  WORD),
+    ("cfar",             offset::CFAR,             8,  WORD),
+    ("xer",              offset::XER,              8,  WORD),
+    ("xer.so",           offset::XER_SO,           8,  1),
+    ("xer.ov",           offset::XER_OV,           8,  1),
+    ("xer.ca",           offset::XER_CA,           8,  1),
+    ("xer.ov32",         offset::XER_OV32,         8,  1),
+    ("xer.ca32",         offset::XER_CA32,         8,  1),
+    ("reserved.address", state::RESERVATION,       8,  WORD),
+    ("reserved.value",   offset::RESERVED_VALUE,   8,  WORD),
+    ("reserved.value2",  offset::RESERVED_VALUE_2, 8,  WORD),
+    ("vscr",             state::VSCR,              4,  HALF),
+    ("vscr.sat",         state::VSCR_SAT,          16, u128::MAX),
+    ("fpscr",            state::FPSCR,             8,  WORD),
 ];
 
 const CONDITIONS: usize = 8;
@@ -43,10 +44,10 @@ const VECTORS: usize = 64;
 
 /// State that the core computes from other registers or keeps for itself, and the last exception.
 const OWN: &[Range<usize>] = &[
-    688..700,                                 // the upper half of a result, and the kind of the last access
-    state::VSCR_SAT + 16..state::FPSCR,       // rounding modes and arithmetic flags, derived from the status
-    state::ERROR_CODE..state::ERROR_CODE + 4, // the last exception
-    state::FLAGS..state::FLAGS + 24,          // the translator's flags, derived from other state
+    offset::RESULT_HIGH..offset::RESULT_HIGH + 12, // the upper half of a result, and the kind of the last access
+    offset::VSCR_SAT_END..state::FPSCR,            // rounding modes and arithmetic flags, derived from the status
+    state::ERROR_CODE..state::ERROR_CODE + 4,      // the last exception
+    state::FLAGS..state::FLAGS + 24,               // the translator's flags, derived from other state
 ];
 
 static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
@@ -56,7 +57,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
         add(format!("gpr{number}"), state::REGS + 8 * number, 8, WORD);
     }
     for number in 0..CONDITIONS {
-        add(format!("cr{number}"), 528 + 4 * number, 4, 15);
+        add(format!("cr{number}"), offset::CONDITION + 4 * number, 4, 15);
     }
     for (name, at, bytes, bits) in SINGLE {
         add(name.to_string(), *at, *bytes, *bits);

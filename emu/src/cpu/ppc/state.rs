@@ -1,43 +1,44 @@
 //! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
 use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::offsets::ppc64 as offset;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::ppc::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterPPC;
 
 /// Offset of the general registers.
-pub const REGS: usize = 0;
+pub const REGS: usize = offset::REGS;
 /// The number of general registers.
 pub const GENERAL: u8 = 32;
 /// Offset of the link register.
-const LINK: usize = 512;
+const LINK: usize = offset::LINK;
 /// Offset of the count register.
-const COUNT: usize = 520;
+const COUNT: usize = offset::COUNT;
 /// Offset of the condition register: eight words of four bits, the most significant field first.
-const CONDITION: usize = 528;
+const CONDITION: usize = offset::CONDITION;
 /// Offset of the bits of XER that are not stored separately. Then SO, OV, CA, OV32 and CA32, a doubleword each.
-const XER: usize = 568;
+const XER: usize = offset::XER;
 /// The positions of these in XER.
 const XER_APART: [u32; 5] = [31, 30, 29, 19, 18];
 /// Offset of the reservation's address. All ones mean that there is none.
-pub const RESERVATION: usize = 616;
+pub const RESERVATION: usize = offset::RESERVATION;
 /// Offset of MSR.
-pub const MSR: usize = 640;
+pub const MSR: usize = offset::MSR;
 /// Offset of the pc.
-pub const PC: usize = 680;
+pub const PC: usize = offset::PC;
 /// Offset of the special-purpose registers (SPRs) by number, a doubleword each.
-const SPECIAL: usize = 2840;
+const SPECIAL: usize = offset::SPECIAL;
 /// Offset of VSCR, the status of vector arithmetic.
-pub const VSCR: usize = 76568;
+pub const VSCR: usize = offset::VSCR;
 /// Offset of the vector registers (VSRs). The first half of them contains the floating-point registers.
-pub const VECTORS: usize = 76576;
+pub const VECTORS: usize = offset::VECTORS;
 /// Offset of VSCR's saturation flag.
-pub const VSCR_SAT: usize = VECTORS + 16 * 64;
+pub const VSCR_SAT: usize = offset::VSCR_SAT;
 /// Offset of FPSCR, the status of floating-point arithmetic.
-pub const FPSCR: usize = 77648;
+pub const FPSCR: usize = offset::FPSCR;
 /// Offset of the translator's flags.
-pub const FLAGS: usize = 78616;
+pub const FLAGS: usize = offset::FLAGS;
 /// Offset of the error code of the exception being reported.
 pub const ERROR_CODE: usize = super::check::ERROR_CODE;
 

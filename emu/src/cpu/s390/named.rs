@@ -7,6 +7,7 @@ use crate::cpu::Named;
 use crate::cpu::named::{self, Field, HALF, WORD};
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::engine::TrapContext;
+use crate::unicorn::offsets::s390x as offset;
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -19,27 +20,27 @@ pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| (
 /// too.
 #[rustfmt::skip]
 const SINGLE: &[(&str, usize, usize, u128)] = &[
-    ("fpc",                 756,                        4,  HALF),
-    ("rounding",            769,                        1,  7),
-    ("psw.addr",            state::PC,                  8,  WORD),
-    ("prefix",              state::PREFIX,              8,  0x7fff_e000),
-    ("recorded.address",    state::RECORDED_ADDRESS,    8,  WORD),
-    ("recorded.why",        state::RECORDED,            2,  0xffff),
-    ("comparator",          1008,                       8,  WORD),
-    ("timer",               1016,                       8,  WORD),
-    ("programmable",        1024,                       4,  HALF),
-    ("program",             1064,                       8,  WORD),
+    ("fpc",              offset::FPC,               4, HALF),
+    ("rounding",         offset::ROUNDING,          1, 7),
+    ("psw.addr",         state::PC,                 8, WORD),
+    ("prefix",           state::PREFIX,             8, 0x7fff_e000),
+    ("recorded.address", state::RECORDED_ADDRESS,   8, WORD),
+    ("recorded.why",     state::RECORDED,           2, 0xffff),
+    ("comparator",       offset::COMPARATOR,        8, WORD),
+    ("timer",            offset::TIMER,             8, WORD),
+    ("programmable",     offset::PROGRAMMABLE,      4, HALF),
+    ("program",          offset::PROGRAM_PARAMETER, 8, WORD),
 ];
 
 /// State that the core computes from other registers or keeps for itself, the last exception, the last branch.
 const OWN: &[Range<usize>] = &[
-    760..764,   // the condition code, or the operation that determines it
-    766..784,   // arithmetic flags, and the second half of a result
-    789..790,   // the condition code in the PSW mask when it was loaded
-    800..824,   // the operands that determine the condition code
-    832..840,   // the last exception
-    848..864,   // program interruption and system call
-    1056..1064, // the last branch
+    offset::CONDITION..offset::CONDITION_END, // the condition code, or the operation that determines it
+    offset::ARITHMETIC_FLAGS..offset::MASK,   // arithmetic flags, and the second half of a result
+    offset::MASK + 5..offset::MASK + 6,       // the condition code in the PSW mask when it was loaded
+    offset::CONDITION_OPERANDS..offset::EXECUTED, // the operands that determine the condition code
+    offset::EXCEPTION_ADDRESS..offset::PREFIX, // the last exception
+    offset::PROGRAM_CODE..offset::RECORDED_ADDRESS, // program interruption and system call
+    offset::LAST_BRANCH..offset::LAST_BRANCH_END, // the last branch
 ];
 
 static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
@@ -49,10 +50,10 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
         add(format!("gpr{number}"), state::REGS + 8 * number, 8, WORD);
     }
     for number in 0..32 {
-        add(format!("vr{number}"), 128 + 16 * number, 16, u128::MAX);
+        add(format!("vr{number}"), offset::VECTORS + 16 * number, 16, u128::MAX);
     }
     for number in 0..16 {
-        add(format!("ar{number}"), 640 + 4 * number, 4, HALF);
+        add(format!("ar{number}"), offset::ACCESS + 4 * number, 4, HALF);
     }
     for number in 0..16 {
         add(format!("cr{number}"), state::CONTROL + 8 * number, 8, WORD);

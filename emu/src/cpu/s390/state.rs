@@ -1,39 +1,40 @@
 //! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
 use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::offsets::s390x as offset;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::regs::Reg;
 use trapline_isa::s390::abi;
 use unicorn_engine_sys::RegisterS390X;
 
 /// Offset of the general registers.
-pub const REGS: usize = 0;
+pub const REGS: usize = offset::REGS;
 /// The number of general registers.
 pub const GENERAL: u8 = 16;
 /// Offset of the condition code, or of the operation that determines it.
-const CONDITION: usize = 760;
+const CONDITION: usize = offset::CONDITION;
 /// Offset of the PSW mask. The condition code in it is outdated.
-pub const MASK: usize = 784;
+pub const MASK: usize = offset::MASK;
 /// Offset of the PSW address.
-pub const PC: usize = 792;
+pub const PC: usize = offset::PC;
 /// Offset of the instruction that EXECUTE is about to execute; 0 if there is none.
-pub const EXECUTED: usize = 824;
+pub const EXECUTED: usize = offset::EXECUTED;
 /// Offset of the prefix register: the address of the CPU's lowcore.
-pub const PREFIX: usize = 840;
+pub const PREFIX: usize = offset::PREFIX;
 /// Offset of the program interruption being reported.
-pub const PROGRAM_CODE: usize = 848;
+pub const PROGRAM_CODE: usize = offset::PROGRAM_CODE;
 /// Offset of the length of the instruction that raised it.
-pub const PROGRAM_LENGTH: usize = 852;
+pub const PROGRAM_LENGTH: usize = offset::PROGRAM_LENGTH;
 /// Offset of the number of the system call being reported.
-pub const CALL_NUMBER: usize = 856;
+pub const CALL_NUMBER: usize = offset::CALL_NUMBER;
 /// Offset of the length of the instruction that made it.
-pub const CALL_LENGTH: usize = 860;
+pub const CALL_LENGTH: usize = offset::CALL_LENGTH;
 /// Offset of the address of the last PER event.
-pub const RECORDED_ADDRESS: usize = 864;
+pub const RECORDED_ADDRESS: usize = offset::RECORDED_ADDRESS;
 /// Offset of the kind of the last PER event, two bytes; 0 if there is none.
-pub const RECORDED: usize = 872;
+pub const RECORDED: usize = offset::RECORDED;
 /// Offset of the control registers.
-pub const CONTROL: usize = 880;
+pub const CONTROL: usize = offset::CONTROL;
 
 /// Offset of control register 9, which selects PER events.
 pub const CONTROL_RECORDING: usize = CONTROL + 8 * 9;

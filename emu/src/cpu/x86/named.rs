@@ -8,6 +8,7 @@ use super::state::{CR, DR, EFER, EIP, GDT, HFLAGS, IDT, LSTAR, OLD_EXCEPTION, RE
 use crate::cpu::Named;
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::offsets::x86_64 as offset;
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -56,66 +57,66 @@ const EFER_BITS: u128 = 0x7d01;
 /// The enable bits of DR7. The core has objects outside its state for enabled breakpoints, so these cannot be saved.
 const DR7_ENABLED: u128 = 0xff;
 
-const X87_CONTROL: (&str, usize) = ("x87.control", 610);
-const SSE_CONTROL: (&str, usize) = ("mxcsr", 816);
-const REGISTERS_80: usize = 624;
-const TAGS: usize = 612;
-const XMM: usize = 824;
+const X87_CONTROL: (&str, usize) = ("x87.control", offset::X87_CONTROL);
+const SSE_CONTROL: (&str, usize) = ("mxcsr", offset::MXCSR);
+const REGISTERS_80: usize = offset::X87_REGISTERS;
+const TAGS: usize = offset::X87_TAGS;
+const XMM: usize = offset::XMM;
 /// The size of the widest vector registers. This CPU has only the low 16 bytes.
-const XMM_STRIDE: usize = 64;
+const XMM_STRIDE: usize = offset::XMM_1 - offset::XMM;
 
 /// name, offset, bytes, valid bits
 #[rustfmt::skip]
 const SINGLE: &[(&str, usize, usize, u128)] = &[
-    ("pc",              EIP,        8,  WORD),
-    ("hidden",          HFLAGS,     4,  HIDDEN),
-    ("hidden.2",        HFLAGS + 4, 4,  HIDDEN_2),
-    ("gdt.base",        GDT + 8,    8,  WORD),
-    ("gdt.limit",       GDT + 16,   4,  HALF),
-    ("idt.base",        IDT + 8,    8,  WORD),
-    ("idt.limit",       IDT + 16,   4,  HALF),
-    ("cr0",             CR,         8,  CR0_BITS),
-    ("cr2",             CR + 16,    8,  WORD),
-    ("cr3",             CR + 24,    8,  WORD),
-    ("cr4",             CR + 32,    8,  CR4_BITS),
-    ("cr8",             5556,       1,  0x0f),
-    ("efer",            EFER,       8,  EFER_BITS),
-    ("x87.top",         604,        4,  7),
-    ("x87.status",      608,        2,  SHORT),
-    (X87_CONTROL.0,     X87_CONTROL.1, 2, SHORT),
-    ("x87.opcode",      752,        2,  SHORT),
-    ("x87.code",        754,        2,  SHORT),
-    ("x87.data",        756,        2,  SHORT),
-    ("x87.code.at",     X87_PC,     8,  WORD),
-    ("x87.data.at",     768,        8,  WORD),
-    (SSE_CONTROL.0,     SSE_CONTROL.1, 4, 0xffff),
-    ("sysenter.cs",     4800,       4,  HALF),
-    ("sysenter.sp",     4808,       8,  WORD),
-    ("sysenter.pc",     4816,       8,  WORD),
-    ("star",            STAR,       8,  WORD),
-    ("vm_hsave",        4832,       8,  WORD),
-    ("lstar",           LSTAR,      8,  WORD),
-    ("cstar",           4848,       8,  WORD),
-    ("fmask",           4856,       8,  WORD),
-    ("kernel_gs_base",  4864,       8,  WORD),
-    ("tsc",             4872,       8,  WORD),
-    ("tsc.adjust",      4880,       8,  WORD),
-    ("tsc.deadline",    4888,       8,  WORD),
-    ("tsc.aux",         4896,       8,  WORD),
-    ("xcr0",            4904,       8,  0b11),
-    ("mcg.status",      4912,       8,  WORD),
-    ("misc_enable",     4920,       8,  WORD),
-    ("feature_control", 4928,       8,  WORD),
-    ("pat",             5280,       8,  WORD),
-    ("pkru",            5304,       4,  HALF),
-    ("spec_ctrl",       5312,       8,  WORD),
-    ("tsc.offset",      5512,       8,  WORD),
-    ("dr0",             DR,         8,  WORD),
-    ("dr1",             DR + 8,     8,  WORD),
-    ("dr2",             DR + 16,    8,  WORD),
-    ("dr3",             DR + 24,    8,  WORD),
-    ("dr6",             DR + 48,    8,  HALF),
-    ("dr7",             DR + 56,    8,  HALF & !DR7_ENABLED),
+    ("pc",              EIP,                     8, WORD),
+    ("hidden",          HFLAGS,                  4, HIDDEN),
+    ("hidden.2",        offset::HFLAGS_2,        4, HIDDEN_2),
+    ("gdt.base",        GDT + 8,                 8, WORD),
+    ("gdt.limit",       GDT + 16,                4, HALF),
+    ("idt.base",        IDT + 8,                 8, WORD),
+    ("idt.limit",       IDT + 16,                4, HALF),
+    ("cr0",             CR,                      8, CR0_BITS),
+    ("cr2",             CR + 16,                 8, WORD),
+    ("cr3",             CR + 24,                 8, WORD),
+    ("cr4",             CR + 32,                 8, CR4_BITS),
+    ("cr8",             offset::TPR,             1, 0x0f),
+    ("efer",            EFER,                    8, EFER_BITS),
+    ("x87.top",         offset::X87_TOP,         4, 7),
+    ("x87.status",      offset::X87_STATUS,      2, SHORT),
+    (X87_CONTROL.0,     X87_CONTROL.1,           2, SHORT),
+    ("x87.opcode",      offset::X87_OPCODE,      2, SHORT),
+    ("x87.code",        offset::X87_CODE,        2, SHORT),
+    ("x87.data",        offset::X87_DATA,        2, SHORT),
+    ("x87.code.at",     X87_PC,                  8, WORD),
+    ("x87.data.at",     offset::X87_DATA_AT,     8, WORD),
+    (SSE_CONTROL.0,     SSE_CONTROL.1,           4, 0xffff),
+    ("sysenter.cs",     offset::SYSENTER_CS,     4, HALF),
+    ("sysenter.sp",     offset::SYSENTER_SP,     8, WORD),
+    ("sysenter.pc",     offset::SYSENTER_PC,     8, WORD),
+    ("star",            STAR,                    8, WORD),
+    ("vm_hsave",        offset::VM_HSAVE,        8, WORD),
+    ("lstar",           LSTAR,                   8, WORD),
+    ("cstar",           offset::CSTAR,           8, WORD),
+    ("fmask",           offset::FMASK,           8, WORD),
+    ("kernel_gs_base",  offset::KERNEL_GS_BASE,  8, WORD),
+    ("tsc",             offset::TSC,             8, WORD),
+    ("tsc.adjust",      offset::TSC_ADJUST,      8, WORD),
+    ("tsc.deadline",    offset::TSC_DEADLINE,    8, WORD),
+    ("tsc.aux",         offset::TSC_AUX,         8, WORD),
+    ("xcr0",            offset::XCR0,            8, 0b11),
+    ("mcg.status",      offset::MCG_STATUS,      8, WORD),
+    ("misc_enable",     offset::MISC_ENABLE,     8, WORD),
+    ("feature_control", offset::FEATURE_CONTROL, 8, WORD),
+    ("pat",             offset::PAT,             8, WORD),
+    ("pkru",            offset::PKRU,            4, HALF),
+    ("spec_ctrl",       offset::SPEC_CTRL,       8, WORD),
+    ("tsc.offset",      offset::TSC_OFFSET,      8, WORD),
+    ("dr0",             DR,                      8, WORD),
+    ("dr1",             DR + 8,                  8, WORD),
+    ("dr2",             DR + 16,                 8, WORD),
+    ("dr3",             DR + 24,                 8, WORD),
+    ("dr6",             DR + 48,                 8, HALF),
+    ("dr7",             DR + 56,                 8, HALF & !DR7_ENABLED),
 ];
 
 static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
@@ -147,12 +148,12 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
 /// State that the core keeps for itself: lazily computed flags (saved as `flags`), rounding modes (derived from the
 /// control words), scratch values, the last exception's error code, and padding.
 const OWN: &[Range<usize>] = &[
-    136..176,                         // the flags, in several words
-    776..816,                         // rounding and scratch
-    2872..2944,                       // scratch
-    5384..5400,                       // the last exception
+    EFLAGS..HFLAGS,                   // the flags, in several words
+    offset::ROUNDING..offset::MXCSR,  // rounding and scratch
+    offset::SCRATCH..offset::YMM,     // scratch
+    offset::ERROR_CODE..DR,           // the last exception
     OLD_EXCEPTION..OLD_EXCEPTION + 4, // reset, as at every delivery
-    5560..SIZE,                       // the position in translated code
+    offset::RETURN_ADDRESS..SIZE,     // the position in translated code
 ];
 
 /// For each byte of the state, whether a field or [`OWN`] covers it.

@@ -1,6 +1,7 @@
 //! The architectural state: offsets of fields in the core's state, and the entry states of the two widths.
 
 use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::offsets::x86_64 as offset;
 use crate::unicorn::surgery::CoreState;
 use std::sync::LazyLock;
 use trapline_isa::regs::Reg;
@@ -8,57 +9,57 @@ use trapline_isa::x86::abi;
 use unicorn_engine_sys::RegisterX86;
 
 /// Offset of the general registers, 8 bytes each, in encoding order: ax cx dx bx sp bp si di r8..r15.
-pub const REGS: usize = 0;
+pub const REGS: usize = offset::REGS;
 /// Their number. `isa` uses the same numbers for them.
 pub const GENERAL: u8 = 16;
 /// Offset of the pc.
-pub const EIP: usize = 128;
+pub const EIP: usize = offset::EIP;
 /// Offset of the flags without the arithmetic ones, which the core stores elsewhere.
-pub const EFLAGS: usize = 136;
+pub const EFLAGS: usize = offset::EFLAGS;
 /// Offset of the hidden flags: privilege level, code width, interrupt shadow and others.
-pub const HFLAGS: usize = 176;
+pub const HFLAGS: usize = offset::HFLAGS;
 /// Offset of es cs ss ds fs gs, 24 bytes each.
-pub const SEGMENTS: usize = 184;
+pub const SEGMENTS: usize = offset::SEGMENTS;
 /// Offset of the task register.
-pub const TR: usize = 352;
+pub const TR: usize = offset::TR;
 /// Offset of the GDT register.
-pub const GDT: usize = 376;
+pub const GDT: usize = offset::GDT;
 /// Offset of the IDT register.
-pub const IDT: usize = 400;
+pub const IDT: usize = offset::IDT;
 /// Offset of cr0..cr4, 8 bytes each.
-pub const CR: usize = 424;
+pub const CR: usize = offset::CR;
 /// Offset of EFER.
-pub const EFER: usize = 592;
+pub const EFER: usize = offset::EFER;
 /// Offset of the address of the last x87 instruction.
-pub const X87_PC: usize = 760;
+pub const X87_PC: usize = offset::X87_PC;
 /// Offset of STAR: the selectors of SYSCALL.
-pub const STAR: usize = 4824;
+pub const STAR: usize = offset::STAR;
 /// Offset of LSTAR: the target of SYSCALL.
-pub const LSTAR: usize = 4840;
+pub const LSTAR: usize = offset::LSTAR;
 /// Offset of FMASK: the flags that SYSCALL clears.
-pub const FMASK: usize = 4856;
+pub const FMASK: usize = offset::FMASK;
 /// Offset of the error code of the exception being reported.
-pub const ERROR_CODE: usize = 5384;
+pub const ERROR_CODE: usize = offset::ERROR_CODE;
 /// Offset of a word that is not 0 if INT n raised it.
-pub const EXCEPTION_IS_INT: usize = 5388;
+pub const EXCEPTION_IS_INT: usize = offset::EXCEPTION_IS_INT;
 /// Offset of dr0..dr7.
-pub const DR: usize = 5400;
+pub const DR: usize = offset::DR;
 /// Offset of dr6.
 pub const DEBUG_STATUS: usize = DR + 6 * 8;
 /// DR6.BS: the trap is a single-step.
 pub const DEBUG_STEP: u64 = 1 << 14;
 /// Offset of the exception that is being delivered; -1 if there is none. The core never clears it (docs/unicorn.md).
-pub const OLD_EXCEPTION: usize = 5496;
+pub const OLD_EXCEPTION: usize = offset::OLD_EXCEPTION;
 /// Size of the state in bytes, in the pinned version of Unicorn.
-pub const SIZE: usize = 5568;
+pub const SIZE: usize = offset::SAVED_END;
 
 /// Offset of the base in a segment or table register.
-pub const SEGMENT_BASE: usize = 8;
+pub const SEGMENT_BASE: usize = offset::FIRST_BASE - SEGMENTS;
 /// Offset of the limit in a segment or table register.
-pub const SEGMENT_LIMIT: usize = 16;
-const SEGMENT_FLAGS: usize = 20;
+pub const SEGMENT_LIMIT: usize = offset::FIRST_LIMIT - SEGMENTS;
+const SEGMENT_FLAGS: usize = offset::FIRST_FLAGS - SEGMENTS;
 /// Size of a segment register in bytes.
-pub const SEGMENT_BYTES: usize = 24;
+pub const SEGMENT_BYTES: usize = offset::SEGMENT_1 - SEGMENTS;
 
 /// Segment numbers in the core's state.
 pub const ES: usize = 0;

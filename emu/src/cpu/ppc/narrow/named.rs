@@ -8,6 +8,7 @@ use crate::cpu::Named;
 use crate::cpu::named::{self, Field, HALF};
 use crate::snapshot::registers::Values;
 use crate::unicorn::engine::TrapContext;
+use crate::unicorn::offsets::ppc as offset;
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -19,19 +20,19 @@ pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| (
 /// Registers that exist once.
 #[rustfmt::skip]
 const SINGLE: &[(&str, usize, usize, u128)] = &[
-    ("nip",                 state::PC,              4,  HALF),
-    ("msr",                 MSR,                    4,  HALF),
-    ("link",                state::LINK,            4,  HALF),
-    ("ctr",                 state::COUNT,           4,  HALF),
-    ("xer",                 state::XER,             4,  HALF),
-    ("xer.so",              state::XER + 4,         4,  1),
-    ("xer.ov",              state::XER + 8,         4,  1),
-    ("xer.ca",              state::XER + 12,        4,  1),
-    ("xer.ov32",            state::XER + 16,        4,  1),
-    ("xer.ca32",            state::XER + 20,        4,  1),
-    ("reserved.address",    state::RESERVATION,     4,  HALF),
-    ("reserved.value",      state::RESERVATION + 4, 4,  HALF),
-    ("fpscr",               state::FPSCR,           4,  HALF),
+    ("nip",              state::PC,              4, HALF),
+    ("msr",              MSR,                    4, HALF),
+    ("link",             state::LINK,            4, HALF),
+    ("ctr",              state::COUNT,           4, HALF),
+    ("xer",              state::XER,             4, HALF),
+    ("xer.so",           offset::XER_SO,         4, 1),
+    ("xer.ov",           offset::XER_OV,         4, 1),
+    ("xer.ca",           offset::XER_CA,         4, 1),
+    ("xer.ov32",         offset::XER_OV32,       4, 1),
+    ("xer.ca32",         offset::XER_CA32,       4, 1),
+    ("reserved.address", state::RESERVATION,     4, HALF),
+    ("reserved.value",   offset::RESERVED_VALUE, 4, HALF),
+    ("fpscr",            state::FPSCR,           4, HALF),
 ];
 
 const CONDITIONS: usize = 8;
@@ -43,12 +44,12 @@ const VECTORS: usize = 64;
 
 /// State that the core computes from other registers or keeps for itself, and the last exception.
 const OWN: &[Range<usize>] = &[
-    360..372,                                    // the upper half of a result, and the kind of the last access
-    692..696,                                    // pending TLB flushes
-    state::VECTORS + 16 * 64 + 28..state::FPSCR, // rounding modes and arithmetic flags, derived from the status
-    state::ERROR_CODE..state::ERROR_CODE + 4,    // the last exception
-    71904..71908,                                // the core's vector base, derived from MSR
-    state::FLAGS..state::FLAGS + 16,             // the translator's flags, derived from other state
+    offset::RESULT_HIGH..state::SEGMENTS, // the upper half of a result, and the kind of the last access
+    offset::PENDING_FLUSHES..offset::PENDING_FLUSHES_END, // pending TLB flushes
+    offset::ROUNDING..state::FPSCR,       // rounding modes and arithmetic flags, derived from the status
+    state::ERROR_CODE..state::ERROR_CODE + 4, // the last exception
+    offset::VECTOR_BASE..offset::VECTOR_BASE_END, // the core's vector base, derived from MSR
+    state::FLAGS..state::FLAGS + 16,      // the translator's flags, derived from other state
 ];
 
 static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {

@@ -1,51 +1,52 @@
 //! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
 use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::offsets::ppc as offset;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::ppc::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterPPC;
 
 /// Offset of the general registers, 4 bytes each.
-pub const REGS: usize = 0;
+pub const REGS: usize = offset::REGS;
 /// The number of general registers.
 pub const GENERAL: u8 = 32;
 /// Offset of the link register.
-pub const LINK: usize = 256;
+pub const LINK: usize = offset::LINK;
 /// Offset of the count register.
-pub const COUNT: usize = 260;
+pub const COUNT: usize = offset::COUNT;
 /// Offset of the condition register: eight words of four bits, the most significant field first.
-pub const CONDITION: usize = 264;
+pub const CONDITION: usize = offset::CONDITION;
 /// Offset of the bits of XER that are not stored separately. Then SO, OV, CA, OV32 and CA32, a word each.
-pub const XER: usize = 296;
+pub const XER: usize = offset::XER;
 /// The positions in XER of those that this CPU has.
 const XER_APART: [u32; 3] = [31, 30, 29];
 /// Offset of the reservation's address. The reserved value follows.
-pub const RESERVATION: usize = 320;
+pub const RESERVATION: usize = offset::RESERVATION;
 /// Offset of MSR.
-pub const MSR: usize = 332;
+pub const MSR: usize = offset::MSR;
 /// Offset of the pc.
-pub const PC: usize = 352;
+pub const PC: usize = offset::PC;
 /// Offset of the segment registers.
-pub const SEGMENTS: usize = 372;
+pub const SEGMENTS: usize = offset::SEGMENTS;
 /// Offset of the number of BATs of each kind that the core searches.
-pub const BLOCKS_LOOKED_AT: usize = 500;
+pub const BLOCKS_LOOKED_AT: usize = offset::BLOCKS_LOOKED_AT;
 /// Offset of the data BATs, 8 upper words and then 8 lower words. The instruction BATs follow.
-pub const BLOCKS: usize = 504;
+pub const BLOCKS: usize = offset::BLOCKS;
 /// Distance from the data BATs to the instruction BATs.
-pub const INSTRUCTION_BLOCKS: usize = 64;
+pub const INSTRUCTION_BLOCKS: usize = offset::INSTRUCTION_BLOCKS - BLOCKS;
 /// The number of BATs of each kind that this CPU has.
 pub const BLOCK_COUNT: usize = 4;
 /// Offset of the special-purpose registers (SPRs) by number, a word each.
-const SPECIAL: usize = 696;
+const SPECIAL: usize = offset::SPECIAL;
 /// Offset of the vector registers. Their first halves are the floating-point registers.
-pub const VECTORS: usize = 70336;
+pub const VECTORS: usize = offset::VECTORS;
 /// Offset of FPSCR, the status of floating-point arithmetic.
-pub const FPSCR: usize = 71404;
+pub const FPSCR: usize = offset::FPSCR;
 /// Offset of the error code of the exception being reported.
-pub const ERROR_CODE: usize = 71472;
+pub const ERROR_CODE: usize = offset::ERROR_CODE;
 /// Offset of the translator's flags.
-pub const FLAGS: usize = 71932;
+pub const FLAGS: usize = offset::FLAGS;
 
 /// The offset of an SPR.
 pub const fn special(number: usize) -> usize {

@@ -91,7 +91,7 @@ const OWN: &[Range<usize>] = &[
     offset::WIDE_PC..offset::WIDE_PSTATE, // the pc of 64-bit code, which never runs here
     SYNDROME..offset::EXCEPTION_LEVEL_END, // the last exception
     offset::SCRATCH..offset::SCRATCH_END, // scratch of one vector instruction
-    offset::EXCLUSIVE..offset::EXCLUSIVE_END, // the exclusive monitor, which any return from an exception clears
+    offset::EXCLUSIVE..offset::EXCLUSIVE_LAST_END, // the exclusive monitor, which any return from an exception clears
 ];
 
 /// Names and bits, in the order of the values.

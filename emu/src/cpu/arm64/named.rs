@@ -78,7 +78,7 @@ const OWN: &[Range<usize>] = &[
     offset::TRANSLATOR_FLAGS..offset::TRANSLATOR_FLAGS_END, // the translator's flags, derived from other state
     offset::COUNTER_START..offset::COUNTER_START_END, // the host time at which its cycle counter started
     SYNDROME..offset::EXCEPTION_LEVEL_END, // the last exception
-    offset::EXCLUSIVE..offset::EXCLUSIVE_END, // the exclusive monitor, which any return from an exception clears
+    offset::EXCLUSIVE..offset::EXCLUSIVE_LAST_END, // the exclusive monitor, which any return from an exception clears
 ];
 
 /// Names and bits, in the order of the values.

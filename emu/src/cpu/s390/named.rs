@@ -95,3 +95,31 @@ fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &V
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Config, Machine};
+
+    /// BY-4: the rounding mode, which follows from FPC only when an instruction loads FPC, is saved.
+    #[test]
+    fn the_rounding_mode_is_saved() {
+        const WORD: usize = offset::ROUNDING & !3;
+        const SHIFT: usize = 8 * (offset::ROUNDING & 3);
+        let builtin = trapline_images::find("tiny/s390x").expect("it is built in");
+        let kernel = crate::boot::Kernel::from_bytes(builtin.bytes).expect("a kernel");
+        let mut machine = Machine::new(&kernel, &Config::default(), |_| ()).expect("a machine");
+        let mode = |machine: &mut Machine<()>| machine.look(|view| view.trap.handle().live32(WORD) >> SHIFT & 0xff);
+        let put = |machine: &mut Machine<()>, mode: u32| {
+            machine.look(|view| {
+                let rest = view.trap.handle().live32(WORD) & !(0xff << SHIFT);
+                view.trap.set_live32(WORD, rest | mode << SHIFT);
+            });
+        };
+        put(&mut machine, 2);
+        let snapshot = machine.snapshot().expect("everything has a name");
+        put(&mut machine, 0);
+        machine.restore(&snapshot).expect("it fits");
+        assert_eq!(mode(&mut machine), 2);
+    }
+}

@@ -148,7 +148,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
 /// State that the core keeps for itself: lazily computed flags (saved as `flags`), rounding modes (derived from the
 /// control words), scratch values, the last exception's error code, and padding.
 const OWN: &[Range<usize>] = &[
-    EFLAGS..HFLAGS,                   // the flags, in several words
+    offset::EFLAGS..HFLAGS,           // the flags, in several words
     offset::ROUNDING..offset::MXCSR,  // rounding and scratch
     offset::SCRATCH..offset::YMM,     // scratch
     offset::ERROR_CODE..DR,           // the last exception

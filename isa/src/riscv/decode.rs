@@ -52,14 +52,14 @@ const TRAP: fn(Set, u64, u32) -> Flow = |_, _, _| Flow::Trap;
 static FLOWS: &[FlowRow] = &[
     //  mask         value
     row(0xffff_ffff, 0x0000_0000, TRAP),                                                          // illegal by definition
-    row(0x0000_e003, 0x0000_2001, |set, at, word| compressed_call(set, at, word)),                // c.jal, c.addiw
+    row(0x0000_e003, 0x0000_2001, compressed_call),                // c.jal, c.addiw
     row(0x0000_e003, 0x0000_a001, |set, at, word| Flow::Jump(moved(set, at, c_jump(word)))),      // c.j
     row(0x0000_c003, 0x0000_c001, |set, at, word| Flow::Branch(moved(set, at, c_branch(word)))),  // c.beqz, c.bnez
     row(0x0000_ffff, 0x0000_8002, TRAP),                                                          // c.jr of x0: reserved
     row(0x0000_f07f, 0x0000_8002, |_, _, word| by_register(0, register(word, 7))),                // c.jr
     row(0x0000_ffff, 0x0000_9002, TRAP),                                                          // c.ebreak
     row(0x0000_f07f, 0x0000_9002, |_, _, _| Flow::IndirectCall),                                  // c.jalr
-    row(0x0000_007f, 0x0000_006f, |set, at, word| jump(set, at, word)),                           // jal
+    row(0x0000_007f, 0x0000_006f, jump),                           // jal
     row(0x0000_707f, 0x0000_0067, |_, _, word| by_register(register(word, 7), returns_by(word))), // jalr
     row(0x0000_007f, 0x0000_0067, TRAP),                                                          // reserved
     row(0x0000_607f, 0x0000_2063, TRAP),                                                          // reserved

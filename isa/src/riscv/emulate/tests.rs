@@ -63,7 +63,9 @@ fn a_jump_by_register_reads_its_base_first() {
 /// KP-2: every comparison, with numbers whose order depends on their sign and width.
 #[test]
 fn a_branch_compares_as_its_mnemonic_says() {
-    const BRANCHES: [(&str, u32, fn(i64, i64) -> bool, fn(u64, u64) -> bool); 6] = [
+    /// Mnemonic, funct3, and the comparison of signed and of unsigned numbers.
+    type Row = (&'static str, u32, fn(i64, i64) -> bool, fn(u64, u64) -> bool);
+    const BRANCHES: [Row; 6] = [
         ("beq", 0, |a, b| a == b, |_, _| true),
         ("bne", 1, |a, b| a != b, |_, _| true),
         ("blt", 4, |a, b| a < b, |_, _| true),

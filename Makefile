@@ -67,7 +67,16 @@ lint: ## rustfmt, clippy with warnings denied, layer rules, references between f
 	$(CARGO) clippy --locked --package trapline --no-default-features --lib -- -D warnings
 	scripts/check-floors.sh
 	scripts/core-exits.sh
+	scripts/core-functions.sh
 	scripts/check-references.sh
+
+.PHONY: upgrade-check
+upgrade-check: ## proves a version of Unicorn: changed functions, self-checks, walls, in-place against out-of-line, recorded runs
+	@scripts/setup.sh test
+	scripts/core-functions.sh
+	scripts/core-exits.sh
+	$(CARGO) nextest run --locked --workspace --lib
+	$(CARGO) nextest run --locked --workspace --test walls --test differential --test recorded --test same_run --test snapshots
 
 .PHONY: docs
 docs: ## builds the API documentation, with warnings denied

@@ -15,7 +15,7 @@ static bool records(const TranslationBlock *tb)
 #include "less.h"
 #include "refused.h"
 
-/* Stands in for `helper_exception` of excp_helper.c, 2.1.5: system calls, program interruptions that the translator knows of,
+/* Stands in for `helper_exception` of misc_helper.c, 2.1.5: system calls, program interruptions that the translator knows of,
    and instructions that the machine executes. */
 static void except(CPUS390XState *env, uint32_t number)
 {

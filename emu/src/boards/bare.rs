@@ -2,6 +2,15 @@
 //! ports the registers are memory-mapped.
 //!
 //! images/tiny/README.md describes the interface to the kernel.
+//!
+//! ```text
+//!   start of RAM           0 or, on ARM, 0x4000_0000; 16 MiB
+//!     + 0x1000             boot information
+//!     + 0x1100             command line
+//!   0x0900_0000 + PORT     the registers, where the ISA has no ports
+//!
+//!   ports 0xe9 console   0x500..0x508 timer and time   0x50c..0x518 CPUs and interrupts   0x600 power   0x604 sleep
+//! ```
 
 use super::virt::RAM_START;
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};

@@ -3,6 +3,16 @@
 //!
 //! Its firmware is YAMON. The kernel sees only what YAMON passes: a command line and an environment
 //! (arch/mips/fw/lib/cmdline.c). Unmapped addresses read as all ones.
+//!
+//! ```text
+//!   0x0000_2000  arguments, environment and their strings, as the firmware leaves them
+//!   ...          RAM; the initramfs ends at its end
+//!   0x1800_0000  I/O ports: 0x20 0xa0 PICs, 0x40 PIT, 0x70 RTC, 0x3f8 serial console, 0xf4 exit status
+//!   0x1be0_0000  GT-64120, the bridge
+//!   0x1f00_0200  switches
+//!   0x1f00_0500  reset
+//!   0x1fc0_0010  revision of the board
+//! ```
 
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, ticks};

@@ -2,6 +2,15 @@
 //! serial console.
 //!
 //! Unused ports read as all ones. This includes PCI's configuration ports, so kernels find no PCI bus.
+//!
+//! ```text
+//!   0x0000_0000  RAM; the boot parameters lie in its first MiB (zero_page.rs)
+//!   end of RAM   initramfs below it, as far down as it needs
+//!   0xfee0_0000  local APIC
+//!   0xfef0_0000  exit status, a byte
+//!
+//!   ports 0x20 0xa0 PICs   0x40 PIT   0x60 i8042   0x70 RTC   0x3f8 serial console   0xf4 exit status
+//! ```
 
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved, zero_page};
 use crate::clock::{Ticks, ticks};

@@ -4,6 +4,15 @@
 //! The firmware is OPAL (skiboot's doc/opal-api): a console, power-off, ports of an LPC bus (one takes the exit
 //! status), and an interrupt controller without interrupts. Its entry point executes a hypervisor call, which this file
 //! answers.
+//!
+//! ```text
+//!   0x0000_0000  RAM: the kernel, at most up to the firmware
+//!   0x0300_0000  firmware: two instructions that call the host
+//!   0x0310_0000  device tree, at most 1 MiB
+//!   0x0320_0000  initramfs
+//! ```
+//!
+//! There are no devices in memory: the console, the exit status and the clock are OPAL calls.
 
 use super::opal_tree::Tree;
 use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};

@@ -4,6 +4,14 @@
 //!
 //! A kernel is entered as if a loader had placed its file at address 0 (arch/s390/boot/head.S). The boot parameters are
 //! words inside the file itself.
+//!
+//! ```text
+//!   0x0000_0000  RAM; the lowcore is at 0, moved by the prefix register
+//!   0x0001_0400  boot parameters: address and size of the initramfs, command line
+//!   end of RAM   initramfs below it, as far down as it needs
+//! ```
+//!
+//! There are no devices in memory: the console and the exit status are SCLP requests (SERVC).
 
 use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};
 use crate::clock::Ticks;

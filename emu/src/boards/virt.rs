@@ -3,6 +3,15 @@
 //!
 //! 32-bit ARM uses an SP804 timer. 64-bit ARM uses the architected timer, whose system registers are answered here.
 //! Unmapped addresses read as zero.
+//!
+//! ```text
+//!   0x0800_0000  GIC distributor
+//!   0x0801_0000  GIC CPU interface
+//!   0x0900_0000  PL011 console
+//!   0x0902_0000  SP804 timer (32-bit ARM)
+//!   0x0903_0000  exit status, a byte
+//!   0x4000_0000  RAM: kernel, 16 MiB of room, device tree, initramfs
+//! ```
 
 use super::device_tree::{Device, Timer, Tree};
 use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Spec, all_ones, restored, saved};

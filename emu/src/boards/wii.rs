@@ -5,6 +5,16 @@
 //! Flipper is the processor interface with an interrupt mask. Hollywood has a GPIO pin that switches the power off, and
 //! a reset bit (arch/powerpc/platforms/embedded6xx: flipper-pic.c and wii.c, and boot/dts/wii.dts, of Linux 6.1). RAM
 //! is contiguous. Unmapped addresses read as all ones.
+//!
+//! ```text
+//!   0x0000_0000  RAM (MEM1)
+//!   0x0c00_3000  Flipper: interrupt causes and their mask
+//!   0x0d80_0030  Hollywood's interrupt controller
+//!   0x0d80_00c0  GPIO pins, one of which powers the machine off
+//!   0x0d80_0100  Hollywood's other registers, reset among them
+//!   0x0d90_0000  serial console
+//!   0x0d90_0010  exit status, a byte
+//! ```
 
 use super::wii_tree::Tree;
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod config;
 pub mod devices;
 pub mod error;
+pub mod files;
 pub mod snapshot;
 pub mod still;
 pub mod symbols;

@@ -5,6 +5,7 @@
 //! are unpacked again.
 
 use crate::boot::payload::Shelf;
+use crate::files::write_whole;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -70,16 +71,6 @@ impl Unpacked {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-/// Writes a file atomically: first under the name `beside`, then it is renamed. An interrupted write leaves no partial
-/// file at `path`.
-pub fn write_whole(path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
-    let written = fs::write(beside, bytes).and_then(|()| fs::rename(beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(beside);
-    }
-    written
 }
 
 /// The checksum over a file's name and its content.

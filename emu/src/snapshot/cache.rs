@@ -3,7 +3,7 @@
 
 use super::file::{self, Key};
 use super::{Snapshot, SnapshotError};
-use crate::unpacked::write_whole;
+use crate::files::write_whole;
 use std::fs;
 use std::io;
 use std::path::PathBuf;

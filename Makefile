@@ -78,6 +78,24 @@ upgrade-check: ## proves a version of Unicorn: changed functions, self-checks, w
 	$(CARGO) nextest run --locked --workspace --lib
 	$(CARGO) nextest run --locked --workspace --test walls --test differential --test recorded --test same_run --test snapshots
 
+# The engine in a kernel: no standard library, no C library, an allocator and a panic handler of its own. With a crate that needs std, the
+# compiler would find two panic handlers.
+FREESTANDING := -C link-arg=-nostartfiles -C link-arg=-nostdlib -C link-arg=-static -C relocation-model=static
+.PHONY: freestanding
+freestanding: ## compiles the engine without std, as a kernel would
+	@scripts/setup.sh build
+	$(CARGO) rustc --locked --package trapline-probes --example made_up_kernel -- --cfg freestanding -C panic=abort $(FREESTANDING)
+
+.PHONY: package
+package: ## packs isa, probes and script as for the registry and compiles the packages; publishes nothing
+	@scripts/setup.sh build
+	scripts/package.sh
+
+.PHONY: release
+release: ## checks and prepares a release, VERSION=1.2.3: release notes, packages; prints the commands that make it
+	@scripts/setup.sh build
+	scripts/release.sh "$(VERSION)"
+
 .PHONY: docs
 docs: ## builds the API documentation, with warnings denied
 	@scripts/setup.sh build

@@ -35,3 +35,7 @@ pub mod x86;
 #[cfg(test)]
 #[path = "../tests/bench/state.rs"]
 mod testing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

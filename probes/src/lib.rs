@@ -58,3 +58,7 @@ pub use engine::{Counts, Engine};
 pub use errno::{Errno, Policy, Refusal};
 pub use take_out::TakenOut;
 pub use views::{Misses, ProbeSummary};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

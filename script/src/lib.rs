@@ -61,3 +61,7 @@ pub use compile::{Knowledge, Options, budget, compile, compile_within};
 pub use error::ScriptError;
 pub use program::{Block, MapFacts, Point, PointKind, Program};
 pub use system_calls::Shown as SystemCallShown;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Packs isa, probes and script as for the registry, and compiles each from its package. Publishes nothing. They are packed together, because each
+# needs the ones before it, which the registry does not have yet.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+libraries=(trapline-isa trapline-probes trapline-script)
+selected=()
+for library in "${libraries[@]}"; do selected+=(--package "$library"); done
+${CARGO:-cargo} package --locked --allow-dirty "${selected[@]}"
+
+failed=0
+for library in "${libraries[@]}"; do
+    package=$(ls -t target/package/"$library"-[0-9]*.crate | head -n 1)
+    for file in README.md LICENSE-MIT LICENSE-APACHE Cargo.toml src/lib.rs; do
+        tar -tzf "$package" | grep -qE "^[^/]+/$file$" || { echo "package: $package has no $file" >&2; failed=1; }
+    done
+done
+[[ $failed -eq 0 ]] && echo "packages: ${libraries[*]} are ready"
+exit "$failed"

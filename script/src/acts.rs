@@ -305,9 +305,17 @@ impl Runner<'_> {
     }
 
     pub(super) fn printf(&mut self, format: &super::format::Format, values: &[(Any, Type)], stream: Stream) -> Goes {
+        // Most formats have few values, which need a smaller array.
+        match values.len() {
+            0..=4 => self.printf_of::<4>(format, values, stream),
+            _ => self.printf_of::<MOST_VALUES>(format, values, stream),
+        }
+    }
+
+    fn printf_of<const MOST: usize>(&mut self, format: &super::format::Format, values: &[(Any, Type)], stream: Stream) -> Goes {
         let mark = self.state.scratch.len();
         // First all values are computed, in order, then the text is appended after them.
-        let mut ends = [(0_u64, 0_usize); MOST_VALUES];
+        let mut ends = [(0_u64, 0_usize); MOST];
         for ((value, _), end) in values.iter().zip(&mut ends) {
             let number = self.any(value);
             *end = (number.unwrap_or(0), self.state.scratch.len());

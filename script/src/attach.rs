@@ -89,6 +89,21 @@ impl Running {
         self.state.lost(&self.program).collect()
     }
 
+    /// Runs a block at a hit of a tracepoint.
+    #[inline(never)]
+    fn at_record(&mut self, part: u64, hit: &mut Hit<'_>) {
+        let Running { program, state, stacks, .. } = self;
+        let Some((block, point)) = block_and_point(program, part) else { return };
+        if state.exit().is_some() {
+            return;
+        }
+        let is_raw = matches!(point.kind, PointKind::RawTracepoint(_));
+        state.run(program, block, point, &mut Recorded { hit, stacks, is_raw });
+        if state.exit().is_some() {
+            hit.end_run();
+        }
+    }
+
     /// Runs the blocks of all points of this kind outside of any hit: BEGIN, END, or a timer's tick.
     pub fn run_at(&mut self, kind: &PointKind, guest: &mut Outside<'_>) {
         for block in &self.program.blocks {
@@ -105,33 +120,29 @@ fn part(block: usize, point: usize) -> u64 {
     (block as u64) << 32 | point as u64 & 0xffff_ffff
 }
 
+/// Set in the `part` of a tracepoint, so that a hit of a kprobe need not look at the kind of its attach point.
+const TRACEPOINT: u64 = 1 << 63;
+
 #[inline]
 fn block_and_point(program: &Program, part: u64) -> Option<(&Block, &Point)> {
-    let block = program.blocks.get((part >> 32) as usize)?;
+    let block = program.blocks.get(((part & !TRACEPOINT) >> 32) as usize)?;
     Some((block, block.points.get(part as u32 as usize)?))
 }
 
 impl HitProgram for Running {
     fn at_hit(&mut self, part: u64, hit: &mut Hit<'_>) -> Flow {
+        if part & TRACEPOINT != 0 {
+            self.at_record(part, hit);
+            return Flow::Continue;
+        }
         let Running { program, state, stacks, .. } = self;
         let Some((block, point)) = block_and_point(program, part) else { return Flow::Continue };
         if state.exit().is_some() {
             return Flow::Continue;
         }
-        let mut flow = Flow::Continue;
-        match &point.kind {
-            kind @ (PointKind::Tracepoint(_) | PointKind::RawTracepoint(_)) => {
-                let is_raw = matches!(kind, PointKind::RawTracepoint(_));
-                state.run(program, block, point, &mut Recorded { hit, stacks, is_raw });
-            }
-            _ => {
-                let mut moment = Entry { hit, stacks, redirected: false };
-                state.run(program, block, point, &mut moment);
-                if moment.redirected {
-                    flow = Flow::Redirected;
-                }
-            }
-        }
+        let mut moment = Entry { hit, stacks, redirected: false };
+        state.run(program, block, point, &mut moment);
+        let flow = if moment.redirected { Flow::Redirected } else { Flow::Continue };
         if state.exit().is_some() {
             hit.end_run();
         }
@@ -246,10 +257,7 @@ fn tracepoint(
     id: ProgramId,
     part: u64,
 ) -> Result<Option<Attached>, Refusal> {
-    let run = move |hit: &mut Hit<'_>| {
-        hit.run_program(id, part);
-        Flow::Continue
-    };
+    let run = move |hit: &mut Hit<'_>| hit.run_program(id, part | TRACEPOINT);
     engine.register_tracepoint(guest, event, is_raw, run).map(|probes| Some(Attached::Tracepoint(probes)))
 }
 

@@ -156,7 +156,7 @@ impl<'a> Known<'a> {
                 Some(own) => self.own.get(own as usize).map_or(1, |laid| laid.align),
                 None => u64::from(self.word),
             },
-            // i386 aligns 64-bit integers to 4 bytes. Here only i386 has both 32-bit words and this ABI rule.
+            // 64-bit integers are aligned to 8 bytes. i386 aligns them to 4 bytes, which is not done here.
             _ => self.size_of(kind).unwrap_or(1).clamp(1, 8),
         }
     }

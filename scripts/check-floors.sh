@@ -176,6 +176,7 @@ stands_on machine arches boards boot clock config cpu error snapshot symbols uni
 stands_on unwind boot symbols
 stands_on still boot symbols
 stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind
+stands_on guide
 stands_on booted boot error machine snapshot
 for room in emu/src/*; do
     room=$(basename "$room" .rs)

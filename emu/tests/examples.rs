@@ -23,6 +23,15 @@ fn said(kernel: &str, example: impl FnOnce(&mut dyn std::io::Write) -> Result<()
     String::from_utf8(out).unwrap().lines().map(str::to_string).collect()
 }
 
+/// KP-2: the README's program is an example, so it compiles as it stands there. The first program of the crate's
+/// documentation, which runs as a test, does the same.
+#[test]
+fn the_program_of_the_readme_is_an_example() {
+    let program = include_str!("../examples/first_program.rs");
+    let program = program.split_once("\n\n").unwrap().1;
+    assert!(include_str!("../../README.md").contains(&format!("```rust\n{program}```")), "README.md has another program");
+}
+
 /// KP-2: both handlers are told of each hit, with the probe's address.
 #[test]
 fn the_kprobe_example_tells_of_both_handlers() {

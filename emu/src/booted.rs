@@ -1,10 +1,13 @@
 //! A stock kernel at its shell prompt: it is booted once and kept as a snapshot, which later runs restore.
 
 use crate::boot::Kernel;
+use crate::error::MachineError;
 use crate::machine::{Config, Machine, Stop};
+use crate::snapshot::cache::{self, NotKept};
 use crate::snapshot::file::Key;
-use crate::snapshot::{Snapshot, SnapshotError, cache};
+use crate::snapshot::{Snapshot, SnapshotError};
 use std::path::PathBuf;
+use thiserror::Error;
 
 /// The prompt of the shell in our initial file system.
 pub const PROMPT: &str = "# ";
@@ -38,7 +41,30 @@ pub enum Origin {
     /// The snapshot cache, with the file's path if it is known.
     Kept(Option<PathBuf>),
     /// A fresh boot, with the path of the snapshot that was saved, or the reason why none was.
-    Made(Result<PathBuf, String>),
+    Made(Result<PathBuf, NotKept>),
+}
+
+/// The reason why a guest is not at its shell.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BootedError {
+    /// The machine cannot be made.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The guest did not print the shell's prompt.
+    #[error("the guest did not reach a shell with the prompt `{PROMPT}` ({stop:?}); the console ended with: {console}")]
+    NoShell {
+        /// The reason why the run ended.
+        stop: Stop,
+        /// The end of the console output.
+        console: String,
+    },
+    /// The guest at its shell cannot be saved as a snapshot.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// A part of the kernel is not in the machine's memory.
+    #[error("the text at {0:#x} is not in the machine's memory")]
+    NotInMemory(u64),
 }
 
 /// A guest to boot.
@@ -78,9 +104,9 @@ impl Recipe<'_> {
         }
     }
 
-    /// Returns the guest at its shell, from the cache or by a boot. Fails with a sentence if the guest does not reach
-    /// its shell or cannot be saved as a snapshot.
-    pub fn booted(&self, mut tell: impl FnMut(News<'_>)) -> Result<Booted, String> {
+    /// Returns the guest at its shell, from the cache or by a boot. Fails if the guest does not reach its
+    /// shell or cannot be saved as a snapshot.
+    pub fn booted(&self, mut tell: impl FnMut(News<'_>)) -> Result<Booted, BootedError> {
         let key = self.key();
         if let Some(snapshot) = kept(&key, &mut tell) {
             return Ok(Booted { snapshot, origin: Origin::Kept(cache::path(&key)) });
@@ -92,7 +118,7 @@ impl Recipe<'_> {
 
     /// Returns the kernel's text and data at its shell, from the cache or by a boot. Unlike [`Recipe::booted`], it also
     /// works for a machine that cannot be saved as a snapshot; such a machine is booted each time.
-    pub fn live(&self, mut tell: impl FnMut(News<'_>)) -> Result<Live, String> {
+    pub fn live(&self, mut tell: impl FnMut(News<'_>)) -> Result<Live, BootedError> {
         let key = self.key();
         if let Some(snapshot) = kept(&key, &mut tell) {
             return Ok(Live { kernel: snapshot.live(self.kernel), origin: Origin::Kept(cache::path(&key)) });
@@ -102,14 +128,15 @@ impl Recipe<'_> {
         let mut kernel = self.kernel.clone();
         for segment in &mut kernel.segments {
             if !machine.ram().read(segment.physical, &mut segment.bytes) {
-                return Err(format!("the text at {:#x} is not in the machine's memory", segment.virtual_address));
+                return Err(BootedError::NotInMemory(segment.virtual_address));
             }
         }
-        Ok(Live { kernel, origin: Origin::Made(snapshot.and_then(|snapshot| cache::keep(&key, &snapshot))) })
+        let kept = snapshot.map_err(NotKept::Snapshot).and_then(|snapshot| cache::keep(&key, &snapshot));
+        Ok(Live { kernel, origin: Origin::Made(kept) })
     }
 
-    fn boot(&self, tell: &mut impl FnMut(News<'_>)) -> Result<Machine<()>, String> {
-        let mut machine = Machine::new(self.kernel, self.config, |_| ()).map_err(|error| error.to_string())?;
+    fn boot(&self, tell: &mut impl FnMut(News<'_>)) -> Result<Machine<()>, BootedError> {
+        let mut machine = Machine::new(self.kernel, self.config, |_| ())?;
         machine.stop_at_console_text(Some(PROMPT));
         let mut said = Vec::new();
         let stop = loop {
@@ -126,10 +153,7 @@ impl Recipe<'_> {
         };
         if stop != Stop::ConsoleText {
             said.extend(machine.take_console());
-            return Err(format!(
-                "the guest did not reach a shell with the prompt `{PROMPT}` ({stop:?}); the console ended with: {}",
-                String::from_utf8_lossy(&said)
-            ));
+            return Err(BootedError::NoShell { stop, console: String::from_utf8_lossy(&said).into_owned() });
         }
         Ok(machine)
     }
@@ -147,8 +171,8 @@ fn kept(key: &Key, tell: &mut impl FnMut(News<'_>)) -> Option<Snapshot> {
 }
 
 /// The snapshot of a guest at its shell.
-fn snapshot_of(machine: &mut Machine<()>) -> Result<Snapshot, String> {
-    let mut snapshot = machine.snapshot().map_err(|error| error.to_string())?;
+fn snapshot_of(machine: &mut Machine<()>) -> Result<Snapshot, SnapshotError> {
+    let mut snapshot = machine.snapshot()?;
     // Linux frees its init memory before it starts the first program.
     snapshot.state.init_freed = true;
     Ok(snapshot)

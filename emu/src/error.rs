@@ -4,6 +4,7 @@ use thiserror::Error;
 
 /// The reason why a file is not a kernel that can be loaded.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BootError {
     /// Something else than an ELF file.
     #[error("it is no ELF file: it looks like {looks_like}")]
@@ -149,6 +150,7 @@ pub struct SymbolsError {
 
 /// The reason why a machine cannot be created.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MachineError {
     /// The CPU core failed or does not behave as trapline expects.
     #[error("the CPU core: {0}")]

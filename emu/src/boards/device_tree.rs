@@ -5,6 +5,7 @@
 //! one.
 
 use super::RANDOM_SEED;
+use crate::error::MachineError;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
 
@@ -69,14 +70,14 @@ const FIRST_CPU: u32 = 1 << 8;
 /// hypervisor.
 const TIMER_LINES: [u32; 4] = [13, 14, 11, 10];
 
-/// The error message if a board's tree cannot be built.
-pub fn unmade(error: Error) -> String {
-    format!("the device tree cannot be made: {error}")
+/// The error if a board's tree cannot be built.
+pub fn unmade(error: Error) -> MachineError {
+    MachineError::Config(format!("the device tree cannot be made: {error}"))
 }
 
 impl Tree<'_> {
     /// The flattened tree.
-    pub fn flatten(&self) -> Result<Vec<u8>, String> {
+    pub fn flatten(&self) -> Result<Vec<u8>, MachineError> {
         self.write().map_err(unmade)
     }
 
@@ -299,6 +300,6 @@ mod tests {
         assert!(has("/timer@9020000/reg") && has("/timer-clock/clock-frequency") && !has("/timer/compatible"));
         assert!(!has("/chosen/linux,initrd-start"));
         let broken = Tree { command_line: "one\0two", ..board(Timer::Architected) };
-        assert!(broken.flatten().is_err_and(|why| why.contains("device tree")));
+        assert!(broken.flatten().is_err_and(|why| why.to_string().contains("device tree")));
     }
 }

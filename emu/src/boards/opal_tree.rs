@@ -6,6 +6,7 @@
 use super::RANDOM_SEED;
 use super::device_tree::unmade;
 use crate::devices::decrementer;
+use crate::error::MachineError;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
 
@@ -71,7 +72,7 @@ mod sleep {
 
 impl Tree<'_> {
     /// The flattened tree.
-    pub fn flatten(&self) -> Result<Vec<u8>, String> {
+    pub fn flatten(&self) -> Result<Vec<u8>, MachineError> {
         self.write().map_err(unmade)
     }
 

@@ -186,7 +186,7 @@ fn port(bus: Bus, address: u64) -> Option<u16> {
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
     let initrd = config.initrd.as_deref().unwrap_or_default();
     let header = config.whole.as_ref().map_or(&[][..], |whole| &whole.header);
-    zero_page::boot(&config.command_line, initrd, ram, kernel_end, header).map_err(MachineError::Config)
+    zero_page::boot(&config.command_line, initrd, ram, kernel_end, header)
 }
 
 #[cfg(test)]

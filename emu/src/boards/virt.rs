@@ -107,7 +107,7 @@ fn boot(width: &Width, config: &Config, ram: u64, kernel_end: u64) -> Result<Boo
         command_line: &config.command_line,
         initrd: initrd_at..end,
     };
-    let tree = tree.flatten().map_err(MachineError::Config)?;
+    let tree = tree.flatten()?;
     Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at, ..Boot::default() })
 }
 

@@ -115,7 +115,7 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
         ));
     }
     let tree = Tree { ram, command_line: &config.command_line, initrd: initrd_at..end };
-    let tree = tree.flatten().map_err(MachineError::Config)?;
+    let tree = tree.flatten()?;
     if tree.len() as u64 > TREE_BYTES {
         return wrong(format!("the device tree has {} bytes, there is room for {TREE_BYTES}", tree.len()));
     }

@@ -5,6 +5,7 @@
 //! bzImage that is booted whole (`boot/whole.rs`) gets its own header in the parameters, which its decompressor needs.
 
 use super::{Boot, RANDOM_SEED};
+use crate::error::MachineError;
 
 /// Size limit of the command line, including its terminating 0.
 pub const COMMAND_LINE_BYTES: usize = 2048;
@@ -55,16 +56,17 @@ const RESERVED: u32 = 2;
 
 /// The boot data for this much RAM, an image that ends at `kernel_end`, and the bzImage's header or none. Fails if it
 /// does not fit.
-pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header: &[u8]) -> Result<Boot, String> {
+pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header: &[u8]) -> Result<Boot, MachineError> {
     if command_line.len() >= COMMAND_LINE_BYTES {
-        return Err(format!("the command line has {} bytes, Linux takes {}", command_line.len(), COMMAND_LINE_BYTES - 1));
+        let (has, takes) = (command_line.len(), COMMAND_LINE_BYTES - 1);
+        return Err(MachineError::Config(format!("the command line has {has} bytes, Linux takes {takes}")));
     }
     let initrd_at = ram.saturating_sub(initrd.len() as u64) & !(PAGE - 1);
     if initrd_at < kernel_end.max(HIGH_START) {
-        return Err(format!(
+        return Err(MachineError::Config(format!(
             "kernel (up to {kernel_end:#x}) and initial file system ({} bytes) have no room in {ram:#x} bytes of RAM",
             initrd.len()
-        ));
+        )));
     }
     let mut parameters = Parameters(vec![0; PARAMETERS_BYTES]);
     match header {
@@ -173,7 +175,7 @@ mod tests {
             let answer = boot(line, &vec![0; initrd], 64 << 20, kernel_end, &[]);
             match refusal {
                 None => assert!(answer.is_ok(), "{what}"),
-                Some(words) => assert!(answer.is_err_and(|why| why.contains(words)), "{what}"),
+                Some(words) => assert!(answer.is_err_and(|why| why.to_string().contains(words)), "{what}"),
             }
         }
     }

@@ -4,7 +4,7 @@
 use super::output::{self, Paint};
 use super::{Failure, image};
 use crate::boot::Kernel;
-use crate::booted::{Live, News, Origin, Recipe};
+use crate::booted::{BootedError, Live, News, Origin, Recipe};
 use crate::machine::Config;
 use crate::snapshot::Snapshot;
 use indicatif::ProgressBar;
@@ -77,7 +77,7 @@ impl Teller<'_> {
         }
     }
 
-    fn failure(&self, why: &str) -> Failure {
+    fn failure(&self, why: &BootedError) -> Failure {
         Failure::failed(format!("`{}` was not booted to its shell: {why}", self.name))
     }
 

@@ -7,6 +7,7 @@ use crate::files::write_whole;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use thiserror::Error;
 
 /// A larger file is not one of ours.
 const MOST_FILE_BYTES: u64 = 4 << 30;
@@ -35,12 +36,32 @@ pub fn find(key: &Key, most: u64) -> Result<Option<Snapshot>, SnapshotError> {
     file::read(&fs::read(&path).map_err(unreadable)?, key, most).map(Some)
 }
 
+/// The reason why a snapshot is not in the cache.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotKept {
+    /// The user has no cache folder.
+    #[error("there is no cache folder: neither XDG_CACHE_HOME nor HOME is set")]
+    NoFolder,
+    /// The machine cannot be saved as a snapshot, or the snapshot has no form as a file.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The file cannot be written.
+    #[error("`{}` cannot be written: {why}", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// The system's error message.
+        why: String,
+    },
+}
+
 /// Writes a snapshot to the cache. Returns its path.
-pub fn keep(key: &Key, snapshot: &Snapshot) -> Result<PathBuf, String> {
-    let path = path(key).ok_or("there is no cache folder: neither XDG_CACHE_HOME nor HOME is set")?;
-    let file = file::write(key, snapshot).map_err(|error| error.to_string())?;
-    let folder = path.parent().ok_or("the cache has no folder")?;
-    let cannot = |error: io::Error| format!("`{}` cannot be written: {error}", path.display());
+pub fn keep(key: &Key, snapshot: &Snapshot) -> Result<PathBuf, NotKept> {
+    let path = path(key).ok_or(NotKept::NoFolder)?;
+    let file = file::write(key, snapshot)?;
+    let folder = path.parent().ok_or(NotKept::NoFolder)?;
+    let cannot = |error: io::Error| NotKept::Unwritable { path: path.clone(), why: error.to_string() };
     fs::create_dir_all(folder).map_err(cannot)?;
     write_whole(&path, &folder.join(format!(".{}-{}", key.name(), std::process::id())), &file).map_err(cannot)?;
     Ok(path)

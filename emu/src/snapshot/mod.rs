@@ -110,6 +110,7 @@ pub struct Counts {
 
 /// The reason why a snapshot cannot be taken or used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SnapshotError {
     /// The machine is in a state that has no names.
     #[error("no snapshot can be taken: {0}")]

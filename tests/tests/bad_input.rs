@@ -67,7 +67,7 @@ fn guests_that_crash_or_hang_end_with_a_reason() {
         let (stop, place, calls) = end("spin=1");
         assert_eq!(stop, Stop::Limit, "{name}");
         assert!(place.starts_with("do_what_tests_want") && calls > 1, "{name}: {place}");
-        assert_eq!(end("oops=1").0, Stop::PowerOff(1), "{name}");
+        assert_eq!(end("oops=1").0, Stop::Panic(Box::new(Stop::PowerOff(1))), "{name}");
     }
 }
 

@@ -3,13 +3,15 @@
 //! If a kernel is not on this computer, its test is skipped.
 
 use std::process::ExitCode;
+use trapline::Stop;
 use trapline_harness::{self as harness, each};
 use trapline_probes::probe::Kretprobe;
 use trapline_tests::stock::{at_shell, one_of_each};
 
 const LONG: u64 = 120_000_000_000;
 
-/// DV-4, RP-1: the report has the call chain up to the panic, also through functions with return probes.
+/// DV-4, RP-1: the run ends with a panic, and the report has the call chain up to it, also through functions with
+/// return probes.
 fn a_panic_report_has_the_call_chain(name: &'static str) {
     let stock = at_shell(name);
     assert!(stock.kernel.symbols.address_of("write_sysrq_trigger").is_some(), "{name} cannot be asked to panic");
@@ -22,6 +24,7 @@ fn a_panic_report_has_the_call_chain(name: &'static str) {
     let stop = session.run_until(LONG);
     let console = String::from_utf8_lossy(&session.machine_mut().take_console()).into_owned();
     assert!(console.contains("Kernel panic - not syncing"), "{name}: {stop:?} {console}");
+    assert!(matches!(stop, Stop::Panic(_)), "{name}: {stop:?}");
     let report = session.report();
     assert!(!report.are_guessed && report.registers.len() > 8, "{name}: {report:?}");
     // From the innermost call, as in the guest's own trace. The return pad must not appear.

@@ -22,7 +22,7 @@ impl End {
     /// The reason, from the machine's stop and the guest's last words.
     pub fn of(stop: Stop, words: &LastWords) -> End {
         match stop {
-            Stop::PowerOff(_) | Stop::Dead(_) if words.panicked => End::Panicked,
+            Stop::Panic(_) => End::Panicked,
             Stop::Dead(_) if words.halted => End::Halted,
             stop => End::Stopped(stop),
         }
@@ -57,6 +57,7 @@ impl End {
 
 fn reason(stop: &Stop) -> String {
     match stop {
+        Stop::Panic(_) => "the guest's kernel panicked".into(),
         Stop::PowerOff(0) => "the guest powered off".into(),
         Stop::PowerOff(status) => format!("the guest powered off with status {status}"),
         Stop::Limit => "the limit was reached".into(),

@@ -373,6 +373,7 @@ impl<'a> Run<'a> {
         match (status, stop) {
             (Some(1..), _) => Err(Failure::failed(format!("the script ended with status {}", status.unwrap_or(1)))),
             (None, Stop::PowerOff(status @ 1..)) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
+            (None, Stop::Panic(_)) => Err(Failure::failed("the guest's kernel panicked")),
             (None, Stop::Dead(why)) => Err(Failure::failed(format!("the guest died: {why}"))),
             _ => Ok(()),
         }

@@ -22,6 +22,7 @@ const LAST_WORDS: usize = 1200;
 
 /// The reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stop {
     /// The limit of virtual time was reached.
     Limit,
@@ -29,6 +30,9 @@ pub enum Stop {
     ConsoleText,
     /// The guest powered off with this status.
     PowerOff(u8),
+    /// The guest's kernel panicked, and then the machine stopped for this reason: [`Stop::PowerOff`] or [`Stop::Dead`].
+    /// Only a [session](crate::probed::Session) notices panics.
+    Panic(Box<Stop>),
     /// The listener needs attention; the run may continue after that.
     Attention,
     /// The guest cannot continue: it can take no more exceptions, all CPUs sleep forever, or the core failed.

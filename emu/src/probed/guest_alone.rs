@@ -60,6 +60,7 @@ impl Session {
             probes.facts.change_modules(Modules::clear);
             probes.patchers.start_over();
             probes.unwinders.start_over();
+            probes.panics.has_panicked = false;
             probes.facts.set_init_freed(snapshot.state.init_freed);
             Ok(())
         });

@@ -4,6 +4,7 @@ pub mod guest;
 mod guest_alone;
 mod memory;
 pub mod modules;
+mod panics;
 pub mod patchers;
 pub mod report;
 pub mod scripts;
@@ -20,6 +21,7 @@ use crate::error::MachineError;
 use crate::machine::{Config, Listener, Machine, Stop};
 use guest::{Facts, Live};
 use modules::{ModuleNote, Modules};
+use panics::Panics;
 use patchers::{Done, Patchers};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -45,6 +47,7 @@ pub struct Probes {
     notes: Arc<Notes>,
     patchers: Patchers,
     unwinders: Unwinders,
+    panics: Panics,
     /// Whether the CPU must go to its function's return address by way of the return pad.
     by_pad: bool,
     timing: Option<Timing>,
@@ -140,11 +143,12 @@ impl Listener for Probes {
 
     #[inline]
     fn watches(&self, pc: u64) -> bool {
-        self.patchers.watch(pc) || self.unwinders.watch(pc)
+        self.patchers.watch(pc) || self.unwinders.watch(pc) || self.panics.watch(pc)
     }
 
     fn arrived(&mut self, cpu: &mut View) -> bool {
         self.patchers.arrived(cpu, &self.engine);
+        self.panics.arrived(cpu.pc());
         self.by_pad |= self.unwinders.arrived(cpu, &self.engine);
         // Without probes in the text, the machine need not stop: the engine learns of it before the next probe is
         // written.
@@ -199,6 +203,7 @@ impl Probes {
             notes: Arc::default(),
             patchers: Patchers::of(kernel),
             unwinders: Unwinders::of(kernel),
+            panics: Panics::of(kernel),
             by_pad: false,
             timing: None,
         }
@@ -330,9 +335,17 @@ impl Session {
             let has_new_module = self.follow_modules();
             let program_ends = self.machine.parts().0.engine.take_program_end();
             if stop != Stop::Attention || program_ends || has_new_module && self.stops_at_modules {
-                return stop;
+                return self.after_a_panic(stop);
             }
             self.with_engine(|_, _| ());
+        }
+    }
+
+    /// The end of a machine whose kernel has panicked counts as a panic.
+    fn after_a_panic(&self, stop: Stop) -> Stop {
+        match stop {
+            Stop::PowerOff(_) | Stop::Dead(_) if self.machine.listener().panics.has_panicked => Stop::Panic(Box::new(stop)),
+            stop => stop,
         }
     }
 

@@ -11,9 +11,10 @@ ${CARGO:-cargo} package --locked --allow-dirty "${selected[@]}"
 
 failed=0
 for library in "${libraries[@]}"; do
-    package=$(ls -t target/package/"$library"-[0-9]*.crate | head -n 1)
+    package=$(ls -t "${CARGO_TARGET_DIR:-target}/package/$library"-[0-9]*.crate | head -n 1)
+    files=$(tar -tzf "$package" | cut -d/ -f2-)
     for file in README.md LICENSE-MIT LICENSE-APACHE Cargo.toml src/lib.rs; do
-        tar -tzf "$package" | grep -qE "^[^/]+/$file$" || { echo "package: $package has no $file" >&2; failed=1; }
+        grep -qxF "$file" <<<"$files" || { echo "package: $package has no $file" >&2; failed=1; }
     done
 done
 [[ $failed -eq 0 ]] && echo "packages: ${libraries[*]} are ready"

@@ -47,7 +47,7 @@ pub fn show() -> Result<String, Refusal> {
     engine.unregister_kprobe(&mut kernel, &probe);
     Ok(format!(
         "the probe put {planted:#04x} at {WORK:#x}; its handler saw the argument {} in {} hit; the trap was {}, and the CPU goes on at \
-         {pc:#x}, in the copy; without the probe the byte is {:#04x} again",
+         {pc:#x}, in the probe window; without the probe the byte is {:#04x} again",
         seen.load(Ordering::Relaxed),
         probe.hits(),
         if answer == Answer::NotOurs { "not ours" } else { "ours" },

@@ -87,6 +87,8 @@ fn what_is_wrong_is_said() {
         ("a pattern without a match",   vec!["check", "tiny/x86_64", "zz*"],                                1, vec!["no function matches `zz*`"]),
         ("symbols without a match",     vec!["symbols", "tiny/x86_64", "zz*"],                              1, vec!["no symbol matches `zz*`"]),
         ("a wrong policy",              vec!["check", "tiny/x86_64", "--policy", "linux"],                  2, vec!["best", "linux-6.1"]),
+        ("a release of another ISA",    vec!["check", "tiny/x86_64", "--policy", "linux-7.2"],              2, vec!["decisions of Linux 7.2 on x86_64 are not known", "linux-6.1"]),
+        ("a release to run with",       vec!["run", "tiny/arm64", "--policy", "linux-6.12"],                2, vec!["decisions of Linux 6.12 on arm64", "--policy best"]),
         ("places and a table",          vec!["check", "tiny/x86_64", "vfs_read", "--tsv"],                  2, vec!["cannot be used with"]),
         ("an unknown built-in",         vec!["images", "info", "tiny/vax"],                                 2, vec!["no kernel is called `tiny/vax`"]),
         ("no kernel to measure",        vec!["bench", "debian/amd64"],                                      2, vec!["`debian/amd64` is not built in", "tiny/x86_64"]),

@@ -44,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
     let over = (isa.breakpoint_over)(&insn);
     assert!(over.len() as u64 <= insn.length() && (isa.is_breakpoint)(over), "its breakpoint: {insn:x?} {over:x?}");
 
-    for policy in [Policy::Best, Policy::Linux61] {
+    for policy in [Policy::Best, Policy::LINUX_6_1] {
         let plan = match (isa.plan)(&insn, policy) {
             Ok(plan) => plan,
             Err(refusal) => {
@@ -107,7 +107,7 @@ fn computes(isa: &Isa, insn: &Insn, what: &Emulation, policy: Policy, seed: &[u8
         assert!(mem.is_untouched(), "a fault changed memory: {insn:x?}");
         return;
     }
-    if policy == Policy::Linux61 {
+    if policy.is_linux() {
         return; // Linux's defects are reproduced, so nothing to check
     }
     let (next, pc) = (cut(isa, insn.next()), regs.pc);

@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(insn) = (isa.decode)(address, own) else { return };
     assert!(own.starts_with(insn.bytes()) && matches!(insn.length(), 4 | 8), "not the bytes that were given: {insn:x?}");
     let function = start..start.saturating_add(text.len() as u64);
-    for policy in [Policy::Best, Policy::Linux61] {
+    for policy in [Policy::Best, Policy::LINUX_6_1] {
         let mut around = PlainText { start, bytes: text.to_vec(), ..PlainText::default() };
         let stands = (isa.stands)(&insn, policy, function.clone(), &mut around);
         let before = set.word(&text[(BEFORE - 1) * LENGTH..BEFORE * LENGTH]);

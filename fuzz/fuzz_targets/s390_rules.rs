@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(insn) = (S390X.decode)(address, text) else { return };
     assert!(text.starts_with(insn.bytes()) && matches!(insn.length(), 2 | 4 | 6), "not the bytes that were given: {insn:x?}");
     let function = address..address.saturating_add(text.len() as u64);
-    for policy in [Policy::Best, Policy::Linux61] {
+    for policy in [Policy::Best, Policy::LINUX_6_1] {
         let mut around = PlainText { start: address, bytes: text.to_vec(), ..PlainText::default() };
         let _ = (S390X.stands)(&insn, policy, function.clone(), &mut around);
         match (S390X.plan)(&insn, policy) {

@@ -1,12 +1,36 @@
-//! Facts about Linux 6.1 on an ISA: behaviour of its kprobes, its system calls and its signals, which no hardware
+//! Facts about Linux on an ISA: behaviour of its kprobes, its system calls and its signals, which no hardware
 //! manual defines.
 
 use crate::entry::NamedEntry;
 use crate::plan::Errno;
 
-/// Facts about Linux 6.1 on one ISA.
+/// A release of Linux whose decisions about probes are known on some ISA. Later releases are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Release {
+    /// Linux 6.1.
+    V6_1,
+    /// Linux 6.12.
+    V6_12,
+    /// Linux 7.2.
+    V7_2,
+}
+
+impl Release {
+    /// The version number.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Release::V6_1 => "6.1",
+            Release::V6_12 => "6.12",
+            Release::V7_2 => "7.2",
+        }
+    }
+}
+
+/// Facts about Linux on one ISA.
 #[derive(Debug)]
 pub struct Linux {
+    /// The releases whose decisions the rules of this ISA know, in order.
+    pub releases: &'static [Release],
     /// The pc that a pre-handler sees, minus the probed address: 1 on x86.
     pub pc_bias: u64,
     /// The errno for an address inside an instruction.

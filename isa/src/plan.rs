@@ -2,6 +2,7 @@
 //! ([`Refusal`], [`Rule`]).
 
 use crate::arch::Emulation;
+use crate::linux::Release;
 use crate::regs::Reg;
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -12,8 +13,23 @@ pub enum Policy {
     /// Ours: accept what provably works, refuse what Linux accepts although it breaks the guest.
     #[default]
     Best,
-    /// Those of Linux 6.1, with its known defects.
-    Linux61,
+    /// Those of a release of Linux, with its known defects. [`crate::linux::Linux::releases`] lists the releases whose
+    /// decisions are known on an ISA. Another release decides like the nearest known one.
+    Linux(Release),
+}
+
+impl Policy {
+    /// Those of Linux 6.1.
+    pub const LINUX_6_1: Policy = Policy::Linux(Release::V6_1);
+    /// Those of Linux 6.12.
+    pub const LINUX_6_12: Policy = Policy::Linux(Release::V6_12);
+    /// Those of Linux 7.2.
+    pub const LINUX_7_2: Policy = Policy::Linux(Release::V7_2);
+
+    /// Whether these are the rules of a release of Linux.
+    pub const fn is_linux(self) -> bool {
+        matches!(self, Policy::Linux(_))
+    }
 }
 
 /// The way in which a probed instruction is executed at a hit.

@@ -247,14 +247,14 @@ impl Question<'_> {
 
     fn look_around(&self, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
         if (self.applies)(Rule::ExpectedFault)
-            && self.policy == Policy::Linux61
+            && self.policy.is_linux()
             && let Some(at) = around.expected_fault(function.clone())
         {
             return Err(Rule::ExpectedFault.about("the one", at));
         }
         let mut seen = Seen::default();
         self.look_through(function, around, &mut seen)?;
-        if self.policy == Policy::Linux61 {
+        if self.policy.is_linux() {
             return Ok(());
         }
         for part in around.other_parts().to_vec() {
@@ -273,7 +273,7 @@ impl Question<'_> {
     /// it.
     fn inside(&self) -> Range<u64> {
         let end = self.address.wrapping_add(self.table.jump_length);
-        self.address.wrapping_add(1)..if self.policy == Policy::Linux61 { end.wrapping_add(1) } else { end }
+        self.address.wrapping_add(1)..if self.policy.is_linux() { end.wrapping_add(1) } else { end }
     }
 
     /// Fails if something in this part of the function jumps under the new jump, or may do so.
@@ -294,7 +294,7 @@ impl Question<'_> {
                 Flow::IndirectJump | Flow::IndirectBranch if self.covers_one => continue,
                 Flow::IndirectJump | Flow::IndirectBranch => Rule::IndirectJump,
                 Flow::Jump(target) if thunks.contains(&target) => Rule::IndirectJump,
-                Flow::Branch(target) if self.policy == Policy::Linux61 && thunks.contains(&target) => Rule::IndirectJump,
+                Flow::Branch(target) if self.policy.is_linux() && thunks.contains(&target) => Rule::IndirectJump,
                 Flow::Jump(target) | Flow::Branch(target) if inside.contains(&target) => Rule::JumpInto,
                 // Linux 6.1 ignores calls.
                 Flow::Call(target) if self.policy == Policy::Best && inside.contains(&target) => Rule::CallInto,

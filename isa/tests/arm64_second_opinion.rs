@@ -164,7 +164,7 @@ proptest! {
     fn any_word_is_handled_without_a_panic(word in words(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
         let address = address & !3;
         let original = insn(word, address);
-        for policy in [Policy::Best, Policy::Linux61] {
+        for policy in [Policy::Best, Policy::LINUX_6_1] {
             match (ARM64.plan)(&original, policy) {
                 Err(refusal) => prop_assert!(ARM64.rule_of(&refusal).is_some(), "{refusal}"),
                 Ok(Plan::Emulate(what)) => {

@@ -91,7 +91,7 @@ proptest! {
         prop_assert!(insn.length() == 4 || thumb && insn.length() == 2);
         let over = (isa.breakpoint_over)(&insn);
         prop_assert!((isa.is_breakpoint)(over) && over.len() as u64 == insn.length());
-        for policy in [Policy::Linux61, Policy::Best] {
+        for policy in [Policy::LINUX_6_1, Policy::Best] {
             let plan = (isa.plan)(&insn, policy);
             if let Err(refusal) = &plan {
                 prop_assert!(isa.rule_of(refusal).is_some(), "{refusal}");
@@ -145,7 +145,7 @@ fn the_tables_accept_and_refuse_enough_to_compare() {
     for _ in 0..20_000 {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         for (number, isa) in [&ARM, &THUMB2].into_iter().enumerate() {
-            let accepted = (isa.plan)(&insn(isa, state.rotate_left(7)), Policy::Linux61).is_ok();
+            let accepted = (isa.plan)(&insn(isa, state.rotate_left(7)), Policy::LINUX_6_1).is_ok();
             count[number][usize::from(accepted)] += 1;
         }
     }

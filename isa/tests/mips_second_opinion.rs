@@ -112,7 +112,7 @@ proptest! {
         word in words(), rest in words(), set in sets(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>(),
     ) {
         let original = insn(set, [word, rest], address & !3);
-        for policy in [Policy::Best, Policy::Linux61] {
+        for policy in [Policy::Best, Policy::LINUX_6_1] {
             match (set.isa().plan)(&original, policy) {
                 Err(refusal) => prop_assert!(set.isa().rule_of(&refusal).is_some(), "{refusal}"),
                 Ok(Plan::Emulate(what)) => {

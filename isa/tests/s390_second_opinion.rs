@@ -118,7 +118,7 @@ proptest! {
     #[test]
     fn any_bytes_are_handled_without_a_panic(bytes in texts(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
         let Some(original) = insn(&bytes, address & !1) else { return Ok(()) };
-        for policy in [Policy::Best, Policy::Linux61] {
+        for policy in [Policy::Best, Policy::LINUX_6_1] {
             match (S390X.plan)(&original, policy) {
                 Err(refusal) => prop_assert!(S390X.rule_of(&refusal).is_some(), "{refusal}"),
                 Ok(Plan::Emulate(what)) => {

@@ -97,7 +97,7 @@ proptest! {
     #[test]
     fn any_word_is_handled_without_a_panic(word in words(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
         let original = insn(word, address & !3);
-        for policy in [Policy::Best, Policy::Linux61] {
+        for policy in [Policy::Best, Policy::LINUX_6_1] {
             match (SPARC64.plan)(&original, policy) {
                 Err(refusal) => prop_assert!(SPARC64.rule_of(&refusal).is_some(), "{refusal}"),
                 Ok(Plan::Emulate(what)) => {

@@ -125,7 +125,7 @@ proptest! {
     fn the_decoder_sees_the_same_instruction_in_a_copy(mode in modes(), bytes in bytes()) {
         let Some((insn, original)) = known(mode, &bytes) else { return Ok(()) };
         let isa = isa(mode);
-        let accepted = [Policy::Best, Policy::Linux61].iter().any(|policy| (isa.plan)(&insn, *policy).is_ok());
+        let accepted = [Policy::Best, Policy::LINUX_6_1].iter().any(|policy| (isa.plan)(&insn, *policy).is_ok());
         for tail in [Tail::Breakpoint, Tail::JumpBack] {
             // Only pc-relative instructions cannot be copied 2 GiB away.
             let Ok(copy) = (isa.copy)(&insn, SLOT, tail) else {
@@ -182,7 +182,7 @@ proptest! {
         match (isa.decode)(HERE, &bytes) {
             Ok(insn) => {
                 prop_assert!(!insn.bytes().is_empty() && bytes.starts_with(insn.bytes()));
-                for policy in [Policy::Best, Policy::Linux61] {
+                for policy in [Policy::Best, Policy::LINUX_6_1] {
                     let refused = (isa.plan)(&insn, policy).err();
                     prop_assert!(refused.as_ref().is_none_or(|refusal| isa.rule_of(refusal).is_some()), "{:?}", refused);
                 }

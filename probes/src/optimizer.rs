@@ -255,7 +255,7 @@ impl Engine {
         // If Linux optimises a region that is unsafe, the probe is reported as optimised but keeps its breakpoint.
         let own = match self.policy {
             Policy::Best => None,
-            Policy::Linux61 => match self.region_of(guest, point, Policy::Best) {
+            Policy::Linux(_) => match self.region_of(guest, point, Policy::Best) {
                 Ok(region) => Some(region),
                 Err(_) => return Ok(Under::NOTHING),
             },

@@ -46,7 +46,7 @@ impl Engine {
             (Some(name), None) => {
                 let symbol = self.code_symbol(guest, name).or_else(|| guest.symbol(name));
                 let start = self.code_of(guest, symbol.ok_or_else(|| unknown_symbol(guest, name))?.start);
-                let alone = self.policy == Policy::Linux61 && probe.symbol_offset() == 0;
+                let alone = self.policy.is_linux() && probe.symbol_offset() == 0;
                 start.wrapping_add(if alone { self.named_entry(guest, start, follows) } else { 0 })
             }
             (None, Some(address)) => self.code_of(guest, address),
@@ -158,7 +158,7 @@ impl Engine {
                 Some("is a static key's jump, which the kernel patches while it runs")
             }
             Some(Site::StaticCall) => Some("is a static call, which the kernel patches while it runs"),
-            Some(Site::Ftrace) if self.policy == Policy::Linux61 && !self.isa.linux.ftrace_carries => {
+            Some(Site::Ftrace) if self.policy.is_linux() && !self.isa.linux.ftrace_carries => {
                 Some("is ftrace's, which carries no probes on this ISA")
             }
             Some(Site::Bug) => Some("is the trap of a BUG() or WARN(), which the kernel knows by its address"),
@@ -170,7 +170,7 @@ impl Engine {
         if ["__cfi_", "__pfx_"].iter().any(|prefix| place.symbol.name.starts_with(prefix)) {
             return refused(Errno::EINVAL, format!("{} is padding in front of a function", place.name()));
         }
-        Ok(site == Some(Site::Ftrace) && self.policy == Policy::Linux61)
+        Ok(site == Some(Site::Ftrace) && self.policy.is_linux())
     }
 
     /// Decodes the instruction, chooses its plan and writes its slot.
@@ -269,5 +269,5 @@ fn unknown_symbol(guest: &dyn Guest, name: &str) -> Refusal {
 
 /// Linux discards its list of patched LOCK prefixes when no second CPU can ever come online.
 pub(crate) fn forgets_lock_prefixes(guest: &dyn Guest, policy: Policy) -> bool {
-    policy == Policy::Linux61 && guest.cpus() == 1
+    policy.is_linux() && guest.cpus() == 1
 }

@@ -97,7 +97,7 @@ impl Surroundings for Text<'_> {
         range.find_map(|at| {
             let what = match self.guest.site_at(at)? {
                 // An unused ftrace site is a nop like any other. A used one is a call, which cannot be moved.
-                Site::Ftrace if self.policy == Policy::Linux61 => "an ftrace site",
+                Site::Ftrace if self.policy.is_linux() => "an ftrace site",
                 Site::JumpLabel => "a static key's jump",
                 Site::StaticCall => "a static call",
                 Site::SmpLock if forgets_lock_prefixes(self.guest, self.policy) => return None,

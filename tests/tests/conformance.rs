@@ -311,7 +311,7 @@ struct Status {
 
 /// Registers a lone probe of the row's kind and unregisters it again.
 fn answer(kernel: &Kernel, guest: &mut StillGuest<'_>, row: &OracleRow) -> Result<Status, Refusal> {
-    let mut engine = Engine::new(kernel.arch.isa(), 1).with_policy(Policy::Linux61);
+    let mut engine = Engine::new(kernel.arch.isa(), 1).with_policy(Policy::LINUX_6_1);
     let status = |engine: &Engine, guest: &StillGuest<'_>| match engine.summary(guest).into_iter().next() {
         Some(point) if point.uses_ftrace => Status { word: "ftrace", obstacle: None },
         Some(point) if point.optimized => Status { word: "optimized", obstacle: None },

@@ -283,7 +283,7 @@ fn calls_that_linux_optimises_on_powerpc_return_correctly() {
     for (arch, name) in jumping_guests().filter(|(arch, _)| matches!(arch, Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le)) {
         let plain = run(&mut session(name, 1));
         let config = Config { record_events: true, ..Config::default() };
-        let mut probed = Session::with_policy(kernel(name), &config, Policy::Linux61).expect("a machine");
+        let mut probed = Session::with_policy(kernel(name), &config, Policy::LINUX_6_1).expect("a machine");
         let image = kernel(name);
         let is_call = |address: &u64| {
             let mut bytes = [0; 4];

@@ -56,9 +56,10 @@ Examples:
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = args.kernel()?;
     verdict::can_be_asked(&kernel, &args.image.image)?;
+    let policy = args.policy.on(kernel.arch)?;
     let mut checker = match args.booted {
-        true => Checker::booted(&kernel, args.policy.into()),
-        false => Checker::new(&kernel, args.policy.into()),
+        true => Checker::booted(&kernel, policy),
+        false => Checker::new(&kernel, policy),
     };
     if args.tsv {
         return tsv::answer(&mut checker, std::io::stdin().lock(), std::io::stdout().lock());

@@ -51,7 +51,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = args.image.load()?;
     verdict::can_be_asked(&kernel, &args.image.image)?;
     let (name, range) = function(&kernel, &args.place)?;
-    let mut checker = Checker::new(&kernel, args.policy.into());
+    let mut checker = Checker::new(&kernel, args.policy.on(kernel.arch)?);
     let insns: Vec<Insn> = checker.instructions(range.clone()).collect();
     let verdicts: Vec<Verdict> = insns.iter().map(|insn| checker.at(ProbeKind::Probe, insn.address)).collect();
     let writer = Writer::new(kernel.arch, args.syntax, &kernel.symbols)?;

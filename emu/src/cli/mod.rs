@@ -20,6 +20,7 @@ mod modules;
 mod output;
 mod paint;
 mod place;
+mod policy;
 mod probe_row;
 pub(crate) mod records;
 mod report;
@@ -41,9 +42,9 @@ pub use failure::Failure;
 use crate::unicorn::crash;
 use clap::{Parser, Subcommand, ValueEnum};
 use output::Paint;
+use policy::PolicyName;
 use std::process::ExitCode;
 use trapline_isa::detour::Form;
-use trapline_isa::plan::Policy;
 
 /// Probes kernels with breakpoints in a simulated CPU.
 ///
@@ -111,17 +112,6 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// The rules that decide about probes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum PolicyName {
-    /// The best rules: accepts what can be proved safe, refuses what Linux accepts but breaks
-    #[default]
-    Best,
-    /// The rules of Linux 6.1, with its known defects
-    #[value(name = "linux-6.1")]
-    Linux61,
-}
-
 /// The names of the forms of detours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DetourName {
@@ -137,15 +127,6 @@ impl From<DetourName> for Form {
         match name {
             DetourName::Lean => Form::Lean,
             DetourName::Faithful => Form::Faithful,
-        }
-    }
-}
-
-impl From<PolicyName> for Policy {
-    fn from(name: PolicyName) -> Policy {
-        match name {
-            PolicyName::Best => Policy::Best,
-            PolicyName::Linux61 => Policy::Linux61,
         }
     }
 }

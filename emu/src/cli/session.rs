@@ -43,7 +43,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         whole: request.whole.clone(),
         ..Config::default()
     };
-    let (kernel, policy) = (request.kernel.clone(), request.policy.into());
+    let (kernel, policy) = (request.kernel.clone(), request.policy.on(request.kernel.arch)?);
     let booted = match &request.from_boot {
         Some(_) => Some(from_boot::fetch(&request.name, &kernel, &config, !request.quiet)?),
         None => None,

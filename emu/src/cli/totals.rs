@@ -146,10 +146,7 @@ fn is_particular(word: &str, function: &str) -> bool {
 impl Totals {
     /// The counts as a table.
     pub fn for_people(&self, image: &str, policy: PolicyName, kind: ProbeKind, paint: Paint) -> String {
-        let policy = match policy {
-            PolicyName::Best => "best",
-            PolicyName::Linux61 => "linux-6.1",
-        };
+        let policy = policy.name();
         let what = match kind {
             ProbeKind::Probe => "kprobes",
             ProbeKind::Return => "return probes",

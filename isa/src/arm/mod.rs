@@ -12,7 +12,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Linux, Program, SIGNALS, SystemCalls};
+use crate::linux::{Linux, Program, Release, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -80,6 +80,7 @@ pub(crate) const A32: Isa = Isa {
     progress: |_| Progress::NONE,
     notes_place: |_| None,
     linux: Linux {
+        releases: &[Release::V6_1],
         pc_bias: 0,
         boundary_errno: Errno::EINVAL,
         finds_boundaries: false,

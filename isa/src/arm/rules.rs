@@ -84,7 +84,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
         Copy | Either(_) | Step => Plan::Step,
     };
     match policy {
-        Policy::Linux61 if stack::is_too_deep(set, insn.bytes().len(), word) => Err(STACK.refusal()),
+        Policy::Linux(_) if stack::is_too_deep(set, insn.bytes().len(), word) => Err(STACK.refusal()),
         _ => Ok(plan),
     }
 }

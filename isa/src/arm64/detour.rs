@@ -87,7 +87,7 @@ mod tests {
         for (what, words, at, expected) in cases {
             let found = answer(Policy::Best, words, *at).map_err(|refusal| Rule::of(&refusal).expect("a named rule"));
             assert_eq!(found.as_ref().err(), expected.as_ref(), "{what}");
-            let linux = answer(Policy::Linux61, words, *at).expect_err("Linux 6.1 has no jumps here");
+            let linux = answer(Policy::LINUX_6_1, words, *at).expect_err("Linux 6.1 has no jumps here");
             assert_eq!(Rule::of(&linux), Some(Rule::NoDetours), "{what}");
         }
     }

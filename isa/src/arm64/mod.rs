@@ -10,7 +10,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Dispatcher, Linux, Program, SIGNALS, SystemCalls};
+use crate::linux::{Dispatcher, Linux, Program, Release, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -33,6 +33,7 @@ pub static ARM64: Isa = Isa {
     progress: |_| Progress::NONE,
     notes_place: |_| None,
     linux: Linux {
+        releases: &[Release::V6_1],
         pc_bias: 0,
         boundary_errno: Errno::EINVAL,
         finds_boundaries: false,

@@ -65,7 +65,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let found = TABLE.iter().find(|row| word & row.mask == row.value);
     let verdict = match policy {
         Policy::Best => found.map_or(Boost, |row| row.best),
-        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+        Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match verdict {
         Compute(computation) => Ok(Plan::Emulate(Emulation::Arm64(computation(insn, word)))),
@@ -272,8 +272,8 @@ pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dy
     let at = insn.address;
     let refused = match policy {
         Policy::Best if between_exclusives(&ARM64, exclusive, &function, at, around) => &BETWEEN_EXCLUSIVES,
-        Policy::Linux61 if around.expected_fault(at..at.wrapping_add(1)).is_some() => &EXPECTED_FAULT,
-        Policy::Linux61 if linux_scan(at, function.start, around) => &BETWEEN_EXCLUSIVES,
+        Policy::Linux(_) if around.expected_fault(at..at.wrapping_add(1)).is_some() => &EXPECTED_FAULT,
+        Policy::Linux(_) if linux_scan(at, function.start, around) => &BETWEEN_EXCLUSIVES,
         _ => return Ok(()),
     };
     Err(refused.refusal())

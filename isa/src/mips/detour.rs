@@ -120,7 +120,7 @@ mod tests {
             for set in Set::ALL {
                 let found = answer(set, Policy::Best, words, *at).map_err(|refusal| Rule::of(&refusal).expect("a named rule"));
                 assert_eq!(found.as_ref().err(), expected.as_ref(), "{what}, {set:?}");
-                let linux = answer(set, Policy::Linux61, words, *at).map_err(|refusal| Rule::of(&refusal));
+                let linux = answer(set, Policy::LINUX_6_1, words, *at).map_err(|refusal| Rule::of(&refusal));
                 assert_eq!(linux.err(), Some(Some(Rule::NoDetours)), "{what}");
             }
         }

@@ -18,7 +18,7 @@ use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::detour::Detour;
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Linux, SystemCalls};
+use crate::linux::{Linux, Release, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
@@ -194,6 +194,7 @@ const fn isa<V: Variant>() -> Isa {
         progress: |_| Progress::NONE,
         notes_place: |_| None,
         linux: Linux {
+            releases: &[Release::V6_1],
             pc_bias: 0,
             boundary_errno: Errno::EINVAL,
             finds_boundaries: false,

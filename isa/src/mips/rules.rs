@@ -65,7 +65,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let found = row_of(word);
     let verdict = match policy {
         Policy::Best => found.map_or(Boost, |row| row.best),
-        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+        Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match (verdict, delay_slot_of(insn)) {
         (Refuse(rule), _) => Err(rule.refusal()),
@@ -323,7 +323,7 @@ fn in_delay_slot(set: Set, address: u64, policy: Policy, around: &mut dyn Surrou
     let word = set.word(&before);
     match policy {
         Policy::Best => has_delay_slot(word),
-        Policy::Linux61 => linux_sees_delay_slot(word),
+        Policy::Linux(_) => linux_sees_delay_slot(word),
     }
 }
 

@@ -106,7 +106,7 @@ pub fn local_entry(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Opt
     let entry = behind_toc(beginning);
     match policy {
         Policy::Best => (asked == 0 || asked == entry).then_some(entry),
-        Policy::Linux61 => (asked <= LINUX_ENTRY).then_some(asked),
+        Policy::Linux(_) => (asked <= LINUX_ENTRY).then_some(asked),
     }
 }
 
@@ -160,10 +160,10 @@ mod tests {
             let second = (*expected == 8).then_some(8);
             assert_eq!(best, [Some(*expected), None, second, None], "{what}");
             assert_eq!(entry(&text[..7], 0, Policy::Best), Some(0), "{what}, cut");
-            let linux = [0, 4, 8, 16, 20].map(|asked| entry(&text, asked, Policy::Linux61));
+            let linux = [0, 4, 8, 16, 20].map(|asked| entry(&text, asked, Policy::LINUX_6_1));
             assert_eq!(linux, [Some(0), Some(4), Some(8), Some(16), None], "{what}");
         }
-        let plain = |isa: &Isa| (isa.entry)(&Beginning { bytes: &[], is_ftrace: &|_| false }, 8, Policy::Linux61);
+        let plain = |isa: &Isa| (isa.entry)(&Beginning { bytes: &[], is_ftrace: &|_| false }, 8, Policy::LINUX_6_1);
         assert_eq!([&crate::ppc::PPC, &crate::ppc::PPC64].map(plain), [None, None], "their functions have one entry");
     }
 

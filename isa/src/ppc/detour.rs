@@ -66,7 +66,7 @@ fn jump(set: Set, over: &Insn, to: u64) -> Option<[u8; JUMP_MOST]> {
 fn may_move(set: Set, insn: &Insn, policy: Policy) -> bool {
     match policy {
         Policy::Best => insn.flow == Flow::Next && matches!(rules::plan(set, insn, policy), Ok(Plan::Boost)),
-        Policy::Linux61 => linux::optimises(set, insn),
+        Policy::Linux(_) => linux::optimises(set, insn),
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
             ("pld r3,16(r4)",                   &[0x7c63_1b78, 0x0400_0000, 0xe464_0010], 1, OK,                       NO),
         ];
         for (what, words, at, best, linux) in cases {
-            for (policy, expected) in [(Policy::Best, best), (Policy::Linux61, linux)] {
+            for (policy, expected) in [(Policy::Best, best), (Policy::LINUX_6_1, linux)] {
                 for set in [Set::Little64, Set::Big64] {
                     let found = answer(set, policy, words, *at).map_err(|refusal| Rule::of(&refusal).expect("a named rule"));
                     assert_eq!(found.as_ref().err(), expected.as_ref(), "{what}, {policy:?}, {set:?}");
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!(code(Policy::Best, &[NOP, 0xe863_0000]), [NOP, 0xe863_0000, 0x4bf0_0000]);
             let load = code(Policy::Best, &[NOP, 0x0410_0000, 0xe460_0010]);
             assert_eq!(load, [NOP, 0x0413_fff0, 0xe460_0010, 0x4bf0_0000], "the same place from 1 MiB further on");
-            assert_eq!(code(Policy::Linux61, &[NOP, 0x4bff_fffd])[1], 0x4bef_fffd, "bl of the same place");
+            assert_eq!(code(Policy::LINUX_6_1, &[NOP, 0x4bff_fffd])[1], 0x4bef_fffd, "bl of the same place");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The PowerPC instructions that Linux 6.1 replaces by a jump. Used by [`Policy::Linux61`](crate::plan::Policy).
+//! The PowerPC instructions that Linux 6.1 replaces by a jump. Used by [`Policy::Linux`](crate::plan::Policy).
 //!
 //! Linux's detours emulate the displaced instruction. So these are the instructions that Linux can emulate from
 //! registers alone (`analyse_instr` returns 1), except conditional branches. Loads, stores and instructions that set

@@ -15,7 +15,7 @@ use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::detour::Detour;
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Linux, SIGNALS, SystemCalls};
+use crate::linux::{Linux, Release, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -140,6 +140,7 @@ const fn isa<V: Variant>() -> Isa {
         progress: |_| Progress::NONE,
         notes_place: |_| None,
         linux: Linux {
+            releases: &[Release::V6_1],
             pc_bias: 0,
             boundary_errno: Errno::EINVAL,
             finds_boundaries: false,

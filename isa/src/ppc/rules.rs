@@ -60,7 +60,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let found = TABLE.iter().find(is_it).filter(|_| !is_prefixed);
     let verdict = match policy {
         Policy::Best => found.map_or(Boost, |row| row.best),
-        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+        Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match verdict {
         Compute(computation) => Ok(Plan::Emulate(Emulation::Ppc(computation(insn, word)))),
@@ -271,7 +271,7 @@ fn is_second_word(set: Set, address: u64, policy: Policy, function: &Range<u64>,
     let at = address.wrapping_sub(LENGTH as u64);
     let may_be = match policy {
         Policy::Best => function.contains(&at),
-        Policy::Linux61 => !address.is_multiple_of(PAGE),
+        Policy::Linux(_) => !address.is_multiple_of(PAGE),
     };
     may_be && around.read(at, &mut before).is_ok() && is_prefix(set, set.word(&before))
 }

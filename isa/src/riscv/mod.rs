@@ -13,7 +13,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Linux, Program, SIGNALS, SystemCalls};
+use crate::linux::{Linux, Program, Release, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
@@ -80,6 +80,7 @@ pub static RISCV32: Isa = Isa {
 };
 
 const LINUX: Linux = Linux {
+    releases: &[Release::V6_12, Release::V7_2],
     pc_bias: 0,
     boundary_errno: Errno::EILSEQ,
     finds_boundaries: true,

@@ -1,7 +1,8 @@
 //! Decides which RISC-V instructions may be probed, and how each accepted one runs.
 //!
 //! One table, group by group, with a column for each policy. The first row that matches decides; an instruction in no
-//! row may run anywhere. The columns differ where Linux refuses an instruction that can be emulated or copied, or
+//! row may run anywhere. Where releases of Linux differ, a row has a second decision of Linux and the first release
+//! that makes it. The columns differ where Linux refuses an instruction that can be emulated or copied, or
 //! accepts one that breaks the guest.
 
 use super::Set;
@@ -11,6 +12,7 @@ use super::slot;
 use crate::arch::Emulation;
 use crate::function::{Exclusive, between_exclusives};
 use crate::insn::Insn;
+use crate::linux::Release;
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
 use Errno::EINVAL;
@@ -25,7 +27,7 @@ mod reasons {
     pub static EXCLUSIVE: Rule = Rule::new("exclusive", EINVAL,
         "a trap between a load-reserved and its store-conditional makes the store fail for ever; probe the instruction after the loop instead");
     pub static COMPRESSED_CALL: Rule = Rule::new("compressed-call", EINVAL,
-        "Linux does not emulate c.jal; the policy `best` does");
+        "Linux 6.12 does not emulate c.jal; the policy `best` and Linux 7.2 do");
     pub static BREAKPOINT: Rule = Rule::new("foreign-breakpoint", EINVAL,
         "the instruction is already a breakpoint, or the trap of a BUG(); probe the next instruction instead");
     pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
@@ -62,7 +64,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let found = TABLE.iter().find(|row| word & row.mask == row.value && row.only.is_none_or(|only| only == set));
     let verdict = match policy {
         Policy::Best => found.map_or(Boost, |row| row.best),
-        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+        Policy::Linux(release) => found.map_or(Step, |row| row.linux_of(release)),
     };
     match verdict {
         Compute(computation) => {
@@ -90,11 +92,19 @@ struct RuleRow {
     /// The width that has this instruction; `None`: both.
     only: Option<Set>,
     linux: Verdict,
+    /// The decision of a release of Linux and of all later ones, where it differs from `linux`.
+    since: Option<(Release, Verdict)>,
     best: Verdict,
 }
 
+impl RuleRow {
+    fn linux_of(&self, release: Release) -> Verdict {
+        self.since.filter(|(since, _)| release >= *since).map_or(self.linux, |(_, verdict)| verdict)
+    }
+}
+
 const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> RuleRow {
-    RuleRow { mask, value, only: None, linux, best }
+    RuleRow { mask, value, only: None, linux, since: None, best }
 }
 
 /// A row on which the policies agree.
@@ -106,7 +116,7 @@ const fn both(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
 static TABLE: &[RuleRow] = &[
     //   mask         value                  Linux                     best
     // Compressed jumps.
-    RuleRow { only: Some(Set::Rv32),
+    RuleRow { only: Some(Set::Rv32), since: Some((Release::V7_2, Compute(jump))),
     ..row(0x0000_e003, 0x0000_2001,          Refuse(&COMPRESSED_CALL), Compute(jump)) },        // c.jal
     both(0x0000_e003, 0x0000_a001,           Compute(jump)),                                    // c.j
     row (0x0000_ffff, 0x0000_8002,           Step,                     Refuse(&UNDEFINED)),     // c.jr of x0

@@ -13,7 +13,7 @@ pub mod slot;
 
 use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::entry;
-use crate::linux::{Linux, SIGNALS, SystemCalls};
+use crate::linux::{Linux, Release, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -37,6 +37,7 @@ pub static S390X: Isa = Isa {
     notes_place: |_| None,
     linux: Linux {
         // The old PSW points behind the breakpoint.
+        releases: &[Release::V6_1],
         pc_bias: slot::PROBE.len() as u64,
         boundary_errno: Errno::EINVAL,
         finds_boundaries: true,

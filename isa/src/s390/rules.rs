@@ -66,7 +66,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let found = TABLE.iter().find(|row| row.code == code);
     let verdict = match policy {
         Policy::Best => found.map_or(Boost, |row| row.best),
-        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+        Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match verdict {
         // A branch that is never taken is a no-op, which may run anywhere.
@@ -326,7 +326,7 @@ fn address(insn: &Insn, bytes: &[u8]) -> Computation {
 /// Refuses instructions that another instruction of the function executes (`exrl`), or whose address one loads
 /// (`larl`). Linux 6.1 does not check this.
 pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
-    if policy == Policy::Linux61 {
+    if policy.is_linux() {
         return Ok(());
     }
     let start = function.start;

@@ -86,7 +86,7 @@ mod tests {
         for (what, words, at, expected) in cases {
             let found = answer(Policy::Best, words, *at).map_err(|refusal| Rule::of(&refusal).expect("a named rule"));
             assert_eq!(found.as_ref().err(), expected.as_ref(), "{what}");
-            let linux = answer(Policy::Linux61, words, *at).map_err(|refusal| Rule::of(&refusal));
+            let linux = answer(Policy::LINUX_6_1, words, *at).map_err(|refusal| Rule::of(&refusal));
             assert_eq!(linux.err(), Some(Some(Rule::NoDetours)), "{what}");
         }
     }

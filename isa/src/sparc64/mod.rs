@@ -19,7 +19,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Linux, SystemCalls};
+use crate::linux::{Linux, Release, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
@@ -78,6 +78,7 @@ pub static SPARC64: Isa = Isa {
     progress: |_| Progress::NONE,
     notes_place: |_| None,
     linux: Linux {
+        releases: &[Release::V6_1],
         pc_bias: 0,
         boundary_errno: Errno::EILSEQ,
         finds_boundaries: false,

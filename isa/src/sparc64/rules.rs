@@ -41,7 +41,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let found = row_of(word);
     let verdict = match policy {
         Policy::Best => found.map_or(Boost, |row| row.best),
-        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+        Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match verdict {
         Refuse(rule) => Err(rule.refusal()),

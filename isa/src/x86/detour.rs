@@ -58,14 +58,14 @@ pub(super) fn distance(mode: Mode, from: u64, to: u64) -> Option<i32> {
 fn may_move(mode: Mode, insn: &Insn, policy: Policy) -> bool {
     match policy {
         Policy::Best => insn.flow == Flow::Next && matches!(rules::plan(mode, insn, policy), Ok(Plan::Boost)),
-        Policy::Linux61 => linux::may_move(mode, insn),
+        Policy::Linux(_) => linux::may_move(mode, insn),
     }
 }
 
 fn flow(mode: Mode, insn: &Insn, policy: Policy) -> Flow {
     match policy {
         Policy::Best => insn.flow,
-        Policy::Linux61 => linux_flow(mode, insn),
+        Policy::Linux(_) => linux_flow(mode, insn),
     }
 }
 

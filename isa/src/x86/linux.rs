@@ -1,4 +1,4 @@
-//! Decisions of Linux 6.1 about x86 instructions, with their defects. Used by [`Policy::Linux61`](crate::plan::Policy).
+//! Decisions of Linux 6.1 about x86 instructions, with their defects. Used by [`Policy::Linux`](crate::plan::Policy).
 //!
 //! Linux judges by the first opcode byte and ModRM. It does not know that vector instructions have opcodes of their
 //! own, so it takes `vpor` for a jump. These tables do the same.

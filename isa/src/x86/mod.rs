@@ -13,7 +13,7 @@ pub mod slot;
 
 use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::insn::LONGEST;
-use crate::linux::{Dispatcher, Linux, Program, SIGNALS, SystemCalls};
+use crate::linux::{Dispatcher, Linux, Program, Release, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -95,6 +95,7 @@ const LONG: Isa = Isa {
     progress: abi::progress,
     notes_place: |insn| rules::notes_place(Mode::Bits64, insn),
     linux: Linux {
+        releases: &[Release::V6_1],
         pc_bias: 1,
         boundary_errno: Errno::EILSEQ,
         finds_boundaries: true,

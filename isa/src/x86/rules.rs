@@ -61,7 +61,7 @@ pub static RULES: &[&Rule] = &[
 pub fn plan(mode: Mode, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let verdict = match policy {
         Policy::Best => best(mode, insn),
-        Policy::Linux61 => linux::verdict(mode, insn),
+        Policy::Linux(_) => linux::verdict(mode, insn),
     };
     verdict.map_err(Rule::refusal)
 }
@@ -257,7 +257,7 @@ mod tests {
     fn check(cases: &[(&str, Mode, &[u8], &str, &str)]) {
         for (what, mode, bytes, best, linux) in cases {
             assert_eq!(answer(*mode, bytes, Policy::Best), *best, "{what}, best");
-            assert_eq!(answer(*mode, bytes, Policy::Linux61), *linux, "{what}, Linux 6.1");
+            assert_eq!(answer(*mode, bytes, Policy::LINUX_6_1), *linux, "{what}, Linux 6.1");
         }
     }
 

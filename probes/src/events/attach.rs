@@ -16,7 +16,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use trapline_isa::plan::{Errno, Policy, Refusal};
+use trapline_isa::plan::{Errno, Refusal};
 
 impl EventSet {
     /// Executes one line of `kprobe_events`. Returns the event that a probe was added to, if one was added.
@@ -31,7 +31,7 @@ impl EventSet {
     /// Adds a probe to its event. The probe is disabled, unless the event exists and is enabled.
     pub fn add(&mut self, engine: &mut Engine, guest: &mut dyn Guest, definition: Definition) -> Result<EventId, EventError> {
         let prepared = self.prepare(guest, &|at, into| engine.read_original(guest, at, into), definition)?;
-        if engine.policy() == Policy::Linux61 && prepared.is_there {
+        if engine.policy().is_linux() && prepared.is_there {
             refuse_notrace(guest, &prepared.definition)?;
         }
         let probe = match prepared.is_there {

@@ -123,7 +123,8 @@ fn events_in_notrace_functions_are_refused_as_in_linux() {
     let functions: &[(&str, &[Op])] = &[FUNCTIONS, &[("double.isra.0", &[Op::Nop, Op::Ret])]].concat();
     let guest = || ToyGuest::new(&TOY, 1, functions);
     let inside = guest().address("double") + 1;
-    for (policy, sites, refused) in [(Policy::Linux61, true, true), (Policy::Linux61, false, false), (Policy::Best, true, false)]
+    for (policy, sites, refused) in
+        [(Policy::LINUX_6_1, true, true), (Policy::LINUX_6_1, false, false), (Policy::Best, true, false)]
     {
         let mut bench = Bench { guest: guest(), engine: Engine::new(&TOY, 1).with_policy(policy), ..Bench::new() };
         if sites {

@@ -348,7 +348,7 @@ fn interrupts_are_taken_at_the_same_addresses() {
 #[test]
 fn the_linux_policy_shows_linuxs_flag() {
     let (mut guest, engine) = new();
-    let mut engine = engine.with_policy(Policy::Linux61);
+    let mut engine = engine.with_policy(Policy::LINUX_6_1);
     let at = guest.address("patched");
     guest.sites.insert(at, Site::Ftrace);
     engine.register_kprobe(&mut guest, &Kprobe::at("patched")).expect("may be probed");
@@ -363,7 +363,7 @@ fn the_linux_policy_shows_linuxs_flag() {
 #[test]
 fn lock_prefixes_are_ignored_only_where_linux_forgets_them() {
     for (policy, cpus, forgotten) in
-        [(Policy::Best, 1, false), (Policy::Best, 2, false), (Policy::Linux61, 1, true), (Policy::Linux61, 2, false)]
+        [(Policy::Best, 1, false), (Policy::Best, 2, false), (Policy::LINUX_6_1, 1, true), (Policy::LINUX_6_1, 2, false)]
     {
         let mut guest = ToyGuest::new(&TOY, cpus, FUNCTIONS);
         let mut engine = Engine::new(&TOY, cpus).with_policy(policy);

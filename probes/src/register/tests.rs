@@ -87,8 +87,8 @@ fn boundaries_are_checked_where_the_policy_does() {
     // The last byte of an instruction, first as an immediate, then patched to look like an instruction.
     let middle = Kprobe::at("vfs_read").offset(5);
     for (isa, policy, expected) in [
-        (&TOY, Policy::Linux61, Err(Errno::EILSEQ)),
-        (&LOOKS_FOR_NONE, Policy::Linux61, Ok(())),
+        (&TOY, Policy::LINUX_6_1, Err(Errno::EILSEQ)),
+        (&LOOKS_FOR_NONE, Policy::LINUX_6_1, Ok(())),
         (&LOOKS_FOR_NONE, Policy::Best, Err(Errno::EILSEQ)),
     ] {
         let (mut guest, mut engine) = (sample::kernel(1), Engine::new(isa, 1).with_policy(policy));
@@ -249,10 +249,10 @@ fn a_probe_by_name_is_placed_where_linux_places_it() {
         Isa { entry: ENTRY, linux: Linux { named_entry: named, ftrace_carries: false, ..BASE.linux }, ..BASE };
     let functions: &[(&str, &[Op])] = &[("main", &[Op::Halt]), ("f", &[Op::Nop, Op::Nop, Op::Nop, Op::Nop, Op::Ret])];
     for (isa, policy, is_ftrace, expected) in [
-        (&NAMES, Policy::Linux61, true, [Ok(2), Ok(0), Ok(1)]),
-        (&NAMES, Policy::Linux61, false, [Ok(1), Ok(0), Ok(1)]),
+        (&NAMES, Policy::LINUX_6_1, true, [Ok(2), Ok(0), Ok(1)]),
+        (&NAMES, Policy::LINUX_6_1, false, [Ok(1), Ok(0), Ok(1)]),
         (&NAMES, Policy::Best, true, [Ok(0), Ok(0), Ok(0)]),
-        (&CARRIES_NONE, Policy::Linux61, true, [Err(Errno::EINVAL), Ok(0), Ok(1)]),
+        (&CARRIES_NONE, Policy::LINUX_6_1, true, [Err(Errno::EINVAL), Ok(0), Ok(1)]),
         (&CARRIES_NONE, Policy::Best, true, [Ok(0), Ok(0), Ok(0)]),
     ] {
         let answers = [0, 1, 2].map(|kind| {
@@ -276,7 +276,7 @@ fn a_probe_by_name_is_placed_where_linux_places_it() {
 /// With Linux's policy an ftrace site is left to ftrace. Our own policy has no need of that.
 #[test]
 fn only_the_linux_policy_uses_ftrace() {
-    for (policy, expected) in [(Policy::Linux61, true), (Policy::Best, false)] {
+    for (policy, expected) in [(Policy::LINUX_6_1, true), (Policy::Best, false)] {
         let mut guest = sample::kernel(1);
         guest.sites.insert(guest.address("vfs_read"), Site::Ftrace);
         let mut engine = Engine::new(&TOY, 1).with_policy(policy);

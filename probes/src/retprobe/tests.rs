@@ -544,7 +544,7 @@ fn all_kinds_of_probes_can_share_a_function() {
 #[test]
 fn a_cold_part_of_a_function_cannot_be_followed() {
     let functions: &[(&str, &[Op])] = &[("main", &[Op::Halt]), ("f.cold", &[Op::Nop, Op::Ret])];
-    for (policy, expected) in [(crate::Policy::Best, Err(Errno::EINVAL)), (crate::Policy::Linux61, Ok(()))] {
+    for (policy, expected) in [(crate::Policy::Best, Err(Errno::EINVAL)), (crate::Policy::LINUX_6_1, Ok(()))] {
         let mut guest = ToyGuest::new(&TOY, 1, functions);
         let mut engine = Engine::new(&TOY, 1).with_policy(policy);
         let answer = engine.register_kretprobe(&mut guest, &Kretprobe::at("f.cold"));

@@ -7,7 +7,7 @@ use trapline_isa::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS};
 use trapline_isa::detour::Detour;
 use trapline_isa::entry::Pointers;
 use trapline_isa::insn::{Flow, Insn, Progress, Undecodable};
-use trapline_isa::linux::{Linux, SystemCalls};
+use trapline_isa::linux::{Linux, Release, SystemCalls};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::{Copy, Errno, Plan, Refusal, Tail, Then};
 use trapline_isa::regs::{Reg, Registers};
@@ -346,6 +346,7 @@ static ABI_DESCRIPTORS: Abi = Abi { pointers: Pointers::Descriptor(&[DATA]), ..A
 static ABI_LINK: Abi = Abi { stack_arguments: 0, return_address: ReturnAddress::In(LINK), ..ABI };
 
 const LINUX: Linux = Linux {
+    releases: &[Release::V6_1],
     pc_bias: 1,
     boundary_errno: Errno::EILSEQ,
     finds_boundaries: true,

@@ -32,7 +32,7 @@ fn one_instruction_is_replaced_by_a_jump() {
         ("a store 68 bytes down",      0xe52d_2044, Some(Rule::Unmovable), OK),
     ];
     for (what, word, linux, best) in cases {
-        for (policy, expected) in [(Policy::Linux61, linux), (Policy::Best, best)] {
+        for (policy, expected) in [(Policy::LINUX_6_1, linux), (Policy::Best, best)] {
             let found = answer(policy, &[0xe1a0_0000, *word, 0x1aff_fffd, 0xe12f_ff1e], 1);
             let found = found.map(|region| region.bytes().to_vec()).map_err(|refusal| refusal.errno);
             let expected = expected.map_or(Ok(word.to_le_bytes().to_vec()), |rule| Err(rule.refusal().errno));

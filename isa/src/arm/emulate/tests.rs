@@ -89,7 +89,7 @@ fn run(isa: &Isa, policy: Policy, bytes: &[u8], flags: u32) -> (Toy, Ram, Result
 struct After(&'static [(usize, u32)], u32, &'static [(u32, u32)]);
 
 fn check(isa: &Isa, what: &str, bytes: &[u8], flags: u32, after: &After) {
-    let (toy, mut ram, done) = run(isa, Policy::Linux61, bytes, flags);
+    let (toy, mut ram, done) = run(isa, Policy::LINUX_6_1, bytes, flags);
     assert_eq!(done, Ok(()), "{what}");
     let (mut expected, _) = start(flags);
     for (number, value) in after.0 {

@@ -46,7 +46,7 @@ fn check(set: Set, mode: ArchMode, cases: &[Case], bytes: fn(u32) -> Vec<u8>) {
         assert_eq!(found.iter().next().map_or(String::new(), name), *text, "{word:#x}");
         let insn = insn(set, &bytes);
         let said = |policy| said(set, &insn, policy);
-        assert_eq!((said(Policy::Linux61), said(Policy::Best)), (*linux, *best), "{word:#x} {text}");
+        assert_eq!((said(Policy::LINUX_6_1), said(Policy::Best)), (*linux, *best), "{word:#x} {text}");
     }
 }
 
@@ -445,7 +445,7 @@ fn probes_inside_an_exclusive_loop_are_refused() {
             let function = 0x8000..0x8000 + bytes.len() as u64;
             let mut answer = |policy| (isa.stands)(&insn, policy, function.clone(), &mut text);
             assert_eq!(answer(Policy::Best).is_err(), refused, "{at}");
-            assert_eq!(answer(Policy::Linux61), Ok(()), "{at}");
+            assert_eq!(answer(Policy::LINUX_6_1), Ok(()), "{at}");
         }
     }
 }

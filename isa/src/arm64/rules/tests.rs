@@ -22,7 +22,7 @@ fn answer(word: u32, policy: Policy) -> &'static str {
 
 fn check(cases: &[(&str, u32, &str, &str)]) {
     for (what, word, linux, best) in cases {
-        assert_eq!(answer(*word, Policy::Linux61), *linux, "{what}, Linux 6.1");
+        assert_eq!(answer(*word, Policy::LINUX_6_1), *linux, "{what}, Linux 6.1");
         assert_eq!(answer(*word, Policy::Best), *best, "{what}, best");
     }
 }
@@ -287,7 +287,7 @@ fn probes_inside_an_exclusive_loop_are_refused() {
         ("at the start of a function",               &[NOP, STXR, RET],                             0,  FREE,      FREE),
     ];
     for (what, words, at, linux, best) in cases {
-        assert_eq!(refused(words, *at, &[], Policy::Linux61), *linux, "{what}, Linux 6.1");
+        assert_eq!(refused(words, *at, &[], Policy::LINUX_6_1), *linux, "{what}, Linux 6.1");
         assert_eq!(refused(words, *at, &[], Policy::Best), *best, "{what}, best");
     }
 }
@@ -298,7 +298,7 @@ fn probes_inside_an_exclusive_loop_are_refused() {
 fn only_linux_refuses_instructions_that_may_fault() {
     let words = [0xf840_0820, 0xf840_0820, RET];
     for (at, linux) in [(0, None), (1, Some("expected-fault")), (2, None)] {
-        assert_eq!(refused(&words, at, &[1], Policy::Linux61), linux, "+{at}");
+        assert_eq!(refused(&words, at, &[1], Policy::LINUX_6_1), linux, "+{at}");
         assert_eq!(refused(&words, at, &[1], Policy::Best), None, "+{at}");
     }
 }

@@ -114,7 +114,7 @@ fn every_row_of_the_table_gives_its_answer() {
     ];
     for (what, word, linux, best) in cases {
         for set in Set::ALL {
-            assert_eq!(answer(set, [*word, SUM], Policy::Linux61), *linux, "{what}, {set:?}");
+            assert_eq!(answer(set, [*word, SUM], Policy::LINUX_6_1), *linux, "{what}, {set:?}");
             assert_eq!(answer(set, [*word, SUM], Policy::Best), *best, "{what}, {set:?}");
         }
     }
@@ -141,7 +141,7 @@ fn a_branch_is_refused_if_its_delay_slot_is() {
         for branch in [0x1443_0004, 0x0320_f809, 0x5043_0004] {
             for set in Set::ALL {
                 assert_eq!(answer(set, [branch, slot], Policy::Best), best, "{what}, {set:?}");
-                assert_eq!(answer(set, [branch, slot], Policy::Linux61), "compute", "{what}, {set:?}");
+                assert_eq!(answer(set, [branch, slot], Policy::LINUX_6_1), "compute", "{what}, {set:?}");
             }
         }
     }
@@ -165,7 +165,7 @@ fn a_branch_with_its_delay_slot_in_another_page_is_refused() {
             let start = set.cut(at) - 4;
             let bytes: Vec<u8> = [0x2442_0001, words[0], words[1]].iter().flat_map(|word| set.bytes(*word)).collect();
             let insn = decode(set, start + 4, &bytes[4..]).expect("whole words");
-            for (policy, expected) in [(Policy::Best, expected), (Policy::Linux61, "ok")] {
+            for (policy, expected) in [(Policy::Best, expected), (Policy::LINUX_6_1, "ok")] {
                 let mut text = PlainText { start, bytes: bytes.clone(), ..PlainText::default() };
                 let said = match stands(set, &insn, policy, start..start + 12, &mut text) {
                     Ok(()) => "ok",
@@ -211,7 +211,7 @@ fn a_delay_slot_is_refused() {
         for set in Set::ALL {
             for function in [0..3, 1..3] {
                 let answer = |policy| standing(set, &[before, SUM, SUM], 1, function.clone(), policy);
-                assert_eq!((answer(Policy::Linux61), answer(Policy::Best)), (linux, best), "{what}, {set:?}");
+                assert_eq!((answer(Policy::LINUX_6_1), answer(Policy::Best)), (linux, best), "{what}, {set:?}");
             }
             assert_eq!(standing(set, &[before, SUM, SUM], 0, 0..3, Policy::Best), "ok", "nothing can be read in front of it");
             assert_eq!(standing(set, &[before, SUM, SUM], 2, 0..3, Policy::Best), "ok", "{what}");
@@ -247,7 +247,7 @@ fn probes_between_load_linked_and_store_conditional_are_refused() {
         for set in Set::ALL {
             for (at, (_, best, linux)) in text.iter().enumerate() {
                 assert_eq!(standing(set, &words, at, 0..words.len(), Policy::Best), *best, "{set:?}, word {at}");
-                assert_eq!(standing(set, &words, at, 0..words.len(), Policy::Linux61), *linux, "{set:?}, word {at}");
+                assert_eq!(standing(set, &words, at, 0..words.len(), Policy::LINUX_6_1), *linux, "{set:?}, word {at}");
             }
         }
     }

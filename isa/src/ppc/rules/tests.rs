@@ -126,7 +126,7 @@ fn every_row_of_the_table_gives_its_answer() {
     ];
     for (what, word, linux, best) in cases {
         for set in SETS {
-            assert_eq!(answer(set, &[*word], Policy::Linux61), *linux, "{what}, {set:?}");
+            assert_eq!(answer(set, &[*word], Policy::LINUX_6_1), *linux, "{what}, {set:?}");
             assert_eq!(answer(set, &[*word], Policy::Best), *best, "{what}, {set:?}");
         }
     }
@@ -136,7 +136,7 @@ fn every_row_of_the_table_gives_its_answer() {
 #[test]
 fn instructions_of_64_bits_are_emulated_only_there() {
     for (what, word) in [("bctar", 0x4e80_0460), ("bctarl", 0x4e80_0461), ("addpcis r3,1", 0x4c60_0005)] {
-        for (policy, narrow) in [(Policy::Linux61, "step"), (Policy::Best, "boost")] {
+        for (policy, narrow) in [(Policy::LINUX_6_1, "step"), (Policy::Best, "boost")] {
             let answers = SETS.map(|set| answer(set, &[word], policy));
             assert_eq!(answers, [narrow, "compute", "compute"], "{what}, {policy:?}");
         }
@@ -148,7 +148,7 @@ fn instructions_of_64_bits_are_emulated_only_there() {
 fn a_prefixed_instruction_runs_anywhere() {
     for words in [[0x0600_0000, 0x3860_0010], [0x0410_0000, 0xe460_0010], [0x0500_0000, 0x8006_0000]] {
         for set in [Set::Big64, Set::Little64] {
-            assert_eq!((answer(set, &words, Policy::Linux61), answer(set, &words, Policy::Best)), ("step", "boost"));
+            assert_eq!((answer(set, &words, Policy::LINUX_6_1), answer(set, &words, Policy::Best)), ("step", "boost"));
         }
         assert_eq!(answer(Set::Big32, &words, Policy::Best), "undefined");
     }
@@ -170,14 +170,14 @@ fn standing(set: Set, words: &[u32], at: usize, start: u64, policy: Policy) -> &
 fn the_second_word_of_a_prefixed_instruction_is_refused() {
     const TEXT: &[u32] = &[0x6000_0000, 0x0600_0000, 0x3860_0010, 0x6000_0000];
     for set in [Set::Big64, Set::Little64] {
-        for policy in [Policy::Linux61, Policy::Best] {
+        for policy in [Policy::LINUX_6_1, Policy::Best] {
             let answers = [0, 1, 2, 3].map(|at| standing(set, TEXT, at, 0xc000_0000_0001_0000, policy));
             assert_eq!(answers, ["ok", "ok", "second-word", "ok"], "{set:?}, {policy:?}");
         }
-        let at_page = standing(set, TEXT, 2, 0xc000_0000_0001_0000 - 8, Policy::Linux61);
+        let at_page = standing(set, TEXT, 2, 0xc000_0000_0001_0000 - 8, Policy::LINUX_6_1);
         assert_eq!(at_page, "ok", "nothing is looked at behind the start of a page");
     }
-    assert_eq!(standing(Set::Big32, TEXT, 2, 0xc001_0000, Policy::Linux61), "ok", "no prefixes there");
+    assert_eq!(standing(Set::Big32, TEXT, 2, 0xc001_0000, Policy::LINUX_6_1), "ok", "no prefixes there");
     assert_eq!(standing(Set::Little64, &TEXT[2..], 0, 0xc000_0000_0001_0008, Policy::Best), "ok", "its function begins here");
 }
 
@@ -203,7 +203,7 @@ fn probes_between_load_and_reserve_and_store_are_refused() {
         let start = set.cut(0xc000_0000_0001_0000);
         for (at, (_, expected)) in LOOP.iter().enumerate() {
             assert_eq!(standing(set, &words, at, start, Policy::Best), *expected, "{set:?}, word {at}");
-            assert_eq!(standing(set, &words, at, start, Policy::Linux61), "ok", "{set:?}, word {at}");
+            assert_eq!(standing(set, &words, at, start, Policy::LINUX_6_1), "ok", "{set:?}, word {at}");
         }
     }
 }

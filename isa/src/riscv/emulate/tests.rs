@@ -1,5 +1,7 @@
 //! Registers before and after, worked out by hand from the manual.
 
+#![allow(clippy::type_complexity)] // tables of cases
+
 use super::super::abi::{RA, T0, x};
 use super::super::decode::decode;
 use super::super::rules;

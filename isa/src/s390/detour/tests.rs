@@ -61,7 +61,7 @@ fn instructions_are_replaced_if_all_can_run_elsewhere() {
     for (what, pieces, at, expected) in cases {
         let found = answer(Policy::Best, pieces, *at).map(|region| region.end() - region.start());
         assert_eq!(found.map_err(|refusal| Rule::of(&refusal).expect("a named rule")), *expected, "{what}");
-        let linux = answer(Policy::Linux61, pieces, *at).map_err(|refusal| Rule::of(&refusal));
+        let linux = answer(Policy::LINUX_6_1, pieces, *at).map_err(|refusal| Rule::of(&refusal));
         assert_eq!(linux.map(|_| ()), Err(Some(Rule::NoDetours)), "{what}: Linux has none");
     }
 }

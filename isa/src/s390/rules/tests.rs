@@ -165,7 +165,7 @@ fn every_row_of_the_table_gives_its_answer() {
         ("aghik",                   &[0xec, 0x12, 0, 4, 0x00, 0xd9],       "step",            "boost"),
     ];
     for (what, bytes, linux, best) in cases {
-        assert_eq!(answer(bytes, Policy::Linux61), *linux, "{what}");
+        assert_eq!(answer(bytes, Policy::LINUX_6_1), *linux, "{what}");
         assert_eq!(answer(bytes, Policy::Best), *best, "{what}");
     }
     let rows: BTreeSet<u16> = TABLE.iter().map(|row| row.code).collect();
@@ -214,7 +214,7 @@ fn targets_of_execute_instructions_are_refused() {
         let insn = decode(HERE + at as u64, insn).expect("an instruction");
         at += insn.bytes().len();
         let mut text = PlainText { start: HERE, bytes: bytes.clone(), ..PlainText::default() };
-        for policy in [Policy::Best, Policy::Linux61] {
+        for policy in [Policy::Best, Policy::LINUX_6_1] {
             let found = match stands(&insn, policy, function.clone(), &mut text) {
                 Ok(()) => "ok",
                 Err(refusal) => S390X.rule_of(&refusal).expect("every refusal has a rule").name,

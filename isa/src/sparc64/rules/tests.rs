@@ -84,7 +84,7 @@ fn every_row_of_the_table_gives_its_answer() {
         ("a sum",            SUM,         "step",    "boost"),
     ];
     for (what, word, linux, best) in cases {
-        assert_eq!(answer(*word, Policy::Linux61), *linux, "{what}");
+        assert_eq!(answer(*word, Policy::LINUX_6_1), *linux, "{what}");
         assert_eq!(answer(*word, Policy::Best), *best, "{what}");
     }
 }
@@ -124,7 +124,7 @@ fn a_probed_delay_slot_continues_at_the_branchs_target() {
         ("behind a sum",          SUM,         false),
     ];
     for (what, first, is_slot) in cases {
-        for policy in [Policy::Best, Policy::Linux61] {
+        for policy in [Policy::Best, Policy::LINUX_6_1] {
             assert_eq!(behind(first, SUM, policy), if is_slot { in_slot } else { Ok(None) }, "{what}");
             assert_eq!(behind(first, 0x81e8_0000, policy).is_ok_and(|found| found.is_some()), is_slot, "{what}: restore");
         }
@@ -134,7 +134,7 @@ fn a_probed_delay_slot_continues_at_the_branchs_target() {
         for branch in [0x1280_0004, 0x81c3_e008, 0x4000_0010, 0x3080_0004] {
             let expected = if is_slot { Err("branch-in-delay-slot") } else { Ok(None) };
             assert_eq!(behind(first, branch, Policy::Best), expected, "{what}: a branch");
-            assert_eq!(behind(first, branch, Policy::Linux61), Ok(None), "{what}: a branch");
+            assert_eq!(behind(first, branch, Policy::LINUX_6_1), Ok(None), "{what}: a branch");
         }
     }
     let mut text = PlainText { start: HERE, bytes: SUM.to_be_bytes().to_vec(), ..PlainText::default() };

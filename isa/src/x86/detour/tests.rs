@@ -93,7 +93,7 @@ fn each_rule_has_its_case() {
             if isa.word == 4 && bytes.contains(&0x48) {
                 continue;
             }
-            for (policy, expected) in [(Policy::Linux61, linux), (Policy::Best, best)] {
+            for (policy, expected) in [(Policy::LINUX_6_1, linux), (Policy::Best, best)] {
                 let found = answer(isa, policy, bytes, *at, *around);
                 assert_eq!(found.err(), *expected, "{what}, {isa:?}, {policy:?}");
             }

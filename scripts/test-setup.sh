@@ -77,7 +77,7 @@ needs=(fuzz)
 expect "no C++ compiler" 1 "  - c++" "g++"
 
 needs=(opinions)
-expect "no qemu-user" 1 "  - qemu-sparc64-static" "qemu-user-static"
+expect "no qemu-user" 1 "  - qemu-sparc64-static" "qemu-user-static" "binutils-riscv64-linux-gnu"
 
 needs=(machines)
 expect "no QEMU" 1 "  - qemu-system-x86_64" "  - qemu-system-aarch64" "qemu-system-x86 qemu-system-arm"

@@ -88,6 +88,8 @@ pub struct Disassembler {
     pub extra: Option<ExtraMode>,
     /// Whether there are two assembly syntaxes.
     pub has_syntaxes: bool,
+    /// Whether Capstone prints the distance to a branch's target instead of its address.
+    pub prints_distances: bool,
 }
 
 /// Iterates over the rows of all ISAs.

@@ -37,7 +37,13 @@ static I386: Row = Row {
         stock: Some(&pc::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::X86, mode: Mode::Mode32, extra: None, has_syntaxes: true },
+    disassembler: Disassembler {
+        family: Family::X86,
+        mode: Mode::Mode32,
+        extra: None,
+        has_syntaxes: true,
+        prints_distances: false,
+    },
 };
 
 static X86_64: Row = Row {
@@ -59,7 +65,13 @@ static X86_64: Row = Row {
         stock: Some(&pc::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::X86, mode: Mode::Mode64, extra: None, has_syntaxes: true },
+    disassembler: Disassembler {
+        family: Family::X86,
+        mode: Mode::Mode64,
+        extra: None,
+        has_syntaxes: true,
+        prints_distances: false,
+    },
 };
 
 static ARM: Row = Row {
@@ -81,7 +93,13 @@ static ARM: Row = Row {
         stock: Some(&virt::ARM),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::ARM, mode: Mode::Arm, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::ARM,
+        mode: Mode::Arm,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static THUMB2: Row = Row {
@@ -104,7 +122,13 @@ static THUMB2: Row = Row {
         stock: Some(&virt::ARM),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::ARM, mode: Mode::Thumb, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::ARM,
+        mode: Mode::Thumb,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static ARM64: Row = Row {
@@ -126,7 +150,13 @@ static ARM64: Row = Row {
         stock: Some(&virt::ARM64),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::ARM64, mode: Mode::Arm, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::ARM64,
+        mode: Mode::Arm,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static PPC: Row = Row {
@@ -148,7 +178,13 @@ static PPC: Row = Row {
         stock: Some(&wii::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode32, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::PPC,
+        mode: Mode::Mode32,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static PPC64: Row = Row {
@@ -170,7 +206,13 @@ static PPC64: Row = Row {
         stock: Some(&powernv::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::PPC,
+        mode: Mode::Mode64,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static PPC64LE: Row = Row {
@@ -192,7 +234,13 @@ static PPC64LE: Row = Row {
         stock: Some(&powernv::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::PPC,
+        mode: Mode::Mode64,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static S390X: Row = Row {
@@ -214,7 +262,13 @@ static S390X: Row = Row {
         stock: Some(&s390ccw::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::SYSZ, mode: Mode::Default, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::SYSZ,
+        mode: Mode::Default,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static MIPS: Row = Row {
@@ -236,7 +290,13 @@ static MIPS: Row = Row {
         stock: Some(&malta::BIG_ENDIAN),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::MIPS,
+        mode: Mode::Mips32,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static MIPSEL: Row = Row {
@@ -258,7 +318,13 @@ static MIPSEL: Row = Row {
         stock: Some(&malta::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::MIPS,
+        mode: Mode::Mips32,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static MIPS64: Row = Row {
@@ -280,7 +346,13 @@ static MIPS64: Row = Row {
         stock: Some(&malta::BIG_ENDIAN),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::MIPS,
+        mode: Mode::Mips64,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static MIPS64EL: Row = Row {
@@ -302,7 +374,13 @@ static MIPS64EL: Row = Row {
         stock: Some(&malta::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::MIPS,
+        mode: Mode::Mips64,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static SPARC64: Row = Row {
@@ -324,7 +402,13 @@ static SPARC64: Row = Row {
         stock: None,
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler { family: Family::SPARC, mode: Mode::V9, extra: None, has_syntaxes: false },
+    disassembler: Disassembler {
+        family: Family::SPARC,
+        mode: Mode::V9,
+        extra: None,
+        has_syntaxes: false,
+        prints_distances: false,
+    },
 };
 
 static RISCV64: Row = Row {
@@ -344,6 +428,7 @@ static RISCV64: Row = Row {
         mode: Mode::RiscV64,
         extra: Some(ExtraMode::RiscVC),
         has_syntaxes: false,
+        prints_distances: true,
     },
 };
 
@@ -359,6 +444,7 @@ static RISCV32: Row = Row {
         mode: Mode::RiscV32,
         extra: Some(ExtraMode::RiscVC),
         has_syntaxes: false,
+        prints_distances: true,
     },
     mapping_symbol: None,
     decompressor: whole::none,

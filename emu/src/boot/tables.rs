@@ -131,14 +131,15 @@ impl Tables {
         tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
         for (bounds, site, row) in SITES.iter().filter(|(_, site, _)| !marks.never.contains(site)) {
             let rows: Vec<(u64, &[u8])> = reader.rows(bounds, row(marks, reader.word)).collect();
-            let (form, adjustment) = match site {
-                Site::Ftrace => (Form::Absolute, reader.marks.ftrace_adjustment),
-                Site::Bug => (reader.form_of_bugs(&rows), 0),
-                _ => (reader.marks.form, 0),
+            let form = match site {
+                Site::Ftrace => Form::Absolute,
+                Site::Bug => reader.form_of_bugs(&rows),
+                _ => reader.marks.form,
             };
+            let place = |row: u64| if *site == Site::Ftrace { (marks.ftrace_site)(kernel, row) } else { row };
             for (at, row) in rows {
                 let Some(address) = reader.field(at, row, 0, form) else { continue };
-                tables.sites.entry(address.wrapping_add(adjustment)).or_insert(*site);
+                tables.sites.entry(place(address)).or_insert(*site);
                 if *site == Site::JumpLabel {
                     tables.jump_labels.extend(reader.jump_label(at, row, form));
                 }

@@ -6,6 +6,7 @@ use crate::symbols::Symbols;
 use capstone::{Capstone, Endian};
 use clap::ValueEnum;
 use goblin::elf::header::ELFDATA2LSB;
+use std::fmt::Write;
 use trapline_isa::arch::Arch;
 use trapline_isa::insn::{Flow, Insn};
 
@@ -22,6 +23,7 @@ pub enum Syntax {
 /// Writes instructions of one kernel as text.
 pub struct Writer<'k> {
     capstone: Capstone,
+    prints_distances: bool,
     symbols: &'k Symbols,
 }
 
@@ -29,7 +31,7 @@ impl<'k> Writer<'k> {
     /// Creates a writer for an ISA.
     pub fn new(arch: Arch, syntax: Syntax, symbols: &'k Symbols) -> Result<Writer<'k>, Failure> {
         let row = arches::of(arch);
-        let Disassembler { family, mode, extra, has_syntaxes } = row.disassembler;
+        let Disassembler { family, mode, extra, has_syntaxes, prints_distances } = row.disassembler;
         let endian = if row.elf.order == ELFDATA2LSB { Endian::Little } else { Endian::Big };
         let capstone = Capstone::new_raw(family, mode, extra.into_iter(), Some(endian)).and_then(|mut capstone| {
             if has_syntaxes {
@@ -41,7 +43,7 @@ impl<'k> Writer<'k> {
             Ok(capstone)
         });
         let capstone = capstone.map_err(|error| Failure::failed(format!("the disassembler cannot be set up: {error}")))?;
-        Ok(Writer { capstone, symbols })
+        Ok(Writer { capstone, prints_distances, symbols })
     }
 
     /// The text of an instruction; `.byte ...` if capstone cannot decode it.
@@ -55,6 +57,11 @@ impl<'k> Writer<'k> {
         if let Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) = insn.flow
             && let Some(first) = texts.first_mut()
         {
+            if self.prints_distances {
+                let operands = first.rfind([' ', ',']).map_or(0, |space| space + 1);
+                first.truncate(operands);
+                let _ = write!(first, "{target:#x}");
+            }
             *first = format!("{first} <{}>", self.symbols.describe(target));
         }
         texts.join("; ")
@@ -88,7 +95,7 @@ mod tests {
         use Arch::{Arm, Arm64, Mipsel, Riscv32, Riscv64, X86_64};
         use Syntax::{Att, Intel};
         #[rustfmt::skip]
-        let cases: [(Arch, &[u8], Syntax, &str); 14] = [
+        let cases: [(Arch, &[u8], Syntax, &str); 15] = [
             (X86_64, &[0xe8, 0xfb, 0, 0, 0],            Att,    "callq 0x1100 <vfs_read>"),
             (X86_64, &[0xeb, 0x10],                     Att,    "jmp 0x1012 <_stext+0x12>"),
             (X86_64, &[0x89, 0xd8],                     Att,    "movl %ebx, %eax"),
@@ -101,9 +108,10 @@ mod tests {
             (Mipsel, &[0x40, 0x04, 0, 0x0c, 0xf8, 0xff, 0xbd, 0x27],
                                                         Att,    "jal 0x1100 <vfs_read>; addiu $sp, $sp, -8"),
             (Arm64,  &[0xe1, 0xff, 0xff, 0x54],         Att,    "b.ne #0xffc <0xffc>"),
-            (Riscv64, &[0xef, 0x00, 0x00, 0x10],        Att,    "jal 0x100 <vfs_read>"),
+            (Riscv64, &[0xef, 0x00, 0x00, 0x10],        Att,    "jal 0x1100 <vfs_read>"),
             (Riscv64, &[0x06, 0xe4],                    Att,    "c.sdsp ra, 8(sp)"),
-            (Riscv32, &[0x01, 0x22],                    Att,    "c.jal 0x100 <vfs_read>"),
+            (Riscv64, &[0x63, 0x0f, 0xb5, 0x0e],        Att,    "beq a0, a1, 0x10fe <_stext+0xfe>"),
+            (Riscv32, &[0x01, 0x22],                    Att,    "c.jal 0x1100 <vfs_read>"),
         ];
         for (arch, bytes, syntax, expected) in cases {
             let writer = Writer::new(arch, syntax, &symbols).unwrap();

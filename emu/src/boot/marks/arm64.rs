@@ -11,7 +11,7 @@ pub static MARKS: Marks = Marks {
     unlisted_areas: &[],
     form: Form::Relative,
     exception_row: 12,
-    ftrace_adjustment: 4,
+    ftrace_site: |_, row| row.wrapping_add(4),
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: true,
     patchers: &[],

@@ -32,8 +32,8 @@ pub struct Marks {
     pub form: Form,
     /// Size of a row of the exception table: two addresses, on some ISAs followed by a word with the type.
     pub exception_row: usize,
-    /// The distance from the address in the ftrace table to the site (ftrace_call_adjust).
-    pub ftrace_adjustment: u64,
+    /// The ftrace site of an address in the kernel's table (ftrace_call_adjust).
+    pub ftrace_site: fn(&Kernel, u64) -> u64,
     /// Kinds of sites that no kernel of this ISA has a table of.
     pub never: &'static [Site],
     /// Whether there is nameless code between text and init text, which runs by its physical address only.

@@ -24,7 +24,7 @@ const LITTLE_BASE: Marks = Marks {
     unlisted_areas: &AREAS,
     form: Form::Relative,
     exception_row: 8,
-    ftrace_adjustment: 0,
+    ftrace_site: |_, row| row,
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: false,
     patchers: &[],

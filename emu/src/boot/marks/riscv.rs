@@ -1,6 +1,8 @@
 //! Features of Linux images for RISC-V: ftrace.h, jump_label.h, bug.h and extable.h of arch/riscv in 6.12 and 7.2.
 
-use super::{Bounds, ENTRY_TEXT, Form, Looks, Marks};
+use super::{Bounds, Form, IRQENTRY_TEXT, Looks, Marks};
+use crate::boot::Kernel;
+use std::ops::Range;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::guest::Site;
 
@@ -10,7 +12,7 @@ pub static MARKS: Marks = Marks {
     unlisted_areas: &[],
     form: Form::Relative,
     exception_row: 12,
-    ftrace_adjustment: 0,
+    ftrace_site,
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: false,
     patchers: &[],
@@ -22,17 +24,51 @@ pub static MARKS: Marks = Marks {
         may_fault: |_| true,
         static_call: |_| None,
     },
-    data_in_text: |_, _| Vec::new(),
+    data_in_text: |kernel, text| pointers(kernel, text),
 };
 
 /// Four `c.nop`.
 const FOUR_NOPS: [u8; 8] = [1, 0, 1, 0, 1, 0, 1, 0];
 const NOP: u32 = 0x0000_0013;
+/// `auipc t0` and `jalr t0, t0`, without their displacements.
+const AUIPC_T0: u32 = 0x297;
+const JALR_T0: u32 = 0x2_82e7;
+/// Bytes of a pointer in front of a function.
+const POINTER: u64 = 8;
 const EBREAK: [u8; 4] = 0x0010_0073_u32.to_le_bytes();
 const C_EBREAK: [u8; 2] = 0x9002_u16.to_le_bytes();
 
-/// Interrupts and exceptions are entered in one area, which has two pairs of names.
-static AREAS: [Bounds; 1] = [ENTRY_TEXT];
+/// The area of all entry code, which is also that of the interrupts.
+static AREAS: [Bounds; 1] = [IRQENTRY_TEXT];
+
+/// Linux 6.12 lists a function's start, and patches its first two nops. Linux 7.2 lists the pointer in front of a
+/// function and patches the second of the two words at its start.
+fn ftrace_site(kernel: &Kernel, row: u64) -> u64 {
+    let starts = |address: u64| kernel.symbols.containing(address).is_some_and(|symbol| symbol.start == address);
+    let entry = row.wrapping_add(POINTER);
+    if starts(entry) && !starts(row) { entry.wrapping_add(4) } else { row }
+}
+
+/// The pointer to ftrace's callbacks in front of each traced function of Linux 7.2: four halfwords. In the image they are
+/// nops.
+fn pointers(kernel: &Kernel, text: &Range<u64>) -> Vec<u64> {
+    let has_pointer = |function: u64| {
+        let mut bytes = [0; 16];
+        let start = function.checked_sub(POINTER).filter(|start| text.contains(start));
+        start.filter(|start| kernel.read(*start, &mut bytes).is_ok() && is_traced_entry(&bytes))
+    };
+    let starts = kernel.symbols.extents(text.clone()).into_iter().filter_map(|symbol| has_pointer(symbol.start));
+    starts.flat_map(|start| (start..start + POINTER).step_by(2)).collect()
+}
+
+/// Whether these bytes are a pointer, in the image or in a kernel that has booted, and the first 8 bytes of a traced
+/// function.
+fn is_traced_entry(bytes: &[u8; 16]) -> bool {
+    let word = |at: usize| ByteOrder::Little.word(&bytes[at..at + 4]);
+    let (first, second) = (word(8), word(12));
+    let patched = first & 0xfff == AUIPC_T0 && (second == NOP || second & 0xf_ffff == JALR_T0);
+    bytes.chunks(8).all(|half| half == FOUR_NOPS) || patched
+}
 
 /// `nop`, or `jal x0`.
 fn is_jump_label(bytes: &[u8]) -> bool {
@@ -42,7 +78,7 @@ fn is_jump_label(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::MARKS;
+    use super::{MARKS, is_traced_entry};
 
     /// Bytes that each look is for, and some that it is not.
     #[test]
@@ -53,6 +89,15 @@ mod tests {
         assert!(labels.iter().all(|label| (looks.jump_label)(label)));
         let others = [0x0000_00ef_u32, 0x0000_0093, 0x0001_0001].map(u32::to_le_bytes);
         assert!(!others.iter().any(|other| (looks.jump_label)(other)), "a call, a load of 0, two compressed nops");
+        let entry = |words: [u32; 4]| {
+            let mut bytes = [0; 16];
+            bytes.chunks_mut(4).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+            is_traced_entry(&bytes)
+        };
+        assert!(entry([0x0001_0001; 4]), "in the image of 7.2");
+        assert!(entry([0x8000_1000, 0xffff_ffff, 0x0001_b297, 0x0000_0013]), "booted");
+        assert!(entry([0x8000_1000, 0xffff_ffff, 0x0001_b297, 0x1002_82e7]), "traced");
+        assert!(!entry([0x8000_1000, 0xffff_ffff, 0x0000_0013, 0x0000_0013]), "6.12");
         assert!((looks.bug)(&[0x02, 0x90]) && (looks.bug)(&[0x73, 0, 0x10, 0]) && !(looks.bug)(&[0x73, 0, 0, 0]));
     }
 }

@@ -10,7 +10,7 @@ pub static MARKS: Marks = Marks {
     unlisted_areas: &[ENTRY_TEXT],
     form: Form::Relative,
     exception_row: 12,
-    ftrace_adjustment: 0,
+    ftrace_site: |_, row| row,
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: false,
     patchers: &[],

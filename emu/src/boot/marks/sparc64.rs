@@ -11,7 +11,7 @@ pub static MARKS: Marks = Marks {
     unlisted_areas: &[ENTRY_TEXT],
     form: Form::Low,
     exception_row: 8,
-    ftrace_adjustment: 0,
+    ftrace_site: |_, row| row,
     never: &[Site::StaticCall, Site::SmpLock, Site::Bug],
     has_hidden_code: false,
     patchers: &[],

@@ -14,7 +14,7 @@ const BASE: Marks = Marks {
     unlisted_areas: &[],
     form: Form::Relative,
     exception_row: 12,
-    ftrace_adjustment: 0,
+    ftrace_site: |_, row| row,
     never: &[],
     has_hidden_code: false,
     patchers: &[],

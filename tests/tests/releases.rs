@@ -15,7 +15,7 @@ use trapline_isa::function;
 use trapline_isa::insn::{self, Insn};
 use trapline_isa::plan::Policy;
 use trapline_probes::Engine;
-use trapline_probes::events::EventSet;
+use trapline_probes::events::set::EventSet;
 use trapline_probes::guest::{Blacklisted, Guest};
 use trapline_tests::oracle::{self, OracleRow, file_of, rows};
 

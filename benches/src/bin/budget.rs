@@ -5,8 +5,8 @@
 //! on the benchmark loop and runs each for a short and a long guest time. Callgrind dumps its counts after each run.
 //! The difference is the cost of the hits in between, and the cost of the unprobed loop is subtracted.
 //!
-//! The program repeats each pair of runs [`ROUNDS`] times and takes medians: the guest's timer interrupt, with a task
-//! switch and a TLB flush behind it, falls into some runs only. It pins the C library's string functions to the same
+//! The guest's timer interrupt has a task switch and a TLB flush behind it. So each pair of runs begins behind one
+//! interrupt and ends before the next. The program repeats each pair [`ROUNDS`] times and takes medians. It pins the C library's string functions to the same
 //! variants on every CPU ([`TUNABLES`]). So the counts are exactly reproducible on any x86-64 host, in every folder and
 //! environment, with the same compiler and the same kind of build.
 //!
@@ -28,7 +28,7 @@ use trapline::overhead::scripts;
 use trapline::overhead::{Mechanism, SHAPE};
 use trapline_benches::user_time::median;
 
-/// Guest time of the two runs, in nanoseconds.
+/// Guest time of the two runs of a guest without a timer, in nanoseconds.
 const SHORT: u64 = 4_000;
 const LONG: u64 = 24_000;
 /// Pairs of runs of each mechanism. An odd number, so that there is a median.
@@ -45,6 +45,13 @@ const RECORDS: &str = "records/";
 const SCRIPTS: &str = "scripts/";
 /// Prefix of an ISA: the cost of a hit on a branch with a delay slot.
 const BRANCHES: &str = "branches/";
+/// The two runs of a guest whose timer interrupts it, in nanoseconds: the tiny kernel's does every 12,000.
+const BETWEEN_INTERRUPTS: [u64; 2] = [1_000, 7_000];
+/// Guest time that is run at once while an interrupt is waited for, and the longest wait.
+const STEP: u64 = 200;
+const LONGEST_QUIET: u64 = 100_000;
+/// Guest time behind an interrupt after which the guest is back in its loop and its pages are in the TLB again.
+const SETTLED: u64 = 2_000;
 /// Guest time of the warm-up, in which code is translated and probes are optimised.
 const WARM: u64 = 20_000;
 
@@ -55,9 +62,10 @@ fn main() -> ExitCode {
         [] => check(false, &[]),
         ["all"] => check(true, &[]),
         ["vary"] => vary(&UNSTABLE_ONCE),
+        ["vary", "all"] => vary_all(),
         ["vary", guest, ref rest @ ..] => vary(&[(guest, rest)]),
         ref guests if guests.iter().all(|guest| guest.contains('/')) => check(false, guests),
-        _ => Err("usage: budget [all or GUEST...], budget vary [GUEST LETTERS...], or budget measure GUEST [LETTERS or NUMBERS...] under callgrind".into()),
+        _ => Err("usage: budget [all or GUEST...], budget vary [all or GUEST LETTERS...], or budget measure GUEST [LETTERS or NUMBERS...] under callgrind".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -150,15 +158,44 @@ fn measure_among(many: &Many, count: usize) -> Result<(), String> {
 /// Prefix of a number of probes: the cost of an optimised probe among this many.
 const AMONG: char = 'o';
 
-/// Runs the loop for the short and for the long time, and prints the hits of each run.
+/// Runs the loop for the short and for the long time, and prints the hits of each run. A pair of runs of a guest with a
+/// timer begins when the guest has just dealt with an interrupt and ends before the next one.
 fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn(&mut BenchLoop) -> u64) -> Result<(), String> {
     bench.run(WARM)?;
-    for nanoseconds in lengths() {
-        let before = hits(bench);
-        counted(&mut || bench.run(nanoseconds))?;
-        println!("{name} {}", hits(bench) - before);
+    let lengths = if interrupts(bench) == 0 { [SHORT, LONG] } else { BETWEEN_INTERRUPTS };
+    for _ in 0..ROUNDS {
+        run_past_interrupt(bench)?;
+        let quiet = interrupts(bench);
+        for nanoseconds in lengths {
+            let before = hits(bench);
+            counted(&mut || bench.run(nanoseconds))?;
+            println!("{name} {}", hits(bench) - before);
+        }
+        if interrupts(bench) != quiet {
+            return Err(format!("{name}: two interrupts came within {} ns", SETTLED + lengths.iter().sum::<u64>()));
+        }
     }
     Ok(())
+}
+
+/// Runs the loop until an interrupt comes and the guest has dealt with it. Does nothing to a guest without a timer.
+fn run_past_interrupt(bench: &mut BenchLoop) -> Result<(), String> {
+    let before = interrupts(bench);
+    if before == 0 {
+        return Ok(());
+    }
+    for _ in 0..LONGEST_QUIET / STEP {
+        if interrupts(bench) != before {
+            return bench.run(SETTLED);
+        }
+        bench.run(STEP)?;
+    }
+    Err(format!("no interrupt came within {LONGEST_QUIET} ns"))
+}
+
+/// The interrupts that the guest has had.
+fn interrupts(bench: &mut BenchLoop) -> u64 {
+    bench.session().machine().counts().interrupts
 }
 
 /// The runs of one mechanism.
@@ -282,6 +319,25 @@ fn vary(rows: &[(&str, &[&str])]) -> Result<(), String> {
     if differ.is_empty() { Ok(()) } else { Err(format!("not the same everywhere:{differ}")) }
 }
 
+/// The same for all rows that `budget` measures.
+fn vary_all() -> Result<(), String> {
+    let budgets: Vec<Budget> = budgets()?.into_iter().filter(|budget| !budget.takes_long()).collect();
+    let mut guests: Vec<&str> = budgets.iter().map(|budget| budget.guest.as_str()).collect();
+    guests.dedup();
+    let numbers: Vec<Vec<&str>> = guests.iter().map(|guest| numbers_of(&budgets, guest)).collect();
+    let rows: Vec<(&str, &[&str])> = guests.into_iter().zip(numbers.iter().map(Vec::as_slice)).collect();
+    vary(&rows)
+}
+
+/// The numbers of probes that a guest with many functions is measured with, in order.
+fn numbers_of<'a>(budgets: &'a [Budget], guest: &str) -> Vec<&'a str> {
+    let rows = budgets.iter().filter(|budget| budget.guest == guest);
+    let mut numbers: Vec<&str> = rows.flat_map(Budget::numbers).collect();
+    numbers.sort_by_key(|number| number.parse::<usize>().ok());
+    numbers.dedup();
+    numbers
+}
+
 /// Pairs the runs that the program has printed with callgrind's numbered dumps.
 fn read_counts(said: &str, folder: &Path) -> Result<Added, String> {
     let mut runs = Vec::new();
@@ -298,7 +354,7 @@ fn read_counts(said: &str, folder: &Path) -> Result<Added, String> {
             return Err(format!("{letters} was run less than {ROUNDS} times before {other}"));
         }
         let pairs = rounds.chunks_exact(2).filter_map(|pair| if let [short, long] = pair { Some((short, long)) } else { None });
-        // A run may be dearer than a longer one: the timer interrupt may have come in it.
+        // A run may be dearer than a longer one: code may have been translated in it.
         let costs = pairs.map(|((_, few, short), (_, many, long))| (many.saturating_sub(*few), *long as f64 - *short as f64));
         if *letters == UNPROBED {
             unprobed = median(costs.map(|(_, cost)| cost));
@@ -380,9 +436,7 @@ fn check(all: bool, of: &[&str]) -> Result<(), String> {
     println!("{:<20}{:<12}{:>10}{:>10}{:>10}", "guest", "what", "measured", "at most", "goal");
     for guest in guests {
         let rows = || budgets.iter().filter(|budget| budget.guest == guest);
-        let mut numbers: Vec<String> = rows().flat_map(Budget::numbers).map(String::from).collect();
-        numbers.sort_by_key(|number| number.parse::<usize>().ok());
-        numbers.dedup();
+        let numbers: Vec<String> = numbers_of(&budgets, guest).into_iter().map(String::from).collect();
         let added = added(guest, &numbers, &USUAL)?;
         for budget in rows() {
             let value = value_of(&added, &budget.what).ok_or(format!("{guest}: nothing measures {}", budget.what))?;

@@ -40,7 +40,7 @@ pub struct Tracepoint {
     /// The functions that the out-of-line code may call for the tracepoint. The first such call must come first.
     pub calls: Vec<u64>,
     /// Functions that it may call before that, because they only read a register.
-    pub harmless: Vec<u64>,
+    pub harmless: Arc<[u64]>,
     /// The code may iterate over the function list itself, in kernels without static calls.
     pub may_loop: bool,
     /// Address of the pointer to the list of the tracepoint's functions.

@@ -118,10 +118,7 @@ fn malformed(error: goblin::error::Error) -> BootError {
 }
 
 fn segments(bytes: &[u8], header: &Header, ctx: Ctx, arch: Arch) -> Result<Vec<Segment>, BootError> {
-    let count = usize::from(header.e_phnum);
-    let length = (count * ProgramHeader::size(ctx)) as u64;
-    let table = piece(bytes, header.e_phoff, length, || "the table of program headers".into())?;
-    let headers = ProgramHeader::parse(table, 0, count, ctx).map_err(malformed)?;
+    let headers = program_headers(bytes, header, ctx)?;
     let mut segments: Vec<(usize, Segment)> = Vec::new();
     let mut total: u64 = 0;
     for (number, header) in headers.iter().enumerate().filter(|(_, header)| header.p_type == PT_LOAD && header.p_memsz > 0) {
@@ -137,6 +134,48 @@ fn segments(bytes: &[u8], header: &Header, ctx: Ctx, arch: Arch) -> Result<Vec<S
     apart(&mut segments, "physical", |segment| segment.physical)?;
     apart(&mut segments, "virtual", |segment| segment.virtual_address)?;
     Ok(segments.into_iter().map(|(_, segment)| segment).collect())
+}
+
+fn program_headers(bytes: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<ProgramHeader>, BootError> {
+    let count = usize::from(header.e_phnum);
+    let length = (count * ProgramHeader::size(ctx)) as u64;
+    let table = piece(bytes, header.e_phoff, length, || "the table of program headers".into())?;
+    ProgramHeader::parse(table, 0, count, ctx).map_err(malformed)
+}
+
+/// The headers of an ELF file and nothing else. goblin's reading of a whole file splits a table of strings once for each
+/// symbol table that names it, so a file of a few megabytes would take hours.
+pub struct Headers<'a> {
+    /// The first one.
+    pub header: Header,
+    /// What is loaded.
+    pub programs: Vec<ProgramHeader>,
+    sections: Vec<SectionHeader>,
+    names: &'a [u8],
+    bytes: &'a [u8],
+}
+
+impl<'a> Headers<'a> {
+    /// Reads the headers of the file with these bytes.
+    pub fn read(bytes: &'a [u8]) -> Result<Headers<'a>, BootError> {
+        let header = Elf::parse_header(bytes).map_err(malformed)?;
+        let ctx = context(&header);
+        let (programs, sections) = (program_headers(bytes, &header, ctx)?, section_headers(bytes, &header, ctx)?);
+        let names = section_names(bytes, &header, &sections);
+        Ok(Headers { header, programs, sections, names, bytes })
+    }
+
+    /// What the file holds of the first section with that name.
+    pub fn section(&self, name: &str) -> Option<&'a [u8]> {
+        let is_named = |section: &&SectionHeader| elf_symbols::name(self.names, section.sh_name) == Some(name);
+        self.bytes.get(self.sections.iter().find(is_named)?.file_range()?)
+    }
+}
+
+/// The table of the names of sections, if there is one.
+fn section_names<'a>(bytes: &'a [u8], header: &Header, sections: &[SectionHeader]) -> &'a [u8] {
+    let names = sections.get(usize::from(header.e_shstrndx));
+    names.and_then(|names| piece(bytes, names.sh_offset, names.sh_size, String::new).ok()).unwrap_or_default()
 }
 
 fn segment(bytes: &[u8], number: usize, header: &ProgramHeader, arch: Arch) -> Result<Segment, BootError> {
@@ -226,10 +265,7 @@ fn descriptors<'a>(bytes: &'a [u8], headers: &[SectionHeader], sections: &[Secti
 
 /// The sections in memory that have readable names. They only help to find tables.
 fn sections(bytes: &[u8], header: &Header, headers: &[SectionHeader]) -> Vec<Section> {
-    let names = headers
-        .get(usize::from(header.e_shstrndx))
-        .and_then(|names| piece(bytes, names.sh_offset, names.sh_size, String::new).ok())
-        .unwrap_or_default();
+    let names = section_names(bytes, header, headers);
     headers
         .iter()
         .filter(|section| section.sh_flags & u64::from(SHF_ALLOC) != 0)
@@ -238,4 +274,60 @@ fn sections(bytes: &[u8], header: &Header, headers: &[SectionHeader]) -> Vec<Sec
             Some(Section { name: elf_symbols::name(names, section.sh_name)?.to_string(), range: section.sh_addr..end })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ELF file with so many symbol tables, each with names in one table of strings of so many bytes.
+    fn with_tables(tables: u16, strings: usize) -> Vec<u8> {
+        let names = b"\0.data\0";
+        let (names_at, strings_at) = (64, 64 + names.len() as u64);
+        let sections_at = strings_at + strings as u64;
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let section = |name: u32, kind: u32, at: u64, size: u64, link: u32| {
+            let mut bytes: Vec<u8> = [name, kind].iter().flat_map(|word| word.to_le_bytes()).collect();
+            bytes.extend(words(&[0, 0, at, size]));
+            bytes.extend([link, 0].iter().flat_map(|word| word.to_le_bytes()));
+            bytes.extend(words(&[8, 24]));
+            bytes
+        };
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(16, 0);
+        file.extend([2_u16, 62].iter().flat_map(|half| half.to_le_bytes()));
+        file.extend(1_u32.to_le_bytes());
+        file.extend(words(&[0x1000, 0, sections_at]));
+        file.extend([0_u16, 0, 64, 56, 0, 64, tables + 3, 1].iter().flat_map(|half| half.to_le_bytes()));
+        file.extend(names);
+        file.resize(sections_at as usize, 0);
+        file.extend(section(0, 0, 0, 0, 0));
+        file.extend(section(0, 3, names_at, names.len() as u64, 0));
+        file.extend(section(1, SHT_PROGBITS, strings_at, strings as u64, 0));
+        for _ in 0..tables {
+            file.extend(section(0, SHT_SYMTAB, strings_at, 24, 2));
+        }
+        file
+    }
+
+    /// KP-4: the headers of a file are read without its tables of strings, however many symbol tables name them.
+    #[test]
+    fn tables_of_strings_are_not_read_with_the_headers() {
+        let started = std::time::Instant::now();
+        let file = with_tables(60_000, 8 << 20);
+        let headers = Headers::read(&file).expect("headers");
+        assert_eq!(headers.sections.len(), 60_003);
+        assert_eq!((headers.section(".data").map(<[u8]>::len), headers.section(".nothing")), (Some(8 << 20), None));
+        // To split the strings once for each table would take hours.
+        assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    }
+
+    /// KP-4
+    #[test]
+    fn headers_that_are_cut_off_are_refused() {
+        let whole = with_tables(2, 16);
+        for length in 0..whole.len() {
+            assert!(Headers::read(&whole[..length]).is_err(), "{length} bytes");
+        }
+    }
 }

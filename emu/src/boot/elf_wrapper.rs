@@ -3,6 +3,7 @@
 //! The image has no header. Its link address follows from the decompressor's, which is behind the image at the next
 //! multiple of 64 KiB (calc_vmlinuz_load_addr.c). Its entry comes from its own symbols.
 
+use super::elf::Headers;
 use super::payload::{self, Shelf};
 use crate::error::BootError;
 use goblin::elf::header::ET_EXEC;
@@ -47,33 +48,31 @@ pub struct Around {
 /// Reads the self-extracting program from a vmlinuz.
 pub fn around(bytes: &[u8]) -> Result<Around, BootError> {
     let refused = |why: String| BootError::Payload { what: "the vmlinuz", why };
-    let file = Elf::parse(bytes).map_err(|error| refused(error.to_string()))?;
-    let loaded = file.program_headers.iter().find(|header| header.p_type == PT_LOAD);
+    let file = Headers::read(bytes)?;
+    let loaded = file.programs.iter().find(|header| header.p_type == PT_LOAD);
     let loaded = loaded.ok_or_else(|| refused("nothing of it is loaded".into()))?;
     let held = bytes.get(loaded.file_range()).ok_or_else(|| refused("it ends before what is to be loaded".into()))?;
     let room = loaded.p_memsz.max(held.len() as u64);
-    Ok(Around { bytes: held.to_vec(), start: loaded.p_vaddr, room, entry: file.entry })
+    Ok(Around { bytes: held.to_vec(), start: loaded.p_vaddr, room, entry: file.header.e_entry })
 }
 
 /// Whether these bytes are such a vmlinuz.
 pub fn is_vmlinuz(bytes: &[u8]) -> bool {
     let is_program = Elf::parse_header(bytes).is_ok_and(|header| header.e_type == ET_EXEC);
-    is_program && Elf::parse(bytes).is_ok_and(|file| payload_of(&file, bytes).is_some())
+    is_program && Headers::read(bytes).is_ok_and(|file| payload_of(&file).is_some())
 }
 
 /// The compressed payload at the start of `.data`, up to the section's end.
-fn payload_of<'a>(file: &Elf<'_>, bytes: &'a [u8]) -> Option<&'a [u8]> {
-    let section = file.section_headers.iter().find(|section| file.shdr_strtab.get_at(section.sh_name) == Some(".data"))?;
-    let held = bytes.get(section.file_range()?)?;
-    payload::is_compressed(held).then_some(held)
+fn payload_of<'a>(file: &Headers<'a>) -> Option<&'a [u8]> {
+    file.section(".data").filter(|held| payload::is_compressed(held))
 }
 
 /// Unpacks the kernel image.
 pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     let refused = |why: String| BootError::Payload { what: "the vmlinuz", why };
-    let file = Elf::parse(bytes).map_err(|error| refused(error.to_string()))?;
-    let held = payload_of(&file, bytes).ok_or_else(|| refused("its `.data` does not begin with a compressed kernel".into()))?;
-    let loaded = file.program_headers.iter().filter(|header| header.p_type == PT_LOAD).map(|header| header.p_vaddr).min();
+    let file = Headers::read(bytes)?;
+    let held = payload_of(&file).ok_or_else(|| refused("its `.data` does not begin with a compressed kernel".into()))?;
+    let loaded = file.programs.iter().filter(|header| header.p_type == PT_LOAD).map(|header| header.p_vaddr).min();
     let loaded = loaded.ok_or_else(|| refused("nothing of it is loaded".into()))?;
     let bytes = payload::first_unpacked(shelf, held, &payload::budget())?;
     let start = loaded.checked_sub(bytes.len() as u64).map(|start| start & !(ALIGNMENT - 1));

@@ -30,6 +30,8 @@ const MARKER: usize = 4;
 const MOST_SYMBOLS: usize = 4 << 20;
 /// The limit of bytes of compressed names.
 const MOST_NAME_BYTES: usize = 64 << 20;
+/// Limit for the length of a name, with its letter. Linux has none of more than 512 bytes.
+const LONGEST_NAME: usize = 1024;
 /// Scanning this many bytes of a token for its end costs one step.
 const STRING_BYTES_A_STEP: u64 = 16;
 
@@ -285,6 +287,9 @@ fn entry(compressed: &[u8], tokens: &Tokens<'_>, address: u64, budget: &Budget) 
         let Some(token) = tokens.text.get(usize::from(*token)) else { return Ok(None) };
         budget.charge(token.len() as u64 + 1)?;
         text.extend_from_slice(token);
+        if text.len() > LONGEST_NAME {
+            return Ok(None);
+        }
     }
     let Ok(text) = String::from_utf8(text) else { return Ok(None) };
     let mut letters = text.chars();

@@ -13,6 +13,8 @@ const ALIGNMENT: u64 = 0x1_0000;
 const MOST_WORDS: usize = 1 << 18;
 /// The least number of votes. Fewer may be chance.
 const FEWEST_VOTES: u32 = 16;
+/// Limit for the number of different starts that get votes, because each takes memory.
+const MOST_STARTS: usize = 1 << 24;
 
 /// The image's link address, from its symbols' offsets. `None` if the pointers do not agree. Each vote costs a step of
 /// the budget.
@@ -33,6 +35,9 @@ pub fn by_pointers(bytes: &[u8], word: usize, order: ByteOrder, offsets: &[u64],
             budget.charge(1)?;
             let start = pointer.checked_sub(*offset).filter(|start| *start >= lowest);
             start.into_iter().for_each(|start| *votes.entry(start).or_default() += 1);
+        }
+        if votes.len() > MOST_STARTS {
+            return Err(Spent);
         }
     }
     let most_votes = votes.iter().map(|(start, votes)| (*start, *votes)).max_by_key(|(_, votes)| *votes);

@@ -24,6 +24,8 @@ const HEADER_BYTES: usize = 64;
 const WORDS: &str = ".modinfo";
 const NAME: &[u8] = b"name=";
 const DEPENDS: &[u8] = b"depends=";
+/// Limit for the size of a module's description of itself, in bytes.
+const MOST_WORD_BYTES: usize = 1 << 20;
 /// Prefix of the sections that the kernel frees after the module's init function.
 const INIT: &str = ".init";
 
@@ -61,9 +63,8 @@ pub struct About {
 impl About {
     /// Reads the description from a file's bytes; `None` if the file is not a module.
     pub fn of(bytes: &[u8]) -> Option<About> {
-        let file = Elf::parse(bytes).ok().filter(|file| file.header.e_type == ET_REL)?;
-        let words = file.section_headers.iter().find(|section| file.shdr_strtab.get_at(section.sh_name) == Some(WORDS))?;
-        let words = bytes.get(words.file_range()?)?;
+        let file = elf::Headers::read(bytes).ok().filter(|file| file.header.e_type == ET_REL)?;
+        let words = file.section(WORDS).filter(|words| words.len() <= MOST_WORD_BYTES)?;
         let name = String::from_utf8(word(words, NAME)?.to_vec()).ok().filter(|name| !name.is_empty())?;
         let depends = String::from_utf8_lossy(word(words, DEPENDS).unwrap_or_default()).into_owned();
         let depends = depends.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect();

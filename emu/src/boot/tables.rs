@@ -61,6 +61,8 @@ pub struct Exception {
     pub fixup: u64,
 }
 
+/// Limit for the number of listed functions, each of which gets a copy of its name.
+const MOST_LISTED: usize = 1 << 16;
 /// Limit for the exit text behind an image's init text.
 const MOST_EXIT_TEXT: u64 = 0x4_0000;
 
@@ -189,8 +191,10 @@ fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec
         kernel.read(at, bytes).is_ok().then(|| isa.order.number(bytes))
     };
     let pointers = rows.filter_map(|(at, row)| reader.field(at, row, 0, Form::Absolute));
-    let functions =
-        pointers.filter_map(|pointer| callee(isa, pointer, |code| tables.is_text(code), word)).map(|callee| callee.code);
+    let functions = pointers
+        .take(MOST_LISTED)
+        .filter_map(|pointer| callee(isa, pointer, |code| tables.is_text(code), word))
+        .map(|callee| callee.code);
     list.extend(
         functions.filter(|address| tables.is_text(*address)).filter_map(|address| symbols.containing(address)).map(listed),
     );

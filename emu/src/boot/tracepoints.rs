@@ -17,6 +17,8 @@ const STATIC_CALL: &str = "__SCT__tp_func_";
 /// Functions that code at a site may call first to find its CPU. A kernel has one copy for each compiled file.
 const HARMLESS: &[&str] = &["__kern_my_cpu_offset"];
 const WRITER: &str = "trace_event_raw_event_";
+/// Limit for the events of one tracepoint, each of which gets a copy of its sites.
+const MOST_EVENTS_OF_ONE: usize = 16;
 /// Limit for the length of a subsystem's name.
 const MOST_LETTERS: usize = 64;
 
@@ -85,8 +87,9 @@ fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
     }
     let is_harmless = |name: &str| HARMLESS.contains(&name.split('.').next().unwrap_or(name));
     let harmless = kernel.symbols.places().iter().filter(|entry| is_harmless(&entry.name)).map(|entry| entry.address);
-    let harmless: Vec<u64> = harmless.collect();
+    let harmless: Arc<[u64]> = harmless.collect();
     let mut events = BTreeMap::new();
+    let mut uses = HashMap::new();
     for (at, value) in words(kernel, layout.word) {
         let Some((group, class, writes)) = classes.get(&value) else { continue };
         let event = at.wrapping_sub(layout.event_class);
@@ -94,6 +97,11 @@ fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
         let (Some(name), Some(sites)) = (tracepoints.get(&tracepoint), sites.get(&tracepoint.wrapping_add(layout.key))) else {
             continue;
         };
+        let uses = uses.entry(tracepoint).or_insert(0_usize);
+        *uses += 1;
+        if *uses > MOST_EVENTS_OF_ONE {
+            continue;
+        }
         let mut sites = sites.clone();
         sites.sort_unstable();
         let functions = tracepoint.wrapping_add(layout.functions);
@@ -103,7 +111,7 @@ fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
             class: (*class).into(),
             sites,
             calls: [ITERATOR, STATIC_CALL].iter().filter_map(|prefix| function(&format!("{prefix}{name}"))).collect(),
-            harmless: harmless.clone(),
+            harmless: Arc::clone(&harmless),
             may_loop: function(&format!("{STATIC_CALL}{name}")).is_none(),
             functions,
             writes: *writes,

@@ -13,14 +13,13 @@ const RECORD: &str = "_proc_info";
 /// The number of instructions after an address computation in which the load must follow.
 const SOON: usize = 4;
 
-/// The words in this range of text that are read as data. A word may be listed twice.
+/// The words in this range of text that are read as data, by address.
 pub fn of(kernel: &Kernel, text: &Range<u64>) -> Vec<u64> {
     let Some(bytes) = kernel.held(text) else { return Vec::new() };
     let code: Vec<u32> = words(kernel.arch.isa().order, bytes).collect();
     // The records about each supported CPU (`__proc_info`) are among the code, too. They are found by their names.
     let records = kernel.symbols.extents(text.clone()).into_iter().filter(|symbol| symbol.name.ends_with(RECORD));
-    let mut found: Vec<u64> =
-        records.flat_map(|record| (record.start..record.start + record.size).step_by(WORD as usize)).collect();
+    let mut found: Vec<Range<u64>> = records.map(|record| record.start..record.start + record.size).collect();
     for (number, word) in code.iter().enumerate() {
         let pc = text.start + WORD * number as u64 + 8;
         let behind = &code[number + 1..][..SOON.min(code.len() - number - 1)];
@@ -30,9 +29,21 @@ pub fn of(kernel: &Kernel, text: &Range<u64>) -> Vec<u64> {
             Some(at..at + symbol.map_or(WORD, |symbol| symbol.size))
         };
         let read = loaded(*word, pc).or_else(object).filter(|read| text.contains(&read.start) && read.end <= text.end);
-        found.extend(read.into_iter().flat_map(|read| (read.start & !(WORD - 1)..read.end).step_by(WORD as usize)));
+        found.extend(read.map(|read| read.start & !(WORD - 1)..read.end));
     }
-    found
+    words_of(found)
+}
+
+/// The words of these ranges, each once: many instructions may name one large object.
+fn words_of(mut ranges: Vec<Range<u64>>) -> Vec<u64> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut words = Vec::new();
+    let mut behind = 0;
+    for range in ranges {
+        words.extend((range.start.max(behind)..range.end).step_by(WORD as usize));
+        behind = behind.max(range.end.next_multiple_of(WORD));
+    }
+    words
 }
 
 const fn field(word: u32, low: u32) -> u32 {
@@ -99,6 +110,18 @@ mod tests {
         let entries = vec![entry(0, "_stext"), entry(8, "__v7_proc_info"), entry(20, "behind"), entry(40, "_etext")];
         let recorded = plain.with_symbols(Symbols::in_table_order(entries));
         assert_eq!(of(&recorded, &(TEXT..TEXT + 40)), [8, 12, 16].map(|offset| TEXT + offset));
+    }
+
+    /// KP-15: however many instructions name one large object, its words are listed once.
+    #[test]
+    fn an_object_that_is_named_often_is_listed_once() {
+        const BYTES: u64 = 1 << 16;
+        let ranges = |times: u64| (0..times).map(|number| TEXT + 4 * (number % 8)..TEXT + BYTES).collect::<Vec<_>>();
+        for times in [1, 100_000] {
+            let words = words_of(ranges(times));
+            assert_eq!((words.len() as u64, words[0], words.is_sorted()), (BYTES / 4, TEXT, true), "{times}");
+        }
+        assert_eq!(words_of(vec![8..9, 4..12, 0..4, 20..21]), [0, 4, 8, 20]);
     }
 
     /// KP-15: the offsets of data words, for an instruction at the start and one behind it.

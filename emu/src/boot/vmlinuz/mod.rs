@@ -138,9 +138,17 @@ fn starter(file: &[u8], payload: usize) -> Option<Starter> {
 /// start.
 fn exchange(code: &mut [u8], payload: usize, list: Option<usize>, by: &[u8]) -> Option<()> {
     let starts: Vec<usize> = list.into_iter().flat_map(|list| naming(code, list as u64)).collect();
-    let is_of_list = |at: &usize| starts.iter().any(|start| start.abs_diff(*at) <= BESIDE);
-    let saves = |at: &usize| code.get(*at..).is_some_and(|code| SAVES.iter().all(|(byte, value)| code.get(*byte) == Some(value)));
-    let begins = |asking: usize| (asking.saturating_sub(NEAR)..asking).rev().filter(|at| at.is_multiple_of(2)).find(saves);
+    // By address, as `naming` gives them: a hostile file has as many as it has code.
+    let is_of_list = |at: &usize| {
+        let next = starts.partition_point(|start| start + BESIDE < *at);
+        starts.get(next).is_some_and(|start| start.abs_diff(*at) <= BESIDE)
+    };
+    let saves = |at: usize| code.get(at..).is_some_and(|code| SAVES.iter().all(|(byte, value)| code.get(*byte) == Some(value)));
+    let functions: Vec<usize> = (0..code.len()).step_by(2).filter(|at| saves(*at)).collect();
+    let begins = |asking: usize| {
+        let before = functions.partition_point(|at| *at < asking).checked_sub(1)?;
+        Some(functions[before]).filter(|begins| asking - begins <= NEAR)
+    };
     let asking = naming(code, payload as u64).filter(|at| !is_of_list(at));
     let mut functions: Vec<usize> = asking.filter_map(begins).collect();
     functions.dedup();

@@ -56,7 +56,7 @@ fn a_hit_of_an_event_allocates_nothing() {
     }
     IN_ENGINE.store(false, Ordering::Relaxed);
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
-    let hits: u64 = events.members().iter().map(|member| member.hits()).sum();
+    let hits: u64 = events.members().map(|member| member.hits()).sum();
     let ring = engine.records();
     assert_eq!((hits, ring.written() + ring.dropped()), (24, 24));
     assert!(ring.written() > 0 && ring.dropped() > 0, "{} written, {} dropped", ring.written(), ring.dropped());

@@ -138,9 +138,9 @@ fn events_follow_a_module(name: &str, isa: Facts) {
     let seen = finished(&mut probed, stop);
     assert_same(name, &plain, &seen);
 
-    let hits: Vec<(&str, u64)> = events.members().iter().map(|member| (member.name(), member.hits())).collect();
+    let hits: Vec<(&str, u64)> = events.members().map(|member| (member.name(), member.hits())).collect();
     assert_eq!(hits, [("init", 2), ("exit", 1), ("setup", 2), ("dev", 2), ("never", 0)], "{name}");
-    assert!(matches!(events.members()[4].probe, Attached::Pending), "{name}: it is pending to the end");
+    assert!(matches!(events.members().nth(4).expect("five").probe, Attached::Pending), "{name}: it is pending to the end");
     let mut records = 0;
     let mut names = Vec::new();
     probed.with_engine(|engine, _| {

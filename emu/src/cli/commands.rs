@@ -105,14 +105,7 @@ impl Chosen {
 
     /// The selected events, without duplicates.
     fn of(&self, events: &EventSet) -> Vec<EventId> {
-        let is_meant = |member: &&Member| {
-            self.group.as_deref().is_none_or(|group| group == member.group())
-                && self.name.as_deref().is_none_or(|name| name == member.name())
-        };
-        let mut ids: Vec<EventId> = events.members().iter().filter(is_meant).map(|member| member.event).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids
+        events.named(self.group.as_deref(), self.name.as_deref())
     }
 }
 
@@ -159,7 +152,10 @@ fn apply(event: &Event, events: &mut EventSet, engine: &mut Engine, guest: &mut 
         EventCommand::Remove(removal) => events.remove(engine, guest, removal),
         EventCommand::Add(definition) => {
             let id = events.add(engine, guest, definition.clone())?;
-            if let Err(refusal) = events.enable(engine, guest, id, true) {
+            // A probe that joins an enabled event is enabled already.
+            if !events.is_enabled(id)
+                && let Err(refusal) = events.enable(engine, guest, id, true)
+            {
                 engine.say(format!("the event of `{definition}` cannot be enabled: {refusal}"));
             }
             Ok(Vec::new())

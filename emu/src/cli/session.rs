@@ -150,7 +150,7 @@ impl Run {
 
     fn note_armed(&mut self) {
         let now = self.session.machine().now();
-        for member in self.events.members().iter().filter(|member| !matches!(member.probe, Attached::Pending)) {
+        for member in self.events.members().filter(|member| !matches!(member.probe, Attached::Pending)) {
             self.armed.entry((member.group().into(), member.name().into())).or_insert(now);
         }
     }
@@ -175,7 +175,7 @@ impl Run {
         self.session.machine_mut().stop_at_console_text(self.request.console_text.as_deref());
         self.carry_out_due()?;
         loop {
-            let slice = if self.events.members().is_empty() { QUIET_SLICE } else { SLICE };
+            let slice = if self.events.members().len() == 0 { QUIET_SLICE } else { SLICE };
             match console.typed(self.session.machine().now()) {
                 Typed::Keys(keys) => self.session.machine_mut().console_input(&keys),
                 Typed::Leave => return Ok(End::Left),
@@ -288,7 +288,7 @@ impl Run {
                 (address, ProbeRow { mode: "removed".into(), ..row })
             });
             let rows: Vec<(Option<u64>, ProbeRow)> =
-                events.members().iter().map(|member| row(member, armed, &summaries)).chain(gone).collect();
+                events.members().map(|member| row(member, armed, &summaries)).chain(gone).collect();
             let shown: String = views.iter().map(|view| commands::show(*view, events, engine, guest)).collect();
             (rows, shown, engine.records().dropped(), engine.records().written())
         });

@@ -66,8 +66,8 @@ impl EventSet {
     /// Enables or disables all probes of an event. Probes whose text is gone or not loaded yet are skipped. If one
     /// cannot be enabled, none is.
     pub fn enable(&mut self, engine: &mut Engine, guest: &mut dyn Guest, event: EventId, enabled: bool) -> Result<(), Refusal> {
-        let probes = self.members().iter().filter(|member| member.event == event).filter_map(|member| live(&member.probe));
-        self.enable_probes(engine, guest, event, &probes.collect::<Vec<_>>(), enabled)
+        let probes: Vec<Kprobe> = self.members_of(event).filter_map(|member| live(&member.probe)).collect();
+        self.enable_probes(engine, guest, event, &probes, enabled)
     }
 
     fn enable_probes(
@@ -105,21 +105,23 @@ impl EventSet {
     /// they keep waiting.
     pub fn module_came(&mut self, engine: &mut Engine, guest: &mut dyn Guest) -> Vec<(EventId, EventError)> {
         let mut failed = Vec::new();
-        for index in 0..self.members().len() {
-            let member = &self.members()[index];
+        let waiting = self.by_number().iter().filter(|(_, member)| live(&member.probe).is_none());
+        let numbers: Vec<u32> = waiting.map(|(number, _)| *number).collect();
+        for number in numbers {
+            let Some(member) = self.by_number().get(&number).cloned() else { continue };
             let Location::Symbol { name, .. } = &member.definition.location else { continue };
-            let waits = live(&member.probe).is_none() && name.contains(':');
-            if !waits || guest.symbol(name).is_none() {
+            if !name.contains(':') || guest.symbol(name).is_none() {
                 continue;
             }
-            unregister(engine, guest, core::slice::from_ref(member));
+            unregister(engine, guest, core::slice::from_ref(&member));
             let enabled = self.is_enabled(member.event);
-            match register(engine, guest, &member.definition, &member.programs, member.event, (enabled, &self.stacks)) {
-                Ok(probe) => self.members_mut()[index].replace(probe),
-                Err(error) => {
-                    failed.push((member.event, error));
-                    self.members_mut()[index].replace(Attached::Pending);
-                }
+            let registered = register(engine, guest, &member.definition, &member.programs, member.event, (enabled, &self.stacks));
+            let probe = registered.unwrap_or_else(|error| {
+                failed.push((member.event, error));
+                Attached::Pending
+            });
+            if let Some(member) = self.by_number().get_mut(&number) {
+                member.replace(probe);
             }
         }
         failed

@@ -10,6 +10,7 @@ pub mod error;
 pub mod fetch;
 pub mod format;
 pub mod json;
+mod names;
 pub mod parse;
 pub mod places;
 pub mod set;

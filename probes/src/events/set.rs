@@ -4,6 +4,7 @@
 use super::error::{Code, EventError, Span};
 use super::fetch::{Programs, Scope, unknown_symbol};
 use super::format::{Field, Format, Stack};
+use super::names::Names;
 use super::parse::{Definition, Location, Removal};
 use super::text::is_identifier;
 use crate::guest::{Guest, Site};
@@ -11,9 +12,9 @@ use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
 use crate::unwind::Stacks;
 use alloc::borrow::ToOwned;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -27,23 +28,23 @@ pub const DEFAULT_GROUP: &str = "kprobes";
 /// All events, in the order in which their probes were added.
 #[derive(Debug, Default)]
 pub struct EventSet {
-    members: Vec<Member>,
-    /// The events that exist, by group and name.
-    names: BTreeMap<String, BTreeMap<String, Named>>,
+    members: BTreeMap<u32, Member>,
+    /// The number of the next new member.
+    next_member: u32,
+    /// The events that exist, and where their members are.
+    names: Names,
     /// The format of each event. Those of removed events stay for records that are not yet read.
     known: BTreeMap<EventId, Known>,
     /// The id of the next new event.
     next: u32,
+    /// Events without probes whose format is known, the one that was removed first in front.
+    removed: VecDeque<EventId>,
+    /// So many removed events make it worth to look for formats that nobody needs.
+    look_at: usize,
+    /// Members and formats that lines have looked at, so that tests can compare the work of two sizes.
+    pub(super) looked_at: u64,
     /// If set, new events record the call chain of each hit.
     pub(super) stacks: Option<Arc<Stacks>>,
-}
-
-/// An event that exists.
-#[derive(Debug)]
-struct Named {
-    event: EventId,
-    /// The number of its probes.
-    members: usize,
 }
 
 /// An event that exists or was removed recently.
@@ -58,6 +59,8 @@ const MOST_MEMBERS: usize = 65_535;
 
 /// The number of removed events whose format is kept. Older formats are kept only while the ring has records of them.
 const MOST_REMOVED: usize = 256;
+/// As many more may be removed before somebody looks which are still needed.
+const REMOVED_AT_ONCE: usize = 32;
 
 /// One probe of an event.
 #[derive(Clone, Debug)]
@@ -179,13 +182,7 @@ impl EventSet {
             );
             return refused(at, Code::DIFF_ARG_TYPE, why);
         }
-        let same = |member: &Member| {
-            let bodies = |of: &Definition| of.arguments.iter().map(|argument| argument.body.clone()).collect::<Vec<_>>();
-            member.event == existing
-                && member.definition.location == definition.location
-                && bodies(&member.definition) == bodies(definition)
-        };
-        if self.members.iter().any(same) {
+        if self.names.has(&known.group, &known.event, definition) {
             return refused(
                 definition.command_at,
                 Code::SAME_PROBE,
@@ -203,59 +200,64 @@ impl EventSet {
             self.next += 1;
         }
         let member = Member { event, definition, programs, probe, before: Before::default() };
-        let group = self.names.entry(member.group().to_owned()).or_default();
-        group.entry(member.name().to_owned()).or_insert(Named { event, members: 0 }).members += 1;
-        self.members.push(member);
+        let number = self.next_member;
+        self.next_member += 1;
+        self.names.insert((member.group(), member.name()), event, &member.definition, number);
+        self.members.insert(number, member);
         event
     }
 
     /// Removes what a removal names. The caller unregisters the probes. Removes nothing if one of them is enabled.
     pub(super) fn take(&mut self, removal: &Removal) -> Result<Vec<Member>, EventError> {
-        let chosen: Vec<bool> = self.members.iter().map(|member| is_named_by(member, removal)).collect();
-        let mut named = self.members.iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(member, _)| member).peekable();
-        if named.peek().is_none() {
+        let chosen = self.names.chosen(removal);
+        self.looked_at += chosen.len() as u64;
+        if chosen.is_empty() {
             let why = "there is no such event: kprobe_events lists the existing ones";
             return Err(removal.at.error(Code::NO_SUCH_EVENT, why).with_errno(Errno::ENOENT));
         }
-        if let Some(busy) = named.find(|member| self.is_enabled(member.event)) {
+        let mut members = chosen.iter().filter_map(|number| self.members.get(number));
+        if let Some(busy) = members.find(|member| self.is_enabled(member.event)) {
             let why = format!("the event {}/{} is enabled: disable it first", busy.group(), busy.name());
             return Err(removal.at.error(Code::EVENT_IN_USE, why).with_errno(Errno::EBUSY));
         }
-        let mut chosen = chosen.into_iter();
-        let gone: Vec<Member> = self.members.extract_if(.., |_| chosen.next() == Some(true)).collect();
-        gone.iter().for_each(|member| self.forget_name(member));
+        let gone: Vec<Member> = chosen.iter().filter_map(|number| self.members.remove(number)).collect();
+        for member in &gone {
+            self.removed.extend(self.names.remove((member.group(), member.name()), &member.definition));
+        }
         Ok(gone)
     }
 
     /// Removes all probes.
     pub(super) fn take_all(&mut self) -> Vec<Member> {
-        self.names.clear();
-        core::mem::take(&mut self.members)
-    }
-
-    /// A probe of an event is no more; an event without probes has no name.
-    fn forget_name(&mut self, member: &Member) {
-        let Some(group) = self.names.get_mut(member.group()) else { return };
-        if let Some(named) = group.get_mut(member.name()) {
-            named.members -= 1;
-            if named.members == 0 {
-                group.remove(member.name());
-            }
-        }
+        self.removed.extend(self.names.events(None, None));
+        self.names = Names::default();
+        core::mem::take(&mut self.members).into_values().collect()
     }
 
     /// The event of that name, if it exists.
     pub fn find(&self, group: &str, name: &str) -> Option<EventId> {
-        self.names.get(group)?.get(name).map(|named| named.event)
+        self.names.find(group, name)
     }
 
-    /// The probes of all events.
-    pub fn members(&self) -> &[Member] {
-        &self.members
+    /// The events of this group and name, each once; what is not given is any.
+    pub fn named(&self, group: Option<&str>, name: Option<&str>) -> Vec<EventId> {
+        self.names.events(group, name)
     }
 
-    /// Mutable access, for attaching pending probes.
-    pub(super) fn members_mut(&mut self) -> &mut [Member] {
+    /// The probes of all events, in the order in which they were added.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = &Member> {
+        self.members.values()
+    }
+
+    /// The probes of one event.
+    pub(super) fn members_of(&self, event: EventId) -> impl Iterator<Item = &Member> {
+        let format = self.format(event).filter(|format| self.find(&format.group, &format.event) == Some(event));
+        let numbers = format.into_iter().flat_map(|format| self.names.members(&format.group, &format.event));
+        numbers.filter_map(|number| self.members.get(&number))
+    }
+
+    /// The probes of all events by their numbers, for attaching pending ones.
+    pub(super) fn by_number(&mut self) -> &mut BTreeMap<u32, Member> {
         &mut self.members
     }
 
@@ -277,28 +279,33 @@ impl EventSet {
 
     /// Drops the formats of the events removed longest ago, unless the ring has records of them.
     pub(super) fn forget_removed(&mut self, unread: impl FnOnce() -> BTreeSet<EventId>) {
-        let exist: BTreeSet<EventId> = self.members.iter().map(|member| member.event).collect();
-        let mut too_many = (self.known.len() - exist.len()).saturating_sub(MOST_REMOVED);
-        if too_many == 0 {
+        if self.removed.len() < self.look_at.max(MOST_REMOVED + REMOVED_AT_ONCE) {
             return;
         }
         let unread = unread();
-        self.known.retain(|event, _| {
-            let stays = too_many == 0 || exist.contains(event) || unread.contains(event);
-            too_many -= usize::from(!stays);
+        self.looked_at += self.removed.len() as u64;
+        let mut too_many = self.removed.len() - MOST_REMOVED;
+        self.removed.retain(|event| {
+            let stays = too_many == 0 || unread.contains(event);
+            if !stays {
+                too_many -= 1;
+                self.known.remove(event);
+            }
             stays
         });
+        // Where many stay because of their records, the next look waits until half as many have come.
+        self.look_at = self.removed.len() + REMOVED_AT_ONCE.max((self.removed.len() - MOST_REMOVED) / 2);
     }
 
     /// The text of `kprobe_events`.
     pub fn text(&self) -> String {
-        self.members.iter().map(|member| format!("{}\n", member.shown())).collect()
+        self.members().map(|member| format!("{}\n", member.shown())).collect()
     }
 
     /// The text of `kprobe_profile`.
     pub fn profile(&self) -> String {
         let mut text = String::new();
-        for member in &self.members {
+        for member in self.members() {
             let _ = writeln!(text, "  {:<44} {:>15} {:>15}", member.name(), member.hits(), member.misses());
         }
         text
@@ -357,18 +364,6 @@ impl Member {
         }
         definition
     }
-}
-
-/// Compares names, then the location and the first arguments as far as the line gives them.
-fn is_named_by(member: &Member, removal: &Removal) -> bool {
-    let agrees = |asked: &Option<String>, is: &str| asked.as_deref().is_none_or(|asked| asked == is);
-    if !agrees(&removal.group, member.group()) || !agrees(&removal.event, member.name()) {
-        return false;
-    }
-    let location = core::iter::once(member.definition.location.to_string());
-    let arguments = member.definition.arguments.iter().map(|argument| format!("{}={}", argument.name, argument.body));
-    let mut parts = location.chain(arguments);
-    removal.only.iter().all(|asked| parts.next().as_ref() == Some(asked))
 }
 
 fn end_of(definition: &Definition) -> Span {

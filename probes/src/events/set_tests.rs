@@ -88,7 +88,7 @@ fn a_second_probe_joins_an_event_of_the_same_kind_and_arguments() {
     ];
     for (existing, text, joins) in cases {
         let mut set = set_of(existing);
-        let last = set.members()[existing.len() - 1].event;
+        let last = set.members().last().expect("there is one").event;
         let event = add(&mut set, Arch::X86_64, text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(event == last, *joins, "{existing:?}, {text}");
     }
@@ -171,6 +171,35 @@ fn records_of_a_removed_event_can_still_be_read() {
     assert_ne!(old, new);
     assert_eq!(set.format(old).map(|format| (format.returns, format.fields.len())), Some((false, 1)));
     assert_eq!(set.format(new).map(|format| (format.returns, format.fields.len())), Some((true, 0)));
+}
+
+/// DV-4: twice as many events are added and removed with twice the work, whether each has a name of its own, all are
+/// probes of one event, or each has a group of its own.
+#[test]
+fn many_events_are_removed_in_work_by_their_number() {
+    type Lines = fn(usize) -> [std::string::String; 2];
+    let cases: [(&str, Lines); 4] = [
+        ("events", |number| [std::format!("p:e{number} m:f{number}"), std::format!("-:e{number}")]),
+        ("probes of one event", |number| [std::format!("p:e m:f{number}"), std::format!("-:e m:f{number}")]),
+        ("groups", |number| [std::format!("p:g{number}/e m:f{number}"), std::format!("-:g{number}/e")]),
+        ("names in groups", |number| [std::format!("p:g{number}/e{number} m:f"), std::format!("-:e{number}")]),
+    ];
+    for (what, lines) in cases {
+        let work = |events: usize| {
+            let mut set = EventSet::default();
+            for number in 0..events {
+                add(&mut set, Arch::X86_64, &lines(number)[0]).unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+            for number in 0..events {
+                assert_eq!(remove(&mut set, &lines(number)[1]), Ok(1), "{what}");
+                set.forget_removed(|| Default::default());
+            }
+            assert_eq!(set.members().len(), 0, "{what}");
+            set.looked_at
+        };
+        let (one, two) = (work(2_000), work(4_000));
+        assert!(two < 100 * 4_000 && 5 * two <= 11 * one, "{what}: {one} members and formats, twice the events {two}");
+    }
 }
 
 /// DV-4: `kprobe_profile` has 44 columns for the name and 15 for each of two counters.

@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::regs::Reg;
-use trapline_script::run::{Moment, Settings, State};
+use trapline_script::run::{Moment, Secret, Settings, State};
 use trapline_script::show::{Names, Style};
 use trapline_script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 use trapline_script::{Knowledge, Options, PointKind, budget, compile_within};
@@ -182,7 +182,7 @@ fuzz_target!(|data: &[u8]| {
         }
     };
     let style = Style { json: choice & 16 != 0, old: options.old };
-    let settings = Settings { style, started: 5, epoch: 0, seed: 1, cpus: 2, names: Box::new(ToyNames) };
+    let settings = Settings { style, started: 5, epoch: 0, seed: 1, secret: Secret(3, 5), cpus: 2, names: Box::new(ToyNames) };
     let mut state = State::new(&program, settings);
     state.announce(program.blocks.len());
     let is_end = |kind: &PointKind| matches!(kind, PointKind::End);

@@ -28,6 +28,6 @@ fuzz_target!(|data: &[u8]| {
     holds(&budget);
     let budget = Btf::budget(&kernel);
     let _ = Btf::search(&kernel, &budget);
-    holds(&budget);
+    assert!(!budget.is_spent(), "{budget:?}: it is enough for every image");
     let _ = exports::find(&kernel, "jiffies");
 });

@@ -29,6 +29,8 @@ pub struct Running {
     stacks: Stacks,
     /// The blocks that only collect a number, by the `part` of [`HitProgram::collect`].
     collects: Vec<Collects>,
+    /// The attach points that are no probes, by the numbers of their blocks and their own.
+    outside: Vec<(usize, usize)>,
 }
 
 /// A probe of a script.
@@ -106,13 +108,27 @@ impl Running {
 
     /// Runs the blocks of all points of this kind outside of any hit: BEGIN, END, or a timer's tick.
     pub fn run_at(&mut self, kind: &PointKind, guest: &mut Outside<'_>) {
-        for block in &self.program.blocks {
-            if let Some(point) = block.points.iter().find(|point| point.kind == *kind) {
+        // A block runs once, whichever of its points are of this kind.
+        let mut last = None;
+        for (number, point) in &self.outside {
+            let block = &self.program.blocks[*number];
+            let point = &block.points[*point];
+            if point.kind == *kind && last.replace(*number) != Some(*number) {
                 guest.rule = self.stacks.rule.clone();
                 self.state.run(&self.program, block, point, guest);
             }
         }
     }
+}
+
+/// The attach points of a program that are no probes.
+fn outside(program: &Program) -> Vec<(usize, usize)> {
+    let is_outside =
+        |kind: &PointKind| matches!(kind, PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_));
+    let all = program.blocks.iter().enumerate().flat_map(|(number, block)| {
+        block.points.iter().enumerate().filter(|(_, point)| is_outside(&point.kind)).map(move |(point, _)| (number, point))
+    });
+    all.collect()
 }
 
 /// Packs the numbers of a block and of one of its attach points into the `part` of [`HitProgram::at_hit`].
@@ -179,7 +195,8 @@ impl ScriptId {
     /// Loads a script into an engine. [`ScriptId::attach`] registers its probes.
     pub fn add(engine: &mut Engine, program: Program, settings: Settings, stacks: Stacks) -> ScriptId {
         let state = State::new(&program, settings);
-        ScriptId(engine.add_program(Box::new(Running { program, state, stacks, collects: Vec::new() })))
+        let outside = outside(&program);
+        ScriptId(engine.add_program(Box::new(Running { program, state, stacks, collects: Vec::new(), outside })))
     }
 
     /// The loaded script. `None` while it is out, or if the engine is not the one it was loaded into.

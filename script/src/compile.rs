@@ -16,6 +16,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::budget::Budget;
@@ -94,6 +95,9 @@ const MOST_CLOCKS: usize = 1024;
 /// Comparing this many names with a pattern costs one step.
 const NAMES_A_STEP: u64 = 16;
 
+/// Looking at so many members of a structure, or copying so many bytes of their names, costs as much as any other step.
+const TYPE_WORK_A_STEP: u64 = 8;
+
 /// Compiles a script within a budget of work.
 pub fn compile_within(
     text: &str,
@@ -141,10 +145,12 @@ pub fn compile_within(
         prints_maps: true,
         missing: Missing::Error,
         budget,
+        charged_types: Cell::new(knowledge.types().map_or(0, Types::work)),
         by_name: ast.macros.iter().rev().map(|found| (found.name.as_str(), found)).collect(),
         points: alloc::vec![None; ast.probes.len()],
         found_points: 0,
         clocks: 0,
+        counters: 0,
         point_errors: Vec::new(),
         point_warnings: Vec::new(),
     };
@@ -248,6 +254,8 @@ pub(super) struct Compiler<'a> {
     missing: Missing,
     /// The budget for parsing and compiling the script.
     pub(super) budget: &'a Budget,
+    /// The work of look-ups of types that is charged already.
+    charged_types: Cell<u64>,
     /// Macros by their names.
     pub by_name: BTreeMap<&'a str, &'a ast::Macro>,
     /// The resolved attach points of each probe. They are looked up only once.
@@ -255,6 +263,8 @@ pub(super) struct Compiler<'a> {
     /// The number of resolved attach points.
     found_points: u64,
     clocks: usize,
+    /// The number of attach points that count their hits.
+    counters: u32,
     /// Errors of resolving attach points.
     point_errors: Vec<ScriptError>,
     point_warnings: Vec<ScriptError>,
@@ -352,6 +362,9 @@ impl<'a> Compiler<'a> {
                 self.errors
                     .push(Span::default().error("this script has no probe: write one, such as kprobe:vfs_read { @ = count() }"));
             }
+            if self.budget.is_spent() && self.errors.is_empty() {
+                self.errors.push(Span::default().error(TOO_MUCH));
+            }
             if !self.errors.is_empty() {
                 return Err(core::mem::take(&mut self.errors));
             }
@@ -436,7 +449,13 @@ impl<'a> Compiler<'a> {
                         self.wrong(point.at.error("a script has at most 1,024 clocks (interval and profile): take some away"));
                         return points;
                     }
-                    points.extend(found);
+                    for mut point in found {
+                        if point.counts_hits() {
+                            point.counter = self.counters;
+                            self.counters += 1;
+                        }
+                        points.push(point);
+                    }
                 }
                 Err(error) => self.wrong(error),
             }
@@ -459,9 +478,11 @@ impl<'a> Compiler<'a> {
         self.errors.len() >= MOST_ERRORS || self.budget.is_spent()
     }
 
-    /// Charges the budget for work on a part of the script.
+    /// Charges the budget for work on a part of the script, and for the look-ups of types since the last charge.
     pub(super) fn charge(&self, steps: u64, at: Span) -> Result<(), ScriptError> {
-        self.budget.charge(steps).map_err(|_| at.error(TOO_MUCH))
+        let work = self.knowledge.types().map_or(0, Types::work);
+        let new = work.saturating_sub(self.charged_types.replace(work));
+        self.budget.charge(steps.saturating_add(new / TYPE_WORK_A_STEP)).map_err(|_| at.error(TOO_MUCH))
     }
 
     fn is_missing(&mut self, point: &ast::Point, is_alone: bool) {
@@ -541,7 +562,7 @@ impl<'a> Compiler<'a> {
         };
         let body = self.acts(&probe.body);
         self.most_variables = self.most_variables.max(self.block.count);
-        let counts_hits = points.iter().any(|point| point.every > 1 || point.result.is_some());
+        let counts_hits = points.iter().any(Point::counts_hits);
         let emptied = core::mem::take(&mut self.block.emptied).into();
         Block { points, filter, counts_hits, body, emptied, overrides: self.block.overrides }
     }

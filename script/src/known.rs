@@ -10,6 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 /// The types of a script. Its own definitions hide the guest's.
 pub(super) struct Known<'a> {
@@ -21,6 +22,8 @@ pub(super) struct Known<'a> {
     /// The script's enumerators: the value and the number of the enum.
     enumerators: BTreeMap<String, (u64, usize)>,
     pub guest: Option<&'a dyn Types>,
+    /// The guest's enums that were looked up, by number.
+    guest_enums: RefCell<BTreeMap<u32, Arc<Enumeration>>>,
     /// The guest's word size, in bytes.
     pub word: u8,
 }
@@ -58,7 +61,8 @@ impl<'a> Known<'a> {
                 enumerators.entry(name.clone()).or_insert((*value, number));
             }
         }
-        Known { own: Vec::new(), own_by_name: BTreeMap::new(), enums, enums_by_name, enumerators, guest, word }
+        let (own_by_name, guest_enums) = (BTreeMap::new(), RefCell::default());
+        Known { own: Vec::new(), own_by_name, enums, enums_by_name, enumerators, guest, guest_enums, word }
     }
 
     pub fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType> {
@@ -123,16 +127,26 @@ impl<'a> Known<'a> {
         }
         let guest = self.guest?;
         let value = guest.enumerator(name)?;
-        let of = guest.enum_of(name).and_then(|number| guest.enumeration(number));
-        Some((value, of.map_or(Type::Int(8, value <= i64::MAX as u64), |of| Type::Enum(Arc::new(of)))))
+        let of = guest.enum_of(name).and_then(|number| self.guest_enum(number));
+        Some((value, of.map_or(Type::Int(8, value <= i64::MAX as u64), Type::Enum)))
     }
 
     /// The enum with this number.
     pub fn enumeration(&self, number: u32) -> Option<Arc<Enumeration>> {
         match number.checked_sub(OWN) {
             Some(own) => self.enums.get(own as usize).cloned(),
-            None => self.guest?.enumeration(number).map(Arc::new),
+            None => self.guest_enum(number),
         }
+    }
+
+    /// An enum of the guest's, which is copied once.
+    fn guest_enum(&self, number: u32) -> Option<Arc<Enumeration>> {
+        let known = self.guest_enums.borrow().get(&number).cloned();
+        known.or_else(|| {
+            let made = Arc::new(self.guest?.enumeration(number)?);
+            self.guest_enums.borrow_mut().insert(number, Arc::clone(&made));
+            Some(made)
+        })
     }
 
     pub fn size_of(&self, kind: &CType) -> Option<u64> {

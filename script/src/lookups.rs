@@ -147,6 +147,7 @@ impl Compiler<'_> {
 
     fn shape(&self, of: &CType, depth: usize, left: &mut usize) -> Option<Shape> {
         *left = left.checked_sub(1)?;
+        self.charge(0, Span::default()).ok()?;
         let order = self.knowledge.isa().order;
         Some(match of {
             CType::Int(size, signed) => Shape::Number { size: *size, signed: *signed, bits: None, order },

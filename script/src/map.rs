@@ -26,6 +26,8 @@ pub struct Map {
     /// The largest number of keys.
     limit: u64,
     bytes: u64,
+    /// The secret that its hashes depend on.
+    secret: Secret,
     /// Whether the least recently used key is evicted when the map is full.
     evicts: bool,
     /// The least and the most recently used entry, in a map that evicts.
@@ -36,6 +38,10 @@ pub struct Map {
     /// The number of values that were dropped because the map was full.
     pub lost: u64,
 }
+
+/// Two numbers that the hashes of a map's keys depend on. If they are random, nobody can choose keys that collide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Secret(pub u64, pub u64);
 
 /// A sorted list of keys.
 #[derive(Debug, Default)]
@@ -72,9 +78,9 @@ struct Entry {
 
 impl Map {
     /// Creates a map with a limit on the number of keys. 0 means [`MOST_KEYS`].
-    pub fn new(limit: u64, evicts: bool) -> Map {
+    pub fn new(limit: u64, evicts: bool, secret: Secret) -> Map {
         let limit = if limit == 0 { MOST_KEYS } else { limit };
-        Map { limit, evicts, oldest: NONE, newest: NONE, ..Map::default() }
+        Map { limit, evicts, secret, oldest: NONE, newest: NONE, ..Map::default() }
     }
 
     /// The value of a key. The empty key is that of a map without keys.
@@ -83,7 +89,7 @@ impl Map {
         if key.is_empty() {
             return self.only.as_ref();
         }
-        let found = self.find(key, hash(key))?;
+        let found = self.find(key, hash(self.secret, key))?;
         Some(&*self.used(found)?)
     }
 
@@ -93,7 +99,7 @@ impl Map {
         if key.is_empty() {
             return Some(self.only.get_or_insert_with(make));
         }
-        let hash = hash(key);
+        let hash = hash(self.secret, key);
         match self.find(key, hash) {
             Some(found) => self.used(found),
             None => self.make(key, hash, make()),
@@ -235,7 +241,7 @@ impl Map {
         if key.is_empty() {
             return self.only.take().is_some();
         }
-        let Some(number) = self.find(key, hash(key)) else { return false };
+        let Some(number) = self.find(key, hash(self.secret, key)) else { return false };
         self.take_out(number);
         true
     }
@@ -367,20 +373,24 @@ impl Map {
     }
 }
 
-/// A hash of the key, computed in steps of eight bytes.
+/// A hash of the key, computed in steps of eight bytes: a multiplication by the secret, whose two halves are folded.
 #[inline]
-fn hash(key: &[u8]) -> u32 {
+fn hash(secret: Secret, key: &[u8]) -> u32 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = key.len() as u64;
+    let mix = |hash: u64, word: u64| {
+        let product = u128::from(hash ^ word) * u128::from(secret.1 | 1);
+        product as u64 ^ (product >> 64) as u64
+    };
+    let mut hash = secret.0 ^ key.len() as u64;
     let (words, rest) = key.as_chunks::<8>();
     for word in words {
-        hash = (hash.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(MIX);
+        hash = mix(hash, u64::from_le_bytes(*word));
     }
     if !rest.is_empty() {
-        let last = rest.iter().rev().fold(0, |last, byte| last << 8 | u64::from(*byte));
-        hash = (hash.rotate_left(5) ^ last).wrapping_mul(MIX);
+        hash = mix(hash, rest.iter().rev().fold(0, |last, byte| last << 8 | u64::from(*byte)));
     }
-    (hash >> 32) as u32
+    // Keys at equal distances would still lie in heaps: one multiplication is linear but for its carries.
+    (hash.wrapping_mul(MIX) >> 32) as u32
 }
 
 #[cfg(test)]
@@ -390,11 +400,64 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    const SECRET: Secret = Secret(0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344);
+
+    /// BY-1: keys that were chosen to collide without a secret, or that differ in few bits, take about as many steps to
+    /// find as others do, and twice as many keys twice as many steps.
+    #[test]
+    fn chosen_keys_do_not_collide() {
+        /// What odd number times 2^64 / golden ratio is 1: with it keys can be chosen for the product's bits.
+        const UNMIX: u64 = 0xf1de_83e1_9937_733d;
+        const MOST: u64 = 1 << 14;
+        type Make = fn(u64) -> Vec<u8>;
+        let families: [(&str, Make); 8] = [
+            ("rising", |number| number.to_le_bytes().into()),
+            ("high bits", |number| (number << 50).to_le_bytes().into()),
+            ("middle bits", |number| (number << 40).to_le_bytes().into()),
+            ("pages", |number| (0xffff_8880_0000_0000 + (number << 12)).to_le_bytes().into()),
+            ("equal low bits of a product", |number| (number << 50).wrapping_mul(UNMIX).to_le_bytes().into()),
+            ("equal middle bits of a product", |number| (number << 50 | number).wrapping_mul(UNMIX).to_le_bytes().into()),
+            ("a bit of one word and one of the next", |number| {
+                let words = (0..14).flat_map(|bit| {
+                    let flips = number >> bit & 1;
+                    [flips << 63, flips << 4].map(u64::to_le_bytes).concat()
+                });
+                words.collect()
+            }),
+            ("short texts", |number| number.to_be_bytes()[2..].into()),
+        ];
+        let others = [Secret(0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89), Secret(0x4528_21e6_38d0_1377, 0xbe54_66cf_34e9_0c6c)];
+        for secret in [SECRET].into_iter().chain(others) {
+            for (what, make) in families {
+                let steps = |keys: u64| {
+                    let mut map = Map::new(0, false, secret);
+                    (0..keys).for_each(|number| {
+                        let _ = map.place(&make(number), || Stored::Number(number));
+                    });
+                    assert_eq!(map.len() as u64, keys, "{what}: all differ");
+                    map.steps_to_all()
+                };
+                let (one, two) = (steps(MOST / 2), steps(MOST));
+                assert!(two < 2 * MOST, "{what}, {secret:?}: {two} steps to {MOST} keys");
+                assert!(5 * two <= 11 * one, "{what}, {secret:?}: {one} steps, twice the keys {two}");
+            }
+        }
+    }
+
+    impl Map {
+        /// How many places are looked at when each key is looked up once.
+        fn steps_to_all(&self) -> u64 {
+            let mask = self.places.len() - 1;
+            let taken = self.places.iter().enumerate().filter(|(_, number)| **number != 0);
+            taken.map(|(at, number)| (at.wrapping_sub(self.entries[*number as usize - 1].hash as usize) & mask) as u64 + 1).sum()
+        }
+    }
+
     proptest! {
         /// BY-1: after any sequence of insertions, removals and clears, a map equals a BTreeMap.
         #[test]
         fn a_map_is_a_map(steps in prop::collection::vec((0_u8..8, 0_u8..40, any::<u16>()), 0..400)) {
-            let (mut map, mut plain) = (Map::new(0, false), BTreeMap::<Vec<u8>, u64>::new());
+            let (mut map, mut plain) = (Map::new(0, false, SECRET), BTreeMap::<Vec<u8>, u64>::new());
             for (what, key, value) in steps {
                 let key = vec![key; usize::from(key % 11) + 1];
                 match what {
@@ -441,7 +504,7 @@ mod tests {
         /// BY-1: an evicting map always drops the least recently used key.
         #[test]
         fn the_least_recently_used_key_makes_room(steps in steps(), limit in 1_usize..12) {
-            let (mut map, mut plain) = (Map::new(limit as u64, true), Vec::<u8>::new());
+            let (mut map, mut plain) = (Map::new(limit as u64, true, SECRET), Vec::<u8>::new());
             for step in steps {
                 match step {
                     Step::Put(key) => {
@@ -479,7 +542,7 @@ mod tests {
     /// BY-1: keys are sorted again only after one was added or removed.
     #[test]
     fn keys_are_sorted_once() {
-        let mut map = Map::new(0, false);
+        let mut map = Map::new(0, false, SECRET);
         let charged = |map: &mut Map| {
             let mut charged = 0;
             let _ = map.keys(|steps| {
@@ -506,7 +569,7 @@ mod tests {
     /// BY-1: clearing a small map is cheap even if it was large before.
     #[test]
     fn clearing_costs_what_the_keys_did() {
-        let mut map = Map::new(0, false);
+        let mut map = Map::new(0, false, SECRET);
         (0..100_000_u32).for_each(|key| {
             let _ = map.place(&key.to_le_bytes(), || Stored::Number(1));
         });
@@ -546,7 +609,7 @@ mod tests {
             for value in &values {
                 for (limit, evicts) in [(1, false), (1, true), (100, false), (100, true), (u64::MAX, false), (u64::MAX, true)] {
                     let what = std::format!("{kind}, {limit} keys, evicts {evicts}");
-                    let mut map = Map::new(limit, evicts);
+                    let mut map = Map::new(limit, evicts, SECRET);
                     let one = key(0).len() as u64 + ENTRY_BYTES + value.bytes();
                     let room = (MOST_BYTES / one).min(limit);
                     // If memory is the limit, a few keys beyond it are enough.
@@ -570,18 +633,18 @@ mod tests {
     /// BY-1: values beyond the limits of keys and bytes are counted, whatever limit the script sets.
     #[test]
     fn maps_are_bounded() {
-        let mut few = Map::new(2, false);
+        let mut few = Map::new(2, false, SECRET);
         for key in 0..5_u8 {
             let _ = few.place(&[key], || Stored::Number(1));
         }
         assert_eq!((few.len(), few.lost), (2, 3));
-        let mut newest = Map::new(2, true);
+        let mut newest = Map::new(2, true, SECRET);
         for key in 0..5_u8 {
             let _ = newest.place(&[key], || Stored::Number(1));
         }
         assert_eq!((newest.len(), newest.lost, newest.get(&[4]).is_some()), (2, 0, true));
         // Histograms with 2048 parts, and long strings.
-        let mut wide = Map::new(u64::MAX, false);
+        let mut wide = Map::new(u64::MAX, false, SECRET);
         for key in 0..40_000_u32 {
             let _ = wide.place(&key.to_le_bytes(), || Stored::of(Aggregate::Histogram(5)));
         }

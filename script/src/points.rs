@@ -10,6 +10,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+/// The shortest period of a clock, in nanoseconds. Linux's shortest is 10,000.
+pub(super) const LEAST_PERIOD: u64 = 1000;
+
 impl Compiler<'_> {
     /// Resolves an attach point. The result is empty if no function has the name.
     pub(super) fn points(&mut self, point: &ast::Point) -> Result<Vec<Point>, ScriptError> {
@@ -25,7 +28,8 @@ impl Compiler<'_> {
                 of_pattern: false,
                 event: None,
                 every: 1,
-                result: None
+                result: None,
+                counter: 0,
             }])
         };
         match (provider, rest) {
@@ -55,6 +59,10 @@ impl Compiler<'_> {
                     )));
                 };
                 let name = alloc::format!("{full}:{}", rest.join(":"));
+                if period < LEAST_PERIOD {
+                    self.warnings.push(point.at.error(format!("{name} ticks every {LEAST_PERIOD} ns: no clock is faster")));
+                }
+                let period = period.max(LEAST_PERIOD);
                 one(if is_interval { PointKind::Interval(period) } else { PointKind::Profile(period) }, name)
             }
             ("kprobe" | "k" | "kretprobe" | "kr" | "fentry" | "f" | "kfunc" | "fexit" | "fr" | "kretfunc", _) => {
@@ -110,6 +118,7 @@ impl Compiler<'_> {
             event: None,
             every: 1,
             result: None,
+            counter: 0,
         });
         Ok(found.collect())
     }
@@ -169,7 +178,8 @@ impl Compiler<'_> {
                 of_pattern: false,
                 event: None,
                 every: 1,
-                result: None
+                result: None,
+                counter: 0,
             }]);
         }
         let (function, offset) = match wanted.split_once('+') {
@@ -198,6 +208,7 @@ impl Compiler<'_> {
                 event: None,
                 every: 1,
                 result: None,
+                counter: 0,
             }
         });
         Ok(names.collect())
@@ -221,9 +232,12 @@ impl Compiler<'_> {
         };
         let mut points = self.functions(provider, parts, at, returns)?;
         points.retain(|point| match &point.kind {
-            PointKind::Kprobe(name, _) | PointKind::Kretprobe(name) => types.function(name).is_some(),
+            PointKind::Kprobe(name, _) | PointKind::Kretprobe(name) => {
+                self.charge(0, at).is_ok() && types.function(name).is_some()
+            }
             _ => false,
         });
+        self.charge(0, at)?;
         points.iter_mut().for_each(|point| point.is_typed = true);
         Ok(points)
     }

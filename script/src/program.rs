@@ -114,6 +114,15 @@ pub struct Point {
     pub every: u64,
     /// A mask and a value: the block runs only if the function's result has these bits.
     pub result: Option<(u64, u64)>,
+    /// The number of the counter of its hits, if only some of them count.
+    pub counter: u32,
+}
+
+impl Point {
+    /// Whether it has conditions of its own.
+    pub fn counts_hits(&self) -> bool {
+        self.every > 1 || self.result.is_some()
+    }
 }
 
 /// A system-call tracepoint.

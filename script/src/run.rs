@@ -5,9 +5,9 @@
 //! that buffer has its final size, a hit allocates only for new keys of maps.
 
 use super::acts::Goes;
-use super::error::Span;
 use super::map::Map;
-use super::program::{Block, Point, PointKind, Program};
+pub use super::map::Secret;
+use super::program::{Block, Point, Program};
 use super::show::{Names, Show, Style};
 use super::stored::Stored;
 use super::types::Aggregate;
@@ -80,8 +80,8 @@ pub struct State {
     /// The work done in this hit, in bytes.
     pub(super) worked: u64,
     pub(super) divided_by_zero: bool,
-    /// Hits since the block last ran, for attach points with a hit count.
-    pub(super) hits: Vec<(Span, PointKind, u64)>,
+    /// Hits since the block last ran, by the counters of the attach points.
+    pub(super) hits: Vec<u64>,
     pub(super) view: View,
     pub(super) cpus: u64,
 }
@@ -119,6 +119,8 @@ pub struct Settings {
     pub epoch: u64,
     /// The seed of `rand`.
     pub seed: u64,
+    /// The secret of its maps' hashes. It should be random, since a stranger may choose keys. No output depends on it.
+    pub secret: Secret,
     /// The number of CPUs of the guest.
     pub cpus: usize,
     /// The kernel's symbols.
@@ -128,8 +130,10 @@ pub struct Settings {
 impl State {
     /// The state of a script that has not run yet.
     pub fn new(program: &Program, settings: Settings) -> State {
+        let points = program.blocks.iter().flat_map(|block| &block.points);
+        let counters = points.map(|point| point.counter as usize + 1).max().unwrap_or(0);
         State {
-            maps: program.maps.iter().map(|map| Map::new(map.limit, map.evicts)).collect(),
+            maps: program.maps.iter().map(|map| Map::new(map.limit, map.evicts, settings.secret)).collect(),
             variables: vec![Variable::default(); program.variables],
             scratch: Vec::with_capacity(4096),
             out: Vec::new(),
@@ -141,7 +145,7 @@ impl State {
             turns: 0,
             worked: 0,
             divided_by_zero: false,
-            hits: Vec::new(),
+            hits: vec![0; counters],
             view: View {
                 style: settings.style,
                 epoch: settings.epoch,
@@ -245,12 +249,8 @@ impl State {
         {
             return false;
         }
-        let number = self.hits.iter().position(|(at, kind, _)| *at == point.at && *kind == point.kind);
-        let number = number.unwrap_or_else(|| {
-            self.hits.push((point.at, point.kind.clone(), 0));
-            self.hits.len() - 1
-        });
-        let hits = &mut self.hits[number].2;
+        // Points without conditions have no counter: each of their hits counts.
+        let Some(hits) = self.hits.get_mut(point.counter as usize).filter(|_| point.counts_hits()) else { return true };
         *hits += 1;
         let is_due = *hits >= point.every;
         if is_due {

@@ -2,6 +2,7 @@
 
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};
+use super::points::LEAST_PERIOD;
 use super::program::{Point, PointKind};
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,8 +10,6 @@ use alloc::vec::Vec;
 /// Bits of the result of `handle_mm_fault`: the page had to be read from disk, and bits that mean failure.
 const FAULT_MAJOR: u64 = 4;
 const FAULT_FAILED: u64 = 0x873;
-/// The shortest period of `software:cpu-clock`, in nanoseconds.
-const LEAST_TIME: u64 = 1000;
 
 impl Compiler<'_> {
     /// The attach points of `software:EVENT:COUNT`.
@@ -33,6 +32,7 @@ impl Compiler<'_> {
                 event: None,
                 every,
                 result,
+                counter: 0,
             }]))
         };
         let scheduler = |event: &str, function: &str| {
@@ -61,8 +61,8 @@ impl Compiler<'_> {
             "major-faults" => point(PointKind::Kretprobe(faults.into()), given.unwrap_or(1), Some((FAULT_MAJOR, FAULT_MAJOR))),
             "cpu-clock" | "cpu" | "task-clock" => {
                 let period = given.unwrap_or(if event == "task-clock" { 1 } else { 1_000_000 });
-                if period < LEAST_TIME {
-                    return Err(at.error(format!("{event} is looked at every {LEAST_TIME} ns at most: software:{event}:{LEAST_TIME}")));
+                if period < LEAST_PERIOD {
+                    return Err(at.error(format!("{event} is looked at every {LEAST_PERIOD} ns at most: software:{event}:{LEAST_PERIOD}")));
                 }
                 point(PointKind::Profile(period), 1, None)
             }

@@ -58,7 +58,17 @@ impl Compiler<'_> {
         let point = |function: String, name: &str, call: Option<String>, of_pattern| {
             let kind = if exits { PointKind::Kretprobe(function) } else { PointKind::Kprobe(function, 0) };
             let event = Some(SystemCall { name: call, exits });
-            Point { kind, name: format!("tracepoint:{name}"), at, is_typed: exits, of_pattern, event, every: 1, result: None }
+            Point {
+                kind,
+                name: format!("tracepoint:{name}"),
+                at,
+                is_typed: exits,
+                of_pattern,
+                event,
+                every: 1,
+                result: None,
+                counter: 0,
+            }
         };
         if raw {
             let dispatcher = calls.dispatcher.as_ref().filter(|dispatcher| self.knowledge.address(dispatcher.name).is_some());

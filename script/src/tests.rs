@@ -6,7 +6,7 @@ mod text_tests;
 
 use super::compile::{Knowledge, Options, compile};
 use super::program::PointKind;
-use super::run::{Moment, Settings, State};
+use super::run::{Moment, Secret, Settings, State};
 use super::show::{Names, Style};
 use super::types::Types;
 use alloc::boxed::Box;
@@ -104,7 +104,7 @@ fn options(old: bool) -> Options {
 /// The whole output of a script that has only BEGIN and END.
 fn printed(text: &str, style: Style) -> String {
     let program = compile(text, &Plain, &options(style.old)).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
-    let settings = Settings { style, started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
+    let settings = Settings { style, started: 0, epoch: 0, seed: 1, secret: Secret(3, 5), cpus: 1, names: Box::new(NoNames) };
     let mut state = State::new(&program, settings);
     let points = program.blocks.iter().map(|block| block.points.len()).sum();
     state.announce(points);
@@ -276,7 +276,15 @@ fn what_is_wrong_is_said_about_the_right_word() {
 #[test]
 fn a_loop_without_end_ends_with_a_sentence() {
     let program = compile("BEGIN { while (1) { @++ } }", &Plain, &options(false)).expect("compiled");
-    let settings = Settings { style: Style::default(), started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
+    let settings = Settings {
+        style: Style::default(),
+        started: 0,
+        epoch: 0,
+        seed: 1,
+        secret: Secret(3, 5),
+        cpus: 1,
+        names: Box::new(NoNames),
+    };
     let mut state = State::new(&program, settings);
     state.run(&program, &program.blocks[0], &program.blocks[0].points[0], &mut Outside);
     assert_eq!(state.exit(), Some(1));
@@ -329,8 +337,15 @@ fn no_damage_to_a_script_makes_it_panic() {
                 let end = (at + 1).min(text.len());
                 let damaged = std::format!("{}{change}{}", &text[..at], &text[end..]);
                 let Ok(program) = compile(&damaged, &Plain, &options(false)) else { continue };
-                let settings =
-                    Settings { style: Style::default(), started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
+                let settings = Settings {
+                    style: Style::default(),
+                    started: 0,
+                    epoch: 0,
+                    seed: 1,
+                    secret: Secret(3, 5),
+                    cpus: 1,
+                    names: Box::new(NoNames),
+                };
                 let mut state = State::new(&program, settings);
                 for block in &program.blocks {
                     state.run(&program, block, &block.points[0], &mut Outside);

@@ -304,6 +304,11 @@ pub trait Types {
     }
     /// The prototype of a function.
     fn function(&self, name: &str) -> Option<Prototype>;
+    /// The work of all look-ups so far: members that were looked at, and bytes of names that were copied. The compiler
+    /// charges it to its budget, because the types may be a stranger's.
+    fn work(&self) -> u64 {
+        0
+    }
 }
 
 /// The parameters and the result type of a function.

@@ -4,9 +4,8 @@
 //! threads read keys and handle signals (`cli/terminal.rs`).
 
 use super::Failure;
+use super::file::{self, Kind};
 use super::terminal::{Terminal, Typed};
-use std::fs;
-use std::io::{self, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -30,14 +29,11 @@ pub enum Input {
 impl Input {
     /// Reads the text of a file; `-` means standard input. An end of file follows the text in the guest.
     pub fn read(file: &Path) -> Result<Input, Failure> {
-        let read = if file.as_os_str() == "-" {
-            let mut text = Vec::new();
-            io::stdin().read_to_end(&mut text).map(|_| text)
-        } else {
-            fs::read(file)
-        };
-        let text = read.map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", file.display())))?;
-        Ok(Input::Text(text))
+        if file.as_os_str() != "-" {
+            return file::read(file, Kind::KEYS).map(Input::Text);
+        }
+        let text = file::standard_input(Kind::KEYS);
+        text.map(Input::Text).map_err(|error| Failure::usage(format!("standard input cannot be read: {error}")))
     }
 }
 

@@ -1,13 +1,13 @@
 //! The argument IMAGE: a file, a built-in kernel, or a stock kernel that was pulled.
 
 use super::Failure;
+use super::file::{self, Kind};
 use super::output::Paint;
 use crate::arches;
 use crate::boot::Kernel;
 use crate::symbols::{similar, system_map};
 use crate::unpacked::Unpacked;
 use std::borrow::Cow;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use trapline_images::{Local, Stock, Wanted};
@@ -31,9 +31,6 @@ pub struct SymbolsArg {
     file: Option<PathBuf>,
 }
 
-/// The largest file, in bytes, that is read as a kernel.
-const MOST_BYTES: u64 = 4 << 30;
-
 impl ImageArgs {
     /// Loads the kernel.
     pub fn load(&self) -> Result<Kernel, Failure> {
@@ -48,7 +45,7 @@ pub fn load(image: &str, symbols: &SymbolsArg) -> Result<Kernel, Failure> {
         say_what_is_missing(image, &kernel);
         return Ok(kernel);
     };
-    let text = fs::read(file).map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", file.display())))?;
+    let text = file::read(file, Kind::SYMBOLS)?;
     let table = system_map::parse(&String::from_utf8_lossy(&text)).map_err(|error| {
         Failure::usage(format!("`{}`, {error}", file.display())).advise("give a System.map of this very kernel")
     })?;
@@ -107,16 +104,12 @@ fn say_what_is_missing(image: &str, kernel: &Kernel) {
 }
 
 fn read(image: &str) -> Result<Vec<u8>, Failure> {
-    let path = Path::new(image);
-    let size = fs::metadata(path).map_err(|error| unreadable(image, &error))?;
-    if size.is_dir() {
-        return Err(Failure::usage(format!("`{image}` is a directory"))
-            .advise("give the kernel's own file in it, usually called vmlinux"));
-    }
-    if size.len() > MOST_BYTES {
-        return Err(Failure::usage(format!("`{image}` has {} bytes, which is more than any kernel has", size.len())));
-    }
-    fs::read(path).map_err(|error| unreadable(image, &error))
+    file::bytes(Path::new(image), Kind::KERNEL).map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory => {
+            Failure::usage(format!("`{image}` is a directory")).advise("give the kernel's own file in it, usually called vmlinux")
+        }
+        _ => unreadable(image, &error),
+    })
 }
 
 fn unreadable(image: &str, error: &io::Error) -> Failure {

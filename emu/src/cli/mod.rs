@@ -12,6 +12,7 @@ mod disasm;
 mod end;
 mod event_error;
 mod failure;
+mod file;
 mod from_boot;
 mod image;
 mod images;

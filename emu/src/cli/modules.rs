@@ -1,6 +1,7 @@
 //! `--module`: kernel modules, given by file or name, that a stock kernel loads before it does anything else.
 
 use super::Failure;
+use super::file::{self, Kind};
 use crate::boot::module::About;
 use crate::boot::payload;
 use std::fs;
@@ -18,7 +19,7 @@ pub fn read(asked: &[PathBuf], arch: Arch, local: Option<&Local>) -> Result<Vec<
     let mut files = Vec::new();
     for path in paths(asked, local)? {
         let shown = path.display();
-        let bytes = fs::read(&path).map_err(|error| Failure::usage(format!("`{shown}` cannot be read: {error}")))?;
+        let bytes = file::read(&path, Kind::MODULE)?;
         let bytes = payload::unpack_at_most(&bytes, MOST_BYTES)
             .map_err(|error| Failure::usage(format!("`{shown}` cannot be unpacked: {error}")))?;
         let about = About::of(&bytes).ok_or_else(|| Failure::usage(format!("`{shown}` is no kernel module")))?;

@@ -4,6 +4,7 @@ use super::commands::{Command, Timed, View};
 use super::console::Input;
 use super::cpu::CpuArg;
 use super::event_error::{Script, read_events};
+use super::file::{self, Kind};
 use super::image::{self, SymbolsArg};
 use super::records::Format;
 use super::request::{Request, SummaryFormat};
@@ -11,9 +12,7 @@ use super::stock_guest::StockArgs;
 use super::terminal::Terminal;
 use super::{DetourName, Failure, PolicyName, place};
 use std::collections::VecDeque;
-use std::fs;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Boots a kernel, with probes
 ///
@@ -159,7 +158,7 @@ impl Args {
         for name in &self.blacklist {
             place::find(&kernel.symbols, name)?;
         }
-        let mut scripts = self.files.iter().map(read_script).collect::<Result<Vec<_>, _>>()?;
+        let mut scripts = self.files.iter().map(|file| read_script(file)).collect::<Result<Vec<_>, _>>()?;
         scripts.extend(self.events.iter().map(|line| Script { source: "-e".into(), text: line.clone() }));
         if let (Some(builtin), true) = (builtin, scripts.is_empty()) {
             scripts.push(Script { source: format!("the demo script of {}", builtin.name), text: builtin.demo.into() });
@@ -250,17 +249,16 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     super::session::run(args.request()?)
 }
 
-pub(super) fn read_script(path: &PathBuf) -> Result<Script, Failure> {
-    let (source, text) = if path.as_os_str() == "-" {
-        let mut text = String::new();
-        ("standard input".to_string(), io::stdin().read_to_string(&mut text).map(|_| text))
+pub(super) fn read_script(path: &Path) -> Result<Script, Failure> {
+    let (source, bytes) = if path.as_os_str() == "-" {
+        ("standard input".to_string(), file::standard_input(Kind::SCRIPT))
     } else {
-        (path.display().to_string(), fs::read_to_string(path))
+        (path.display().to_string(), file::bytes(path, Kind::SCRIPT))
     };
-    match text {
-        Ok(text) => Ok(Script { source, text }),
-        Err(error) => Err(Failure::usage(format!("`{source}` cannot be read as a script: {error}"))),
-    }
+    let no_script = |why: String| Failure::usage(format!("`{source}` cannot be read as a script: {why}"));
+    let bytes = bytes.map_err(|error| no_script(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|error| no_script(format!("it is no UTF-8 text: {}", error.utf8_error())))?;
+    Ok(Script { source, text })
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! The inputs of a stock kernel besides its image: a command line and an initial file system, which is built from
 //! busybox unless the user gives one.
 
+use super::file::{self, Kind};
 use super::{Failure, image, modules};
 use crate::arches;
 use crate::boot::whole::Whole;
 use crate::boot::{Kernel, initramfs};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trapline_images::Wanted;
@@ -135,5 +135,5 @@ fn busybox(wanted: Option<&Wanted>, architecture: &str) -> Result<Vec<u8>, Failu
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(file).map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", file.display())))
+    file::read(file, Kind::INITRD)
 }

@@ -1,6 +1,7 @@
 //! `trapline trace`: runs scripts in bpftrace's language on a guest.
 
 use super::event_error::{self, Script as Text};
+use super::file::{self, Kind};
 use super::image::{self, SymbolsArg};
 use super::output::{self, Paint};
 use super::records::{self, Records};
@@ -17,7 +18,7 @@ use crate::probed::scripts::{Facts, How, Script, Tracing};
 use annotate_snippets::Level;
 use clap::ValueEnum;
 use signal_hook::consts::SIGINT;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -153,11 +154,7 @@ const RECORD_SLICE: u64 = 10_000;
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = image::load(&args.image, &args.symbols)?;
-    let types = args
-        .btf
-        .as_ref()
-        .map(|file| fs::read(file).map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", file.display()))));
-    let types = types.transpose()?;
+    let types = args.btf.as_ref().map(|file| file::read(file, Kind::TYPES)).transpose()?;
     let facts = match &types {
         None => Facts::of(&kernel),
         Some(bytes) => {
@@ -231,7 +228,8 @@ impl Args {
             Some((file, parameters)) if self.programs.is_empty() => (Some(PathBuf::from(file)), parameters),
             _ => (None, self.arguments.as_slice()),
         };
-        let texts: Vec<Text> = programs.chain(first.iter().chain(&self.with).map(read_script)).collect::<Result<_, Failure>>()?;
+        let texts: Vec<Text> =
+            programs.chain(first.iter().chain(&self.with).map(|file| read_script(file))).collect::<Result<_, Failure>>()?;
         if texts.is_empty() {
             return Err(Failure::usage("there is no script to run")
                 .advise("give a file, or a program: -e 'kprobe:vfs_read { @ = count(); }'"));
@@ -311,6 +309,7 @@ impl<'a> Run<'a> {
         let how = How {
             style: Style { json: args.format == Format::Json, old: args.bpftrace_output == Version::Old },
             seed: args.seed,
+            secret: None,
         };
         let mut tracings = Vec::new();
         for (text, script) in texts.iter().zip(scripts) {

@@ -25,7 +25,9 @@ use crate::machine::Stop;
 use crate::symbols::pattern::Pattern;
 use crate::symbols::{Entry, Symbols};
 use crate::unwind;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 use trapline_isa::arch::Isa;
@@ -33,7 +35,7 @@ use trapline_probes::Refusal;
 use trapline_probes::tracepoint::Tracepoint;
 use trapline_probes::unwind::Stacks;
 use trapline_script::attach::{Attached, Outside, ScriptId};
-use trapline_script::run::Settings;
+use trapline_script::run::{Secret, Settings};
 use trapline_script::show::{Names, Style};
 use trapline_script::types::Types;
 use trapline_script::{Knowledge, Options, PointKind, Program, ScriptError, SystemCallShown, compile};
@@ -46,17 +48,27 @@ pub struct Facts<'a> {
     tracepoints: OnceCell<Vec<Arc<Tracepoint>>>,
     /// The names that exactly one function has, sorted.
     functions: OnceCell<Vec<&'a str>>,
+    /// Exports that were searched for in the image.
+    exported: RefCell<HashMap<String, Option<u64>>>,
 }
+
+/// The image is searched for so many names of exported data at most: each search reads all of it.
+const MOST_EXPORTS: usize = 256;
 
 impl<'a> Facts<'a> {
     /// Facts with the type information of the image, if it has any.
     pub fn of(kernel: &'a Kernel) -> Facts<'a> {
-        Facts { kernel, types: Btf::of(kernel).map(GuestTypes::new), tracepoints: OnceCell::new(), functions: OnceCell::new() }
+        Facts::made(kernel, Btf::of(kernel))
     }
 
     /// Facts with type information from a file.
     pub fn with_types(kernel: &'a Kernel, types: Btf<'a>) -> Facts<'a> {
-        Facts { kernel, types: Some(GuestTypes::new(types)), tracepoints: OnceCell::new(), functions: OnceCell::new() }
+        Facts::made(kernel, Some(types))
+    }
+
+    fn made(kernel: &'a Kernel, types: Option<Btf<'a>>) -> Facts<'a> {
+        let (tracepoints, functions, exported) = (OnceCell::new(), OnceCell::new(), RefCell::default());
+        Facts { kernel, types: types.map(GuestTypes::new), tracepoints, functions, exported }
     }
 }
 
@@ -68,6 +80,16 @@ impl Facts<'_> {
 }
 
 impl<'a> Facts<'a> {
+    fn exported(&self, name: &str) -> Option<u64> {
+        let mut known = self.exported.borrow_mut();
+        if let Some(found) = known.get(name) {
+            return *found;
+        }
+        let found = (known.len() < MOST_EXPORTS).then(|| exports::find(self.kernel, name)).flatten();
+        known.insert(name.into(), found);
+        found
+    }
+
     fn named_functions(&self) -> &[&'a str] {
         let collect = || {
             let texts = texts(&self.kernel.symbols);
@@ -98,7 +120,7 @@ impl Knowledge for Facts<'_> {
     }
 
     fn data(&self, name: &str) -> Option<u64> {
-        self.address(name).or_else(|| exports::find(self.kernel, name))
+        self.address(name).or_else(|| self.exported(name))
     }
 
     fn tracepoints(&self, group: &str, name: &str) -> Vec<Arc<Tracepoint>> {
@@ -170,6 +192,15 @@ pub struct How {
     pub style: Style,
     /// The seed of `rand`.
     pub seed: u64,
+    /// What the places of its maps' keys depend on. `None`: random numbers of the host, so that a guest cannot choose
+    /// keys that collide. Measurements give one, for their counts of host instructions.
+    pub secret: Option<Secret>,
+}
+
+/// Two numbers that nobody can guess.
+fn random_secret() -> Secret {
+    let random = || RandomState::new().build_hasher().finish();
+    Secret(random(), random())
 }
 
 /// The guest's wall-clock time at its start, in nanoseconds since 1970: 2026-01-01, as in `devices/rtc.rs`.
@@ -238,6 +269,7 @@ impl Session {
             started: now,
             epoch: EPOCH,
             seed: how.seed,
+            secret: how.secret.unwrap_or_else(random_secret),
             cpus: self.with_engine(|_, guest| guest.cpus()),
             names: Box::new(KernelNames(self.kernel().symbols.clone())),
         };

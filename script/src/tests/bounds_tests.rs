@@ -2,7 +2,8 @@
 
 use super::{NoNames, Outside, Plain, options};
 use crate::compile::compile;
-use crate::run::{Settings, State};
+use crate::program::PointKind;
+use crate::run::{Secret, Settings, State};
 use crate::show::Style;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -18,7 +19,15 @@ fn refusal(text: &str) -> String {
 /// The reason why a script with this BEGIN was ended.
 fn ended_by(text: &str) -> &'static str {
     let program = compile(text, &Plain, &options(false)).unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
-    let settings = Settings { style: Style::default(), started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
+    let settings = Settings {
+        style: Style::default(),
+        started: 0,
+        epoch: 0,
+        seed: 1,
+        secret: Secret(3, 5),
+        cpus: 1,
+        names: Box::new(NoNames),
+    };
     let mut state = State::new(&program, settings);
     for block in &program.blocks {
         state.run(&program, block, &block.points[0], &mut Outside);
@@ -189,6 +198,33 @@ impl crate::compile::Knowledge for Many {
 
 /// A script of about this size in bytes.
 type Script = fn(usize) -> String;
+
+/// BY-1: each attach point with a hit count has a counter of its own, which a hit finds without a search.
+#[test]
+fn points_that_count_have_a_counter_each() {
+    let counted = |count: usize| std::format!("software:faults:{count} {{ @[{count}] = count(); }} ");
+    let text: String = (1..=300).map(counted).collect();
+    let program = compile(&text, &Many, &options(false)).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let counting = program.blocks.iter().filter(|block| block.counts_hits);
+    let mut counters: alloc::vec::Vec<u32> = counting.map(|block| block.points[0].counter).collect();
+    counters.sort_unstable();
+    // `software:faults:1` counts nothing.
+    assert!(counters.iter().copied().eq(0..299), "{counters:?}");
+}
+
+/// BY-1: a clock with a shorter period than the shortest gets a warning and the shortest period.
+#[test]
+fn the_fastest_clock_ticks_every_microsecond() {
+    for (text, period) in [("interval:ns:1", 1000), ("profile:hz:1000000000", 1000), ("interval:us:2", 2000)] {
+        let program =
+            compile(&std::format!("{text} {{ }}"), &Plain, &options(false)).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let is_slower = program.warnings.iter().any(|warning| warning.message.contains("ticks every 1000 ns"));
+        assert_eq!(is_slower, period == 1000, "{text}");
+        let kind = &program.blocks[0].points[0].kind;
+        let expected = [PointKind::Interval(period), PointKind::Profile(period)];
+        assert!(expected.contains(kind), "{text}: {kind:?}");
+    }
+}
 
 /// BY-1: a script of twice the length takes at most about twice the steps, whatever it consists of, and stays within
 /// its budget.

@@ -4,7 +4,7 @@
 use super::{NoNames, options};
 use crate::compile::{Knowledge, Options, compile};
 use crate::program::PointKind;
-use crate::run::{Moment, Settings, State};
+use crate::run::{Moment, Secret, Settings, State};
 use crate::show::Style;
 use crate::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 use alloc::boxed::Box;
@@ -166,7 +166,7 @@ struct Said {
 /// The output of a script after this many hits, with its maps.
 fn hit(arch: Arch, text: &str, times: u64, style: Style, options: &Options) -> Said {
     let program = compile(text, &Typed(arch), options).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
-    let settings = Settings { style, started: 1000, epoch: 0, seed: 1, cpus: 2, names: Box::new(NoNames) };
+    let settings = Settings { style, started: 1000, epoch: 0, seed: 1, secret: Secret(3, 5), cpus: 2, names: Box::new(NoNames) };
     let mut state = State::new(&program, settings);
     for number in 0..times {
         for block in &program.blocks {

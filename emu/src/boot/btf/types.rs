@@ -1,6 +1,7 @@
 //! A kernel's types for scripts: structure fields, function parameters, enumerators.
 
 use super::{BEHIND, Btf, DEEPEST, MEMBER, MOST_MEMBERS, STRUCTURE, Structure, TYPE, UNION};
+use std::cell::Cell;
 use std::collections::HashMap;
 use trapline_script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 
@@ -29,6 +30,8 @@ pub struct GuestTypes<'a> {
     functions: HashMap<&'a [u8], u32>,
     /// Each enumerator's value, with the number of its enum.
     enumerators: HashMap<&'a [u8], (u64, u32)>,
+    /// Members looked at and bytes of names copied, in all look-ups.
+    work: Cell<u64>,
 }
 
 impl<'a> GuestTypes<'a> {
@@ -57,12 +60,22 @@ impl<'a> GuestTypes<'a> {
                 _ => {}
             }
         }
-        GuestTypes { btf, plain, enums, functions, enumerators }
+        GuestTypes { btf, plain, enums, functions, enumerators, work: Cell::new(0) }
     }
 
     /// The types that this was built from.
     pub fn btf(&self) -> &Btf<'a> {
         &self.btf
+    }
+
+    fn worked(&self, work: usize) {
+        self.work.set(self.work.get().saturating_add(work as u64));
+    }
+
+    /// A name for a script, whose bytes count as work.
+    fn text(&self, name: &[u8]) -> String {
+        self.worked(name.len());
+        String::from_utf8_lossy(name).into_owned()
     }
 
     fn c_type(&self, mut number: u32) -> CType {
@@ -79,7 +92,7 @@ impl<'a> GuestTypes<'a> {
                 INT if name == b"char" => return CType::Char(behind(0) >> 24 & 1 != 0),
                 INT => return CType::Int(size, behind(0) >> 24 & 1 != 0),
                 ENUM | ENUM64 => return CType::Enum(size, info >> 31 != 0, number),
-                STRUCTURE | UNION => return CType::Struct(number, String::from_utf8_lossy(name).into_owned()),
+                STRUCTURE | UNION => return CType::Struct(number, self.text(name)),
                 POINTER => return CType::Pointer(Box::new(self.pointed_at(size_or_type))),
                 ARRAY => return CType::Array(Box::new(self.element(behind(0))), behind(2).into()),
                 TYPEDEF | VOLATILE | CONST | RESTRICT | TYPE_TAG => size_or_type,
@@ -140,7 +153,7 @@ impl<'a> GuestTypes<'a> {
                 _ => {
                     let width = (bits != 0).then_some(bits.min(64) as u8);
                     let kind = self.bounded(kind, DEEPEST);
-                    into.push((String::from_utf8_lossy(name).into_owned(), Field { kind, bit, width }));
+                    into.push((self.text(name), Field { kind, bit, width }));
                 }
             }
         }
@@ -151,13 +164,13 @@ impl<'a> GuestTypes<'a> {
         for index in 0..structure.members {
             *left = left.checked_sub(1)?;
             let at = structure.at + index * MEMBER;
-            let (name, kind, offset) = (self.btf.name(self.btf.word(at)?), self.btf.word(at + 4)?, self.btf.word(at + 8)?);
+            let (name, kind, offset) = (self.btf.word(at)?, self.btf.word(at + 4)?, self.btf.word(at + 8)?);
             let (bit, bits) = if structure.bit_fields { (offset & 0x00ff_ffff, offset >> 24) } else { (offset, 0) };
-            if name == wanted {
+            if self.btf.has_name(name, wanted) {
                 let kind = self.bounded(kind, DEEPEST);
                 return Some(Field { kind, bit: bit.into(), width: (bits != 0).then_some(bits.min(64) as u8) });
             }
-            if name.is_empty()
+            if self.btf.has_name(name, b"")
                 && depth > 0
                 && let Some(inner) = self.btf.structure(kind)
                 && let Some(inside) = self.find(inner, wanted, depth - 1, left)
@@ -206,7 +219,9 @@ impl Types for GuestTypes<'_> {
 
     fn field(&self, structure: u32, name: &str) -> Option<Field> {
         let mut left = MOST_MEMBERS;
-        self.find(self.btf.structure(structure)?, name.as_bytes(), DEEPEST, &mut left)
+        let found = self.find(self.btf.structure(structure)?, name.as_bytes(), DEEPEST, &mut left);
+        self.worked(MOST_MEMBERS - left);
+        found
     }
 
     fn fields(&self, structure: u32) -> Vec<(String, Field)> {
@@ -214,6 +229,7 @@ impl Types for GuestTypes<'_> {
         if let Some(structure) = self.btf.structure(structure) {
             self.all(structure, 0, DEEPEST, &mut left, &mut fields);
         }
+        self.worked(MOST_MEMBERS - left);
         fields
     }
 
@@ -235,12 +251,12 @@ impl Types for GuestTypes<'_> {
         let (kind, at, info) = self.btf.head(number)?;
         matches!(kind, ENUM | ENUM64).then_some(())?;
         let names = self.btf.enumerators(kind, at, info);
-        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        self.worked(info as usize & 0xffff);
         Some(Enumeration {
-            name: text(self.btf.name(self.btf.word(at)?)),
+            name: self.text(self.btf.name(self.btf.word(at)?)),
             size: self.btf.word(at + 8)?.clamp(1, 8) as u8,
             signed: info >> 31 != 0,
-            names: names.map(|(name, value)| (value, text(name))).collect(),
+            names: names.map(|(name, value)| (value, self.text(name))).collect(),
         })
     }
 
@@ -252,20 +268,101 @@ impl Types for GuestTypes<'_> {
         }
         let result = self.bounded(self.btf.word(at + 8)?, DEEPEST);
         let mut parameters = Vec::new();
+        self.worked(info as usize & 0xffff);
         for index in 0..info as usize & 0xffff {
             let at = at + TYPE + index * 8;
             let (name, kind) = (self.btf.name(self.btf.word(at)?), self.btf.word(at + 4)?);
             if kind != 0 {
-                parameters.push((String::from_utf8_lossy(name).into_owned(), self.bounded(kind, DEEPEST)));
+                parameters.push((self.text(name), self.bounded(kind, DEEPEST)));
             }
         }
         Some(Prototype { parameters, result })
+    }
+
+    fn work(&self) -> u64 {
+        self.work.get()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::Writer;
     use super::*;
+    use trapline_isa::arch::{Arch, Isa};
+    use trapline_script::{Knowledge, Options, budget, compile_within};
+
+    /// A guest of which only the types are known.
+    struct Typed<'a>(GuestTypes<'a>);
+
+    impl Knowledge for Typed<'_> {
+        fn isa(&self) -> &'static Isa {
+            Arch::X86_64.isa()
+        }
+        fn types(&self) -> Option<&dyn Types> {
+            Some(&self.0)
+        }
+        fn address(&self, name: &str) -> Option<u64> {
+            (name == "f").then_some(0x1000)
+        }
+        fn functions(&self, _: &str, _: bool) -> Vec<String> {
+            vec!["f".into(); 1000]
+        }
+    }
+
+    /// BY-1: a script that looks up many members of a stranger's large types is refused when its budget is spent, and
+    /// types of twice the size take twice the steps.
+    #[test]
+    fn look_ups_in_hostile_types_are_charged() {
+        /// Structures, an enum and a function with so many members; one that holds itself; one that holds the large one
+        /// many times without a name.
+        fn types(members: usize) -> Vec<u8> {
+            let mut writer = Writer::new(true);
+            writer.kind("int", INT << 24, &[32]); // 1
+            let mut all = vec![("m", 1, 0); members];
+            all.push(("last", 1, 32));
+            writer.structure("big", STRUCTURE << 24, &all); // 2
+            writer.structure("own", STRUCTURE << 24, &[("", 3, 0), ("", 3, 0), ("x", 1, 0)]); // 3
+            writer.structure("wide", STRUCTURE << 24, &vec![("", 2, 0); 1000]); // 4
+            writer.structure("held", STRUCTURE << 24, &vec![("h", 4, 0); 1000]); // 5
+            let numbers: Vec<u32> = (0..members as u32).flat_map(|number| [1, number]).collect();
+            writer.kind("many", ENUM << 24 | members as u32, &numbers); // 6
+            writer.structure("enums", STRUCTURE << 24, &[("e", 6, 0)]); // 7
+            let parameters = [1_u32, 1].repeat(members);
+            writer.kind("", PROTOTYPE << 24 | members as u32, &parameters); // 8
+            let f = writer.types.len();
+            writer.kind("f", FUNCTION << 24, &[]); // 9
+            writer.types[f + 8..f + 12].copy_from_slice(&8_u32.to_le_bytes());
+            writer.finish()
+        }
+        let times = |text: &str| format!("BEGIN {{ {} }}", text.repeat(2_000));
+        let cases = [
+            ("the last member", times("$x = ((struct big *)0)->last; ")),
+            ("a member that is not there", times("$x = ((struct own *)0)->nothing; ")),
+            ("a member of a nameless one", times("$x = ((struct wide *)0)->nothing; ")),
+            ("a copy", times("$x = *(struct held *)0; ")),
+            ("an enum", times("print(((struct enums *)0)->e); ")),
+            ("parameters", "fentry:f* { $x = args.nothing; }".repeat(20)),
+        ];
+        for (what, script) in cases {
+            let steps = |members: usize| {
+                let bytes = types(members);
+                let known = Typed(GuestTypes::new(Btf::parse(&bytes).expect("types")));
+                let budget = budget(&script);
+                let refused = compile_within(&script, &known, &Options::default(), &budget).err();
+                if budget.is_spent() {
+                    let errors = refused.unwrap_or_else(|| panic!("{what}: it is compiled beyond its budget"));
+                    assert!(errors.iter().any(|error| error.message.contains("more work")), "{what}: {errors:?}");
+                }
+                assert!(budget.spent() < 2 * budget.most(), "{what}: {} steps of {}", budget.spent(), budget.most());
+                // One look-up is charged after it.
+                let most = 8 * budget.most() + 8 * MOST_MEMBERS as u64;
+                assert!(known.0.work() < most, "{what}: {} members and bytes", known.0.work());
+                budget.spent()
+            };
+            let (one, two) = (steps(2_000), steps(4_000));
+            assert!(5 * two <= 11 * one, "{what}: {one} steps, twice the size {two}");
+        }
+    }
 
     /// BY-1
     #[test]

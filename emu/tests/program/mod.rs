@@ -1,0 +1,82 @@
+//! Runs the built program on a file that may make it hang, and tells how it ended.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder that lives as long as the test.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("trapline-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program while it runs.
+pub struct Running {
+    pub what: String,
+    child: Child,
+    started: Instant,
+}
+
+/// How it ended.
+pub struct Ended {
+    pub what: String,
+    /// `None`: by a signal.
+    pub status: Option<i32>,
+    pub said: String,
+    /// The most memory that was seen, in KiB.
+    pub memory: u64,
+}
+
+/// Starts the program with these arguments before and behind the file.
+pub fn start(what: String, before: &[&str], file: &Path, behind: &[&str]) -> Running {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
+    command.args(before).arg(file).args(behind).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    Running { what, child: command.spawn().unwrap(), started: Instant::now() }
+}
+
+impl Running {
+    /// Waits for its end. A program that runs longer than `most` fails the test.
+    pub fn end(mut self, most: Duration) -> Ended {
+        let mut memory = 0;
+        let mut errors = self.child.stderr.take().unwrap();
+        // A pipe that nobody empties would stop the program.
+        let reader = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            let _ = errors.read_to_end(&mut said);
+            String::from_utf8_lossy(&said).into_owned()
+        });
+        let status = loop {
+            let about = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+            let peak = about.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+            memory = memory.max(peak.unwrap_or(0));
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status.code(),
+                None if self.started.elapsed() > most => {
+                    let _ = self.child.kill();
+                    panic!("{}: it did not end within {most:?}", self.what);
+                }
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        Ended { what: self.what, status, said: reader.join().unwrap(), memory }
+    }
+}

@@ -1,10 +1,10 @@
-//! A jprobe: the arguments with which the guest makes each task, as its own function gets them.
+//! A jprobe on `do_fork`: prints the function's arguments for each task that the guest creates.
 //!
 //! ```text
 //! cargo run -p trapline --example jprobe_example [KERNEL]
 //! ```
 //!
-//! It shows what samples/kprobes/jprobe_example.c of earlier Linux shows on the machine that it is loaded into.
+//! This is samples/kprobes/jprobe_example.c of earlier Linux, run from outside the guest.
 
 use std::error::Error;
 use std::io::{Write, stdout};
@@ -15,7 +15,7 @@ use trapline::probed::Session;
 use trapline_isa::call::Type;
 use trapline_probes::probe::Jprobe;
 
-/// More guest time than the tiny kernels take.
+/// The limit of guest time in nanoseconds; the tiny kernels need less.
 const LONGEST: u64 = 1_000_000_000;
 
 /// `long do_fork(unsigned long clone_flags, unsigned long stack_start,`
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     show(&kernel, &mut stdout().lock())
 }
 
-/// Plants the jprobe in that kernel, built in or a file, and writes what its handler sees.
+/// Runs a kernel (a built-in one or a file) with the jprobe, and writes a line for each hit.
 pub fn show(kernel: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let kernel = match trapline_images::find(kernel) {
         Some(builtin) => Kernel::from_bytes(builtin.bytes)?,

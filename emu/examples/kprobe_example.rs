@@ -1,12 +1,11 @@
-//! A kprobe: each time the guest makes a task, where that was and what the registers were, before the probed
-//! instruction and after it.
+//! A kprobe on `do_fork`: prints the place and some registers before and after the probed instruction, for each task
+//! that the guest creates.
 //!
 //! ```text
 //! cargo run -p trapline --example kprobe_example [KERNEL [SYMBOL]]
 //! ```
 //!
-//! It shows what samples/kprobes/kprobe_example.c of Linux shows on the machine that it is loaded into, here for a
-//! kernel in a machine.
+//! This is samples/kprobes/kprobe_example.c of Linux, run from outside the guest.
 
 use std::error::Error;
 use std::io::{Write, stdout};
@@ -16,7 +15,7 @@ use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline_probes::probe::{Flow, Hit, Kprobe};
 
-/// More guest time than the tiny kernels take.
+/// The limit of guest time in nanoseconds; the tiny kernels need less.
 const LONGEST: u64 = 1_000_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     show(&kernel, &symbol, &mut stdout().lock())
 }
 
-/// Probes that function in that kernel, built in or a file, and writes what the handlers see.
+/// Runs a kernel (a built-in one or a file) with the probe, and writes a line for each run of a handler.
 pub fn show(kernel: &str, symbol: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let kernel = match trapline_images::find(kernel) {
         Some(builtin) => Kernel::from_bytes(builtin.bytes)?,
@@ -34,7 +33,7 @@ pub fn show(kernel: &str, symbol: &str, out: &mut dyn Write) -> Result<(), Box<d
     };
     let mut session = Session::new(kernel, &Config::default())?;
 
-    // Handlers run while the guest stands still between two instructions: they leave lines, and others print them.
+    // Handlers run while the guest is stopped between two instructions, so they only queue lines, which are printed later.
     let (lines, said) = mpsc::channel();
     let before = lines.clone();
     let probe = Kprobe::at(symbol)

@@ -1,12 +1,11 @@
-//! A return probe: what a function of the guest's returns, and how long each call of it takes.
+//! A return probe: prints the result and the duration of each call of a guest function.
 //!
 //! ```text
 //! cargo run -p trapline --example kretprobe_example [KERNEL [SYMBOL]]
 //! ```
 //!
-//! It shows what samples/kprobes/kretprobe_example.c of Linux shows on the machine that it is loaded into; like there,
-//! the idle task's calls are passed over, the time of the entry is the call's private data, and at most 20 calls are
-//! followed at a time.
+//! This is samples/kprobes/kretprobe_example.c of Linux, run from outside the guest. As there, calls of the idle task
+//! are skipped, the private data of a call is the time of its entry, and at most 20 calls are followed at a time.
 
 use std::error::Error;
 use std::io::{Write, stdout};
@@ -16,7 +15,7 @@ use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline_probes::probe::{Flow, Kretprobe};
 
-/// More guest time than the tiny kernels take.
+/// The limit of guest time in nanoseconds; the tiny kernels need less.
 const LONGEST: u64 = 1_000_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     show(&kernel, &symbol, &mut stdout().lock())
 }
 
-/// Follows the calls of that function in that kernel, built in or a file, and writes what each returned and took.
+/// Runs a kernel (a built-in one or a file) with the return probe, and writes a line for each return.
 pub fn show(kernel: &str, symbol: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let kernel = match trapline_images::find(kernel) {
         Some(builtin) => Kernel::from_bytes(builtin.bytes)?,

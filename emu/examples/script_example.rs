@@ -1,5 +1,5 @@
-//! A script in bpftrace's language on a guest, from Rust: compiled by what the kernel's image says, attached to a
-//! session, ended.
+//! A bpftrace script on a guest, from Rust: compiles it for a kernel, attaches it to a session, and prints its maps at
+//! the end.
 //!
 //! ```text
 //! cargo run -p trapline --example script_example [KERNEL [SCRIPT]]
@@ -13,7 +13,7 @@ use trapline::probed::Session;
 use trapline::probed::scripts::{Facts, How, Script};
 use trapline_script::Options;
 
-/// More guest time than the tiny kernels take.
+/// The limit of guest time in nanoseconds; the tiny kernels need less.
 const LONGEST: u64 = 1_000_000_000;
 /// Counts the bytes that each task reads, and their distribution over calls.
 const SCRIPT: &str = "kretprobe:vfs_read { @bytes[comm] = sum(retval); @sizes = hist(retval); }";
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     show(&kernel, &script, &mut stdout().lock())
 }
 
-/// Runs that kernel, built in or a file, to its end under the script, and writes what that prints.
+/// Runs a kernel (a built-in one or a file) with the script, and writes the script's output.
 pub fn show(kernel: &str, script: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let kernel = match trapline_images::find(kernel) {
         Some(builtin) => Kernel::from_bytes(builtin.bytes)?,

@@ -64,7 +64,7 @@ static RELATIVE: &[RelativeRow] = &[
     //  mask         value
     row(0xfc00_0002, 0x4800_0000, |[word, rest], by| Some([displaced(word, 26, by)?, rest])), // b, bl
     row(0xfc00_0002, 0x4000_0000, |[word, rest], by| Some([displaced(word, 16, by)?, rest])), // bc, bcl
-    row(0xfc00_003e, ADDPCIS,     |[word, rest], by| Some([with_pages(word, by)?, rest])),    // addpcis, in 64 bits alone
+    row(0xfc00_003e, ADDPCIS,     |[word, rest], by| Some([with_pages(word, by)?, rest])),    // addpcis, 64-bit only
     row(0xff10_0000, 0x0410_0000, prefixed),                                                  // 8LS with R: plwa, pld, pstd..
     row(0xff10_0000, 0x0610_0000, prefixed),                                                  // MLS with R: paddi, plwz, pstw..
 ];

@@ -1,5 +1,5 @@
-//! Addresses that no CPU reaches by cutting bits off: those between the halves of a 64-bit address space, and tagged
-//! ones.
+//! Tests of addresses with wrong upper bits: non-canonical addresses on x86-64 and arm64, and tagged ones on arm64. An
+//! emulator that ignored these bits would access memory where a CPU faults.
 
 use super::{Labs, difference};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +7,7 @@ use trapline_harness::{Test, tests};
 use trapline_isa::arch::Arch;
 use trapline_tests::lab::{Before, DATA, How, STACK, bench, place};
 
-/// Bits that make an address of the bench one that is not there, though all bits that tables are looked up by are the
-/// same.
+/// Upper bits that make a mapped address of the bench invalid. The bits that index the page tables stay the same.
 const ALIASES: &[(Arch, u64)] =
     &[(Arch::X86_64, 1 << 48), (Arch::X86_64, 1 << 63), (Arch::Arm64, 1 << 57), (Arch::Arm64, 1 << 52)];
 
@@ -16,7 +15,7 @@ fn aliases() -> impl Iterator<Item = (Arch, u64)> {
     ALIASES.iter().map(|(arch, bits)| (*arch, *bits))
 }
 
-/// KP-2, KP-9: computed instructions that read or write through registers, and their jumps there.
+/// KP-2, KP-9: jumps, calls and loads by registers fault at such addresses.
 fn an_address_between_the_halves_faults_out_of_line_as_in_place() {
     #[rustfmt::skip]
     const CASES: &[(&str, Arch, &[u8])] = &[
@@ -34,7 +33,7 @@ fn an_address_between_the_halves_faults_out_of_line_as_in_place() {
     for (arch, bits) in aliases() {
         let mut labs = Labs::new(arch);
         for (what, _, bytes) in CASES.iter().filter(|(_, of, _)| *of == arch) {
-            // The last is where a tag is one: a branch drops it.
+            // The last target is in the lower half, where arm64 has tags; a branch drops the tag.
             for target in [bench(arch).seen_from + DATA, place(arch), 0x4020_0000] {
                 let case = Before { bytes: bytes.to_vec(), registers: vec![target ^ bits; 32], seed: 7, ..Before::default() };
                 let before = labs.compared;
@@ -45,7 +44,7 @@ fn an_address_between_the_halves_faults_out_of_line_as_in_place() {
     }
 }
 
-/// KP-2, KP-9: and those that push or pop.
+/// KP-2, KP-9: instructions that push or pop fault if the stack pointer is such an address.
 fn a_stack_between_the_halves_faults_out_of_line_as_in_place() {
     let cases: &[(&str, &[u8])] =
         &[("ret", &[0xc3]), ("call", &[0xe8, 0, 0, 0, 0]), ("pushf", &[0x9c]), ("popf", &[0x9d]), ("push %rax", &[0x50])];
@@ -63,7 +62,7 @@ fn a_stack_between_the_halves_faults_out_of_line_as_in_place() {
     }
 }
 
-/// KP-2: a handler reads what the guest's own code would read there, which is nothing.
+/// KP-2: a handler cannot read such an address either.
 fn a_handler_reads_nothing_between_the_halves() {
     static READ: AtomicU64 = AtomicU64::new(0);
     for (arch, bits) in aliases() {

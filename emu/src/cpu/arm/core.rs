@@ -18,8 +18,8 @@ pub static CORE: CoreKind = CoreKind::cortex(CORTEX_A8.0);
 /// A core with page tables in the long format. It has a generic timer, which our device trees do not mention.
 pub static CORE_WITH_LONG_TABLES: CoreKind = CoreKind::cortex(CORTEX_A15.0);
 
-/// The default CPU of a kernel, by the kernel's table of CPUs. (The last row of that table accepts any ARMv7 CPU, even
-/// where the kernel needs more than every one has, so it is ignored.)
+/// The default CPU of a kernel, by the kernel's table of CPUs. (The last row of that table accepts any ARMv7 CPU, even if
+/// the kernel needs features that not all of them have, so it is ignored.)
 pub fn of(kernel: &Kernel) -> &'static str {
     let knows = |(_, number): (i32, u32)| rows(kernel).any(|(value, mask)| mask.count_ones() > 16 && number & mask == value);
     match !knows(CORTEX_A8) && knows(CORTEX_A15) {

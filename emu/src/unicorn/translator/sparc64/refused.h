@@ -15,6 +15,7 @@
  */
 enum { INSTRUCTION_BYTES = 4 };
 
+/* Whether the instruction is a branch or move on a register's value with a reserved condition. */
 static bool is_none(uint32_t word)
 {
     uint32_t op3 = word >> 19 & 0x3f, by_register = word >> 10 & 3;

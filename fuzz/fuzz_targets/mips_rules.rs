@@ -45,10 +45,10 @@ fuzz_target!(|data: &[u8]| {
     let function = start..start.saturating_add(text.len() as u64);
     for policy in [Policy::Best, Policy::LINUX_6_1] {
         let mut around = PlainText { start, bytes: text.to_vec(), ..PlainText::default() };
-        let stands = (isa.stands)(&insn, policy, function.clone(), &mut around);
+        let checked = (isa.check_context)(&insn, policy, function.clone(), &mut around);
         let before = set.word(&text[(BEFORE - 1) * LENGTH..BEFORE * LENGTH]);
         if policy == Policy::Best && address > start && decode::has_delay_slot(before) {
-            assert!(stands.is_err(), "in a delay slot: {insn:x?}");
+            assert!(checked.is_err(), "in a delay slot: {insn:x?}");
         }
         match (isa.plan)(&insn, policy) {
             Err(refusal) => assert!(isa.rule_of(&refusal).is_some(), "{refusal}"),

@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
     let function = address..address.saturating_add(text.len() as u64);
     for policy in [Policy::Best, Policy::LINUX_6_1] {
         let mut around = PlainText { start: address, bytes: text.to_vec(), ..PlainText::default() };
-        let _ = (isa.stands)(&insn, policy, function.clone(), &mut around);
+        let _ = (isa.check_context)(&insn, policy, function.clone(), &mut around);
         match (isa.plan)(&insn, policy) {
             Err(refusal) => assert!(isa.rule_of(&refusal).is_some(), "{refusal}"),
             Ok(Plan::Emulate(what)) => computes(set, &insn, &what, text),

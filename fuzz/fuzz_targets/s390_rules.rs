@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
     let function = address..address.saturating_add(text.len() as u64);
     for policy in [Policy::Best, Policy::LINUX_6_1] {
         let mut around = PlainText { start: address, bytes: text.to_vec(), ..PlainText::default() };
-        let _ = (S390X.stands)(&insn, policy, function.clone(), &mut around);
+        let _ = (S390X.check_context)(&insn, policy, function.clone(), &mut around);
         match (S390X.plan)(&insn, policy) {
             Err(refusal) => assert!(S390X.rule_of(&refusal).is_some(), "{refusal}"),
             Ok(Plan::Emulate(what)) => computes(&insn, &what, text),

@@ -45,12 +45,12 @@ fuzz_target!(|data: &[u8]| {
         let follows = address > start && decode::has_delay_slot(before);
         let in_slot = (SPARC64.in_delay_slot)(&insn, &mut around);
         assert!(in_slot.is_none() || follows, "in no delay slot: {insn:x?}");
-        let stands = (SPARC64.stands)(&insn, policy, function.clone(), &mut around).is_ok();
+        let checked = (SPARC64.check_context)(&insn, policy, function.clone(), &mut around).is_ok();
         match (SPARC64.plan)(&insn, policy) {
             Err(refusal) => assert!(SPARC64.rule_of(&refusal).is_some(), "{refusal}"),
             Ok(Plan::Emulate(Emulation::Sparc64(what))) => {
                 let is_branch = matches!(what, Computation::Branch(_));
-                assert_eq!(stands, !(is_branch && follows && policy == Policy::Best), "{insn:x?}");
+                assert_eq!(checked, !(is_branch && follows && policy == Policy::Best), "{insn:x?}");
                 computes(&insn, what, text);
             }
             Ok(Plan::Emulate(other)) => panic!("another ISA's: {other:?}"),

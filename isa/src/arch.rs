@@ -141,8 +141,9 @@ pub const fn not_ours(insn: &Insn) -> Fault {
 /// Emulates one instruction on a stopped CPU; see [`Isa::emulate`].
 pub type Emulate = fn(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<Then, Fault>;
 
-/// Decides whether an instruction may be probed, given the function around it; see [`Isa::stands`].
-pub type Stands = fn(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal>;
+/// Decides whether an instruction may be probed, given the function around it; see [`Isa::check_context`].
+pub type CheckContext =
+    fn(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal>;
 
 /// The emulation of an instruction that is in the delay slot of a separate branch instruction; `None` if it is in no
 /// delay slot.
@@ -187,14 +188,14 @@ pub struct Isa {
     pub progress: fn(insn: &Insn) -> Progress,
     /// The register, other than the pc, in which the CPU stores the address of this instruction. After a copy has run,
     /// the engine writes the original's address there.
-    pub notes_place: fn(insn: &Insn) -> Option<Reg>,
+    pub address_register: fn(insn: &Insn) -> Option<Reg>,
     /// Decodes one instruction at the start of `bytes`, which may be longer than it.
     pub decode: fn(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>,
     /// Decides whether an instruction may be probed, and how it runs, from the instruction alone.
     pub plan: fn(insn: &Insn, policy: Policy) -> Result<Plan, Refusal>,
     /// Decides whether an instruction may be probed at its place. It may not between a load-exclusive and its store,
     /// for example.
-    pub stands: Stands,
+    pub check_context: CheckContext,
     /// The emulation to use if the instruction is in a delay slot. Such an instruction is never replaced by a jump.
     pub in_delay_slot: InDelaySlot,
     /// Every rule by which this ISA refuses instructions.

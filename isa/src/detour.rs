@@ -95,7 +95,7 @@ pub struct Faithful {
     /// The code of the trampoline behind the place where the host runs handlers: a return.
     pub trampoline: &'static [u8],
     /// The layout of the frame, lowest word first.
-    pub frame: &'static [Word],
+    pub frame: &'static [FrameWord],
 }
 
 /// Bytes in the longest call of a trampoline, on any ISA.
@@ -105,16 +105,16 @@ pub const FRAME_MOST: usize = 40;
 
 /// A word of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct FrameWord {
     /// The register in this word.
     pub reg: Reg,
-    /// Who writes the word, and whether it is restored.
-    pub kind: Fate,
+    /// The code that writes the word, and whether it is restored.
+    pub kind: Saving,
 }
 
-/// Who writes a word of the frame, and whether it is restored.
+/// The code that writes a word of the frame, and whether the word is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Saving {
     /// The guest's code saves it and restores it with the handlers' changes.
     Restored,
     /// The guest's code saves it. Changes by handlers are lost.

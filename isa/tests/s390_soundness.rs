@@ -233,7 +233,7 @@ fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, looks: 
     insns.iter().find_map(|insn| {
         let address = insn.address;
         let mut around = function.text.clone();
-        if looks && (S390X.stands)(insn, Policy::Best, whole.clone(), &mut around).is_err() {
+        if looks && (S390X.check_context)(insn, Policy::Best, whole.clone(), &mut around).is_err() {
             return None;
         }
         let region = region_by(&S390X, Policy::Best, whole.clone(), address, &mut around, applies).ok()?;

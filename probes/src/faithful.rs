@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::guest::{Answer, Cpu};
 use crate::records::Flags;
 use trapline_isa::arch::Isa;
-use trapline_isa::detour::{FRAME_MOST, Faithful, Fate, Form, Word};
+use trapline_isa::detour::{FRAME_MOST, Faithful, Form, FrameWord, Saving};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
@@ -16,7 +16,7 @@ const WORD_MOST: usize = 8;
 struct Framed<'a, C> {
     cpu: &'a mut C,
     isa: &'static Isa,
-    layout: &'static [Word],
+    layout: &'static [FrameWord],
     at: u64,
     words: [u64; FRAME_MOST],
     /// Index of the first word that the host had to fill in or correct.
@@ -90,12 +90,12 @@ impl<'a, C: Cpu> Framed<'a, C> {
         let mut words = [0; FRAME_MOST];
         for ((value, bytes), word) in words.iter_mut().zip(bytes.chunks_exact(isa.word)).zip(layout) {
             *value = match word.kind {
-                Fate::Restored | Fate::Saved => isa.order.number(bytes),
-                Fate::Moved(by) => isa.order.number(bytes).wrapping_add(by),
-                Fate::Filled => cpu.get(word.reg),
+                Saving::Restored | Saving::Saved => isa.order.number(bytes),
+                Saving::Moved(by) => isa.order.number(bytes).wrapping_add(by),
+                Saving::Filled => cpu.get(word.reg),
             };
         }
-        let is_whole = |word: &Word| matches!(word.kind, Fate::Restored | Fate::Saved);
+        let is_whole = |word: &FrameWord| matches!(word.kind, Saving::Restored | Saving::Saved);
         let first_mended = layout.iter().take_while(|word| is_whole(word)).count();
         Some(Framed { cpu, isa, layout, at, words, first_mended, changed: false })
     }
@@ -114,12 +114,12 @@ impl<'a, C: Cpu> Framed<'a, C> {
 
     /// Loads the CPU's registers from the frame.
     fn make_live(&mut self) {
-        for (word, value) in self.layout.iter().zip(self.words).filter(|(word, _)| word.kind == Fate::Restored) {
+        for (word, value) in self.layout.iter().zip(self.words).filter(|(word, _)| word.kind == Saving::Restored) {
             self.cpu.set(word.reg, value);
         }
     }
 
-    fn find(&self, reg: Reg) -> Option<(usize, Fate)> {
+    fn find(&self, reg: Reg) -> Option<(usize, Saving)> {
         let number = self.layout.iter().position(|word| word.reg == reg)?;
         Some((number, self.layout[number].kind))
     }
@@ -128,13 +128,13 @@ impl<'a, C: Cpu> Framed<'a, C> {
 impl<C: Cpu> Registers for Framed<'_, C> {
     fn get(&self, reg: Reg) -> u64 {
         match self.find(reg) {
-            Some((number, Fate::Restored | Fate::Saved | Fate::Moved(_))) => self.words[number],
-            Some((_, Fate::Filled)) | None => self.cpu.get(reg),
+            Some((number, Saving::Restored | Saving::Saved | Saving::Moved(_))) => self.words[number],
+            Some((_, Saving::Filled)) | None => self.cpu.get(reg),
         }
     }
     fn set(&mut self, reg: Reg, value: u64) {
         match self.find(reg) {
-            Some((number, Fate::Restored)) => {
+            Some((number, Saving::Restored)) => {
                 self.words[number] = value & u64::MAX >> (64 - 8 * self.isa.word);
                 self.changed = true;
             }

@@ -185,7 +185,7 @@ impl Engine {
             plan => plan,
         };
         let function = place.symbol.start..place.symbol.start.wrapping_add(place.symbol.size);
-        (self.isa.stands)(&insn, self.policy, function, &mut self.text_around(guest))?;
+        (self.isa.check_context)(&insn, self.policy, function, &mut self.text_around(guest))?;
         let plan = (self.isa.in_delay_slot)(&insn, &mut self.text_around(guest)).map_or(plan, Plan::Emulate);
         let (plan, slot) = slots::make(guest, self.isa, &insn, plan, self.optimizer.detours)?;
         Ok((insn, plan, slot))

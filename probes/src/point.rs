@@ -46,7 +46,7 @@ pub(crate) struct Point {
     pub insn: Insn,
     pub plan: Plan,
     /// The register in which the copy stores its own address when it runs, if it does.
-    pub notes_place: Option<Reg>,
+    pub address_register: Option<Reg>,
     pub slot: Option<Slot>,
     /// In the order in which their handlers run: newest first, a jprobe last.
     pub members: Members,
@@ -95,7 +95,7 @@ pub(crate) struct Postponed {
 impl Point {
     pub fn new(isa: &Isa, insn: Insn, plan: Plan, slot: Slot, uses_ftrace: bool) -> Point {
         Point {
-            notes_place: (isa.notes_place)(&insn),
+            address_register: (isa.address_register)(&insn),
             insn,
             plan,
             slot: Some(slot),
@@ -122,13 +122,13 @@ impl Point {
 
     /// Replaces the instruction after the guest has changed its text.
     pub fn set_instruction(&mut self, isa: &Isa, insn: Insn, plan: Plan) {
-        (self.insn, self.plan, self.notes_place) = (insn, plan, (isa.notes_place)(&insn));
+        (self.insn, self.plan, self.address_register) = (insn, plan, (isa.address_register)(&insn));
     }
 
     /// Corrects the address that the copy stored: replaces the copy's own address by the original's. Called after a
     /// stepped copy.
     pub fn put_note_right(&self, regs: &mut dyn Registers) {
-        if let (Some(reg), Some(slot)) = (self.notes_place, self.slot)
+        if let (Some(reg), Some(slot)) = (self.address_register, self.slot)
             && regs.get(reg) == slot.stepped()
         {
             regs.set(reg, self.address());

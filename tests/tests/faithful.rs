@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use trapline::probed::Session;
 use trapline_isa::arch::Arch;
-use trapline_isa::detour::{Faithful, Form, Word};
+use trapline_isa::detour::{Faithful, Form, FrameWord};
 use trapline_isa::mem::Memory;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Hit, Kprobe};
@@ -59,7 +59,7 @@ fn came_by_jump(hit: &mut Hit<'_>) -> bool {
 
 /// Writes the data that a faithful detour leaves below the stack pointer. Compiled code may read stack words that it
 /// has not written.
-fn leave_a_frame(hit: &mut Hit<'_>, layout: &[Word]) {
+fn leave_a_frame(hit: &mut Hit<'_>, layout: &[FrameWord]) {
     let isa = hit.isa();
     let mut at = hit.sp() - (layout.len() * isa.word) as u64;
     for (number, word) in layout.iter().enumerate() {

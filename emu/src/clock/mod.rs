@@ -44,7 +44,7 @@ pub enum Meaning {
         next: u64,
     },
     /// The start of a detour.
-    Detour(Detour),
+    Detour(DetourTiming),
     /// The start of a faithful detour, reached by a jump of `jump` bytes. Saving the registers counts nothing.
     Saving {
         /// Bytes of the jump.
@@ -68,10 +68,10 @@ pub enum Meaning {
     Nothing,
 }
 
-/// A detour, reached by a jump at `origin`: some bytes that count nothing, then the displaced copy of the instructions
-/// at `origin`.
+/// The timing of a detour, reached by a jump at `origin`: some bytes that count nothing, then the displaced copy of the
+/// instructions at `origin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detour {
+pub struct DetourTiming {
     /// The probed address.
     pub origin: u64,
     /// The point's number, for the listener.
@@ -84,7 +84,7 @@ pub struct Detour {
     pub jump: u8,
 }
 
-impl Detour {
+impl DetourTiming {
     /// An `end` that no block reaches.
     pub const NEVER: u16 = u16::MAX;
 

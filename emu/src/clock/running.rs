@@ -19,7 +19,7 @@
 //! A copy in the probe window stands for an instruction elsewhere. Its line continues after that instruction; the field
 //! `copy` stores the address.
 
-use super::{Detour, Meaning, Stopped, Ticks};
+use super::{DetourTiming, Meaning, Stopped, Ticks};
 use crate::unicorn::line::Line;
 
 /// The clock of the CPU that is on the core. It must be told of every block that has not counted itself, and of
@@ -95,7 +95,7 @@ impl Clock {
     /// Fast path of [`Clock::enter`] for a detour that is one block and was reached by its jump. Returns false, having
     /// changed nothing, in all other cases.
     #[inline(always)]
-    pub fn enter_detour(&mut self, pc: u64, size: u32, detour: &Detour) -> bool {
+    pub fn enter_detour(&mut self, pc: u64, size: u32, detour: &DetourTiming) -> bool {
         let (end, len, jump) = (u32::from(detour.end), u64::from(detour.len), u64::from(detour.jump));
         // The jump was counted in the block before, so take back its bytes; the displaced instructions count here. Both
         // conditions are combined into one branch.
@@ -149,7 +149,7 @@ impl Clock {
                 shown = next;
             }
             Meaning::Detour(detour) => {
-                let Detour { origin, len, jump, .. } = detour;
+                let DetourTiming { origin, len, jump, .. } = detour;
                 let lead = u64::from(detour.lead());
                 falls_through = true;
                 self.add_signed(-i64::from(jump));
@@ -283,7 +283,7 @@ mod tests {
         let mut plain = clock();
         plain.enter(0x100, 24, Meaning::Guest);
         let plain_falls = plain.enter(0x118, 4, Meaning::Guest);
-        const DETOUR: Meaning = Meaning::Detour(Detour { origin: 0x108, point: 0, end: 8, len: 7, jump: 5 });
+        const DETOUR: Meaning = Meaning::Detour(DetourTiming { origin: 0x108, point: 0, end: 8, len: 7, jump: 5 });
         for cut in [false, true] {
             let mut probed = clock();
             probed.enter(0x100, 13, Meaning::Guest); // ends with the jump at 0x108

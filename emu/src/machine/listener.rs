@@ -2,7 +2,7 @@
 //! `breakpoint`, `fault` and `interrupted`. The other methods are for engines that also write jumps, follow returns or
 //! stop the machine. They are listed in the order in which a hit meets them.
 
-use crate::clock::{Detour, Meaning, Ticks};
+use crate::clock::{DetourTiming, Meaning, Ticks};
 use crate::cpu::View;
 use std::ops::Range;
 use trapline_probes::guest::Answer;
@@ -23,8 +23,8 @@ pub trait Listener: 'static {
     }
     /// Called before an interrupt is delivered inside the probe window. Sets the pc to the original address.
     fn interrupted(&mut self, cpu: &mut View);
-    /// The detour at this offset from the window's start. A result with the end [`Detour::NEVER`] is not a detour.
-    fn detour(&self, offset: u64) -> Option<&Detour> {
+    /// The detour at this offset from the window's start. A result with the end [`DetourTiming::NEVER`] is not a detour.
+    fn detour(&self, offset: u64) -> Option<&DetourTiming> {
         let _ = offset;
         None
     }

@@ -3,7 +3,7 @@
 
 use super::memory;
 use super::modules::Modules;
-use super::window::Window;
+use super::window::WindowAllocator;
 use crate::boot::{Kernel, Segment};
 use crate::machine::Parts;
 use crate::unicorn::surgery::drop_translations;
@@ -81,7 +81,7 @@ impl Facts {
 /// A machine between two runs, as the engine's guest.
 pub struct Live<'a> {
     pub(super) parts: Parts<'a>,
-    pub(super) window: &'a mut Window,
+    pub(super) window: &'a mut WindowAllocator,
     pub(super) facts: &'a mut Facts,
 }
 

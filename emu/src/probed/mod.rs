@@ -15,7 +15,7 @@ pub mod window;
 
 use crate::boot::Kernel;
 use crate::boot::module::{self, Module};
-use crate::clock::{Detour, Meaning, Ticks, ticks};
+use crate::clock::{DetourTiming, Meaning, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
 use crate::machine::{Config, Listener, Machine, Stop};
@@ -37,12 +37,12 @@ use trapline_probes::guest::{Answer, Cpu, Guest};
 use trapline_probes::probe::{Jprobe, Kprobe, Kretprobe};
 use unwinders::Unwinders;
 use watch::{Exited, Notes};
-use window::Window;
+use window::WindowAllocator;
 
 /// The probe engine as the machine's listener.
 pub struct Probes {
     engine: Engine,
-    window: Window,
+    window: WindowAllocator,
     facts: Facts,
     notes: Arc<Notes>,
     patchers: Patchers,
@@ -82,7 +82,7 @@ impl Listener for Probes {
     }
 
     #[inline(always)]
-    fn detour(&self, offset: u64) -> Option<&Detour> {
+    fn detour(&self, offset: u64) -> Option<&DetourTiming> {
         self.window.detour(offset)
     }
 
@@ -198,7 +198,7 @@ impl Probes {
     fn new(kernel: &Kernel, config: &Config, policy: Policy, place: WindowPlace) -> Probes {
         Probes {
             engine: Engine::new(kernel.arch.isa(), config.cpus).with_policy(policy),
-            window: Window::new(place),
+            window: WindowAllocator::new(place),
             facts: Facts::new(kernel.clone()),
             notes: Arc::default(),
             patchers: Patchers::of(kernel),

@@ -1,6 +1,6 @@
 //! Allocation state of the probe window: the use of each unit.
 
-use crate::clock::{Detour, Meaning};
+use crate::clock::{DetourTiming, Meaning};
 use crate::cpu::WindowPlace;
 use std::collections::BTreeMap;
 use trapline_probes::guest::{WINDOW_UNIT, WindowUse as StandsFor};
@@ -9,7 +9,7 @@ const UNIT: u64 = WINDOW_UNIT as u64;
 
 /// Allocation state of the probe window. Every block that starts in the window is looked up here, so `units` is an
 /// array indexed by unit number.
-pub struct Window {
+pub struct WindowAllocator {
     place: WindowPlace,
     units: Vec<Unit>,
     /// The return pad, if it continues the guest by a jump of its own.
@@ -28,7 +28,7 @@ enum Use {
         displaced: u8,
         in_front: u8,
     },
-    Detour(Detour),
+    Detour(DetourTiming),
     /// A unit of a faithful detour, which has several. `unit` is its index in the detour.
     Faithful {
         unit: u8,
@@ -48,12 +48,12 @@ enum Use {
 /// other uses set `end` to `NEVER` and store a tag and their small fields in place of the point's number, so that one
 /// comparison recognises a detour.
 #[derive(Clone, Copy)]
-struct Unit(Detour);
+struct Unit(DetourTiming);
 
 impl Unit {
     fn of(what: Use) -> Unit {
         let other = |number: u8, unit, lead, origin, len, jump| {
-            Unit(Detour { origin, point: u32::from_le_bytes([number, unit, lead, 0]), end: Detour::NEVER, len, jump })
+            Unit(DetourTiming { origin, point: u32::from_le_bytes([number, unit, lead, 0]), end: DetourTiming::NEVER, len, jump })
         };
         match what {
             Use::Detour(detour) => Unit(detour),
@@ -68,8 +68,8 @@ impl Unit {
 
     #[inline]
     fn what(self) -> Use {
-        let Detour { origin, point, end, len, jump } = self.0;
-        if end != Detour::NEVER {
+        let DetourTiming { origin, point, end, len, jump } = self.0;
+        if end != DetourTiming::NEVER {
             return Use::Detour(self.0);
         }
         match point.to_le_bytes() {
@@ -83,11 +83,11 @@ impl Unit {
     }
 }
 
-impl Window {
+impl WindowAllocator {
     /// A window with all units free.
-    pub fn new(place: WindowPlace) -> Window {
+    pub fn new(place: WindowPlace) -> WindowAllocator {
         let units = vec![Unit::of(Use::Nothing); (place.len / UNIT) as usize];
-        Window { place, units, pad: None, next: 0, free: BTreeMap::new() }
+        WindowAllocator { place, units, pad: None, next: 0, free: BTreeMap::new() }
     }
 
     /// The meaning of an address in the window for the clock.
@@ -142,7 +142,7 @@ impl Window {
     /// The unit at this offset from the window's start, in a detour's layout. If it has another use, its `end` is
     /// `NEVER`.
     #[inline(always)]
-    pub fn detour(&self, offset: u64) -> Option<&Detour> {
+    pub fn detour(&self, offset: u64) -> Option<&DetourTiming> {
         // The rotation puts the bits of an offset inside a unit on top, which makes the index too large.
         let number = offset.rotate_right(UNIT.trailing_zeros());
         self.units.get(number as usize).map(|unit| &unit.0)
@@ -193,7 +193,7 @@ impl Window {
                 StandsFor::Copy { origin, displaced, in_front } => Use::Copy { origin, displaced, in_front },
                 StandsFor::Detour { origin, displaced, lead, jump, point } => {
                     let end = u16::from(lead) + u16::from(displaced);
-                    Use::Detour(Detour { origin, point, end, len: displaced, jump })
+                    Use::Detour(DetourTiming { origin, point, end, len: displaced, jump })
                 }
                 StandsFor::Faithful { origin, displaced, lead, jump } => {
                     Use::Faithful { unit: number, origin, displaced, lead, jump }
@@ -226,8 +226,8 @@ impl Window {
 /// The meaning of an offset in a detour. Hits from before the jump was written enter behind the lead, and count as a
 /// copy.
 #[inline]
-fn detour_at(offset: u8, detour: &Detour) -> Meaning {
-    let Detour { origin, len, .. } = *detour;
+fn detour_at(offset: u8, detour: &DetourTiming) -> Meaning {
+    let DetourTiming { origin, len, .. } = *detour;
     match offset.checked_sub(detour.lead()) {
         None => Meaning::Detour(*detour),
         Some(into) if into < len => Meaning::Copy { origin: origin.wrapping_add(into.into()), len: len - into },
@@ -250,8 +250,8 @@ fn faithful_at(offset: u64, origin: u64, len: u8, lead: u8, jump: u8) -> Meaning
 mod tests {
     use super::*;
 
-    fn window() -> Window {
-        Window::new(WindowPlace { start: 0x1000, len: 128, physical: 0x9000, tables: 0 })
+    fn window() -> WindowAllocator {
+        WindowAllocator::new(WindowPlace { start: 0x1000, len: 128, physical: 0x9000, tables: 0 })
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
         window.note(0x1060, 13, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5, point: 3 });
         let places = [0x1060, 0x1061, 0x1064, 0x1068].map(|pc| window.stands_for(pc));
         let expected = [
-            Meaning::Detour(Detour { origin: 0x600, point: 3, end: 8, len: 7, jump: 5 }),
+            Meaning::Detour(DetourTiming { origin: 0x600, point: 3, end: 8, len: 7, jump: 5 }),
             Meaning::Copy { origin: 0x600, len: 7 },
             Meaning::Copy { origin: 0x603, len: 4 },
             Meaning::WayBack { next: 0x607 },

@@ -6,15 +6,15 @@ mod chain;
 mod exidx;
 mod orc;
 mod prologue;
-mod windows;
+mod register_windows;
 
 use crate::boot::Kernel;
 use chain::Chain;
 use prologue::Looks;
+use register_windows::Shape;
 use std::sync::Arc;
 use trapline_isa::arch::Arch;
 use trapline_probes::unwind::Unwind;
-use windows::Shape;
 
 /// The frame chain of each ISA.
 #[rustfmt::skip]
@@ -62,7 +62,7 @@ pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
         return Some(Arc::new(prologue::Prologues::new(kernel, looks)?));
     }
     if let Some((_, shape)) = WINDOWS.iter().find(|(arch, _)| *arch == kernel.arch) {
-        return Some(Arc::new(windows::Windows::new(kernel, *shape)));
+        return Some(Arc::new(register_windows::RegisterWindows::new(kernel, *shape)));
     }
     if let Some(tables) = exidx::Exidx::of(kernel) {
         return Some(Arc::new(tables));

@@ -34,19 +34,19 @@ const PRIVILEGE: u64 = 3;
 /// The tables of one kernel.
 pub struct Orc {
     starts: Vec<u64>,
-    rows: Vec<Row>,
+    rows: Vec<OrcEntry>,
     bp: Reg,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Row {
+struct OrcEntry {
     sp_offset: i16,
     bp_offset: i16,
     /// From the lowest bit on: 4 bits for each base register, 2 or 3 for the frame type.
     how: u16,
 }
 
-impl Row {
+impl OrcEntry {
     fn kind(self) -> u16 {
         self.how >> 8 & 3
     }
@@ -67,18 +67,18 @@ impl Orc {
         };
         let starts: Vec<u64> = places.chunks_exact(4).enumerate().map_while(place).collect();
         let half = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let row = |bytes: &[u8]| Row {
+        let row = |bytes: &[u8]| OrcEntry {
             sp_offset: half(bytes, 0).cast_signed(),
             bp_offset: half(bytes, 2).cast_signed(),
             how: half(bytes, 4),
         };
-        let rows: Vec<Row> = rows.chunks_exact(6).map(row).collect();
+        let rows: Vec<OrcEntry> = rows.chunks_exact(6).map(row).collect();
         // The tables are sorted at build time. Tables that the kernel sorts at boot are not supported.
         let is_whole = !starts.is_empty() && starts.len() == rows.len() && starts.is_sorted();
         Some(Orc { starts, rows, bp: kernel.arch.isa().abi.register("bp")? }).filter(|_| is_whole)
     }
 
-    fn row(&self, pc: u64) -> Option<Row> {
+    fn row(&self, pc: u64) -> Option<OrcEntry> {
         let behind = self.starts.partition_point(|start| *start <= pc);
         self.rows.get(behind.checked_sub(1)?).copied()
     }

@@ -55,7 +55,7 @@ pub static THUMB2: Isa = Isa {
     variable_length: true,
     decode: decode::thumb,
     plan: |insn, policy| rules::plan(Set::Thumb, insn, policy),
-    stands: |insn, policy, function, around| rules::stands(&THUMB2, insn, policy, function, around),
+    check_context: |insn, policy, function, around| rules::check_context(&THUMB2, insn, policy, function, around),
     copy: |insn, at, tail| slot::copy(Set::Thumb, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {
         Emulation::Arm(what) => emulate::emulate(Set::Thumb, what, insn, regs, mem).map(|()| Then::Onwards),
@@ -78,7 +78,7 @@ pub(crate) const A32: Isa = Isa {
     variable_length: false,
     entry: entry::at_symbol,
     progress: |_| Progress::NONE,
-    notes_place: |_| None,
+    address_register: |_| None,
     linux: Linux {
         releases: &[Release::V6_1],
         pc_bias: 0,
@@ -96,7 +96,7 @@ pub(crate) const A32: Isa = Isa {
     abi: &abi::AAPCS,
     decode: decode::a32,
     plan: |insn, policy| rules::plan(Set::A32, insn, policy),
-    stands: |insn, policy, function, around| rules::stands(&ARM, insn, policy, function, around),
+    check_context: |insn, policy, function, around| rules::check_context(&ARM, insn, policy, function, around),
     in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Set::A32, insn, at, tail),

@@ -90,7 +90,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
 }
 
 /// Refuses instructions between a load-exclusive and its store-exclusive.
-pub fn stands(
+pub fn check_context(
     isa: &'static Isa,
     insn: &Insn,
     policy: Policy,

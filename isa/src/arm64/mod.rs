@@ -31,7 +31,7 @@ pub static ARM64: Isa = Isa {
     variable_length: false,
     entry: entry::at_symbol,
     progress: |_| Progress::NONE,
-    notes_place: |_| None,
+    address_register: |_| None,
     linux: Linux {
         releases: &[Release::V6_1],
         pc_bias: 0,
@@ -54,7 +54,7 @@ pub static ARM64: Isa = Isa {
     abi: &abi::AAPCS64,
     decode: decode::decode,
     plan: rules::plan,
-    stands: rules::stands,
+    check_context: rules::check_context,
     in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: slot::copy,

@@ -268,7 +268,7 @@ fn write_masks(_: &Insn, word: u32) -> Computation {
 
 /// Refuses instructions between a load-exclusive and its store-exclusive. Linux 6.1 also refuses those that the
 /// exception table allows to fault.
-pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+pub fn check_context(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     let at = insn.address;
     let refused = match policy {
         Policy::Best if between_exclusives(&ARM64, exclusive, &function, at, around) => &BETWEEN_EXCLUSIVES,

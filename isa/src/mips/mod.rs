@@ -192,7 +192,7 @@ const fn isa<V: Variant>() -> Isa {
         variable_length: false,
         entry: entry::at_symbol,
         progress: |_| Progress::NONE,
-        notes_place: |_| None,
+        address_register: |_| None,
         linux: Linux {
             releases: &[Release::V6_1],
             pc_bias: 0,
@@ -210,7 +210,7 @@ const fn isa<V: Variant>() -> Isa {
         abi: V::ABI,
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),
-        stands: |insn, policy, function, around| rules::stands(V::SET, insn, policy, function, around),
+        check_context: |insn, policy, function, around| rules::check_context(V::SET, insn, policy, function, around),
         in_delay_slot: NO_DELAY_SLOTS,
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),

@@ -284,7 +284,13 @@ impl Computation {
 
 /// Refuses delay slots, instructions between a load-linked and its store-conditional, and branches whose delay slot may
 /// miss the TLB.
-pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+pub fn check_context(
+    set: Set,
+    insn: &Insn,
+    policy: Policy,
+    function: Range<u64>,
+    around: &mut dyn Surroundings,
+) -> Result<(), Refusal> {
     if in_delay_slot(set, insn.address, policy, around) {
         return Err(IN_DELAY_SLOT.refusal());
     }

@@ -248,7 +248,13 @@ fn address(insn: &Insn, word: u32) -> Computation {
 }
 
 /// Refuses suffixes of prefixed instructions, and instructions between a load-and-reserve and its store-conditional.
-pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+pub fn check_context(
+    set: Set,
+    insn: &Insn,
+    policy: Policy,
+    function: Range<u64>,
+    around: &mut dyn Surroundings,
+) -> Result<(), Refusal> {
     if is_second_word(set, insn.address, policy, &function, around) {
         return Err(SECOND_WORD.refusal());
     }

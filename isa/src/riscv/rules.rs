@@ -215,7 +215,13 @@ fn address(set: Set, insn: &Insn, word: u32) -> Option<Computation> {
 }
 
 /// Refuses instructions between a load-reserved and its store-conditional. Linux accepts them.
-pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+pub fn check_context(
+    set: Set,
+    insn: &Insn,
+    policy: Policy,
+    function: Range<u64>,
+    around: &mut dyn Surroundings,
+) -> Result<(), Refusal> {
     let is_between = policy == Policy::Best && between_exclusives(set.isa(), exclusive, &function, insn.address, around);
     if is_between { Err(BETWEEN_EXCLUSIVES.refusal()) } else { Ok(()) }
 }

@@ -34,7 +34,7 @@ pub static S390X: Isa = Isa {
     variable_length: true,
     entry: entry::at_symbol,
     progress: decode::progress,
-    notes_place: |_| None,
+    address_register: |_| None,
     linux: Linux {
         // The old PSW points behind the breakpoint.
         releases: &[Release::V6_1],
@@ -59,7 +59,7 @@ pub static S390X: Isa = Isa {
     abi: &abi::ELF,
     decode: decode::decode,
     plan: rules::plan,
-    stands: rules::stands,
+    check_context: rules::check_context,
     in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: slot::copy,

@@ -155,14 +155,14 @@ static TABLE: &[RuleRow] = &[
     both(0xae00, Step),                                       // sigp
     row (0xaf00, Step,                 Refuse(&TRAP)),        // mc
     row (0xb700, Step,                 Refuse(&STATE)),       // lctl
-    both(0xb202, Step),                                       // stidp: what the machine itself answers, from here on
-    both(0xb204, Step),                                       // sck: and where time is read or set
+    both(0xb202, Step),                                       // stidp: emulated by the machine
+    both(0xb204, Step),                                       // sck: like the following, reads or sets a clock
     both(0xb205, Step),                                       // stck
     both(0xb206, Step),                                       // sckc
     both(0xb207, Step),                                       // stckc
     both(0xb208, Step),                                       // spt
     both(0xb209, Step),                                       // stpt
-    both(0xb20d, Step),                                       // ptlb: or what is translated becomes another
+    both(0xb20d, Step),                                       // ptlb: changes address translation
     row (0xb210, Step,                 Refuse(&STATE)),       // spx
     both(0xb212, Step),                                       // stap
     row (0xb214, Step,                 Refuse(&HYPERVISOR)),  // sie
@@ -214,14 +214,14 @@ static TABLE: &[RuleRow] = &[
     both(0xc801, Step),                                       // ectg
     both(0xcc06, Compute(count_high)),                        // brcth
     both(0xe346, Compute(count_wide)),                        // bctg
-    row (0xe347, Step,                 Refuse(&THROUGH_MEMORY)), // bic: 6.1 takes it for one that goes a distance
+    row (0xe347, Step,                 Refuse(&THROUGH_MEMORY)), // bic: 6.1 treats its target as pc-relative
     row (0xe500, Step,                 Refuse(&STATE)),       // lasp
     both(0xe560, Refuse(&TRANSACTION)),                       // tbegin
     both(0xe561, Refuse(&TRANSACTION)),                       // tbeginc
     row (0xeb2f, Step,                 Refuse(&STATE)),       // lctlg
     both(0xeb44, Compute(|insn, bytes| step(true, Width::Whole, insn, bytes))), // bxhg
     both(0xeb45, Compute(|insn, bytes| step(false, Width::Whole, insn, bytes))),  // bxleg
-    row (0xeb71, Step,                 Refuse(&RETURN)),      // lpswey: 6.1 adds a distance to what it loads
+    row (0xeb71, Step,                 Refuse(&RETURN)),      // lpswey: 6.1 corrects the loaded pc by a distance
     both(0xec44, Compute(|insn, bytes| step(true, Width::Whole, insn, bytes))), // brxhg
     both(0xec45, Compute(|insn, bytes| step(false, Width::Whole, insn, bytes))),  // brxlg
     both(0xec64, Compute(|insn, bytes| compare(Width::Whole, true, insn, bytes))),                     // cgrj
@@ -325,7 +325,7 @@ fn address(insn: &Insn, bytes: &[u8]) -> Computation {
 
 /// Refuses instructions that another instruction of the function executes (`exrl`), or whose address one loads
 /// (`larl`). Linux 6.1 does not check this.
-pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+pub fn check_context(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     if policy.is_linux() {
         return Ok(());
     }

@@ -76,7 +76,7 @@ pub static SPARC64: Isa = Isa {
     variable_length: false,
     entry: entry::at_symbol,
     progress: |_| Progress::NONE,
-    notes_place: |_| None,
+    address_register: |_| None,
     linux: Linux {
         releases: &[Release::V6_1],
         pc_bias: 0,
@@ -94,7 +94,7 @@ pub static SPARC64: Isa = Isa {
     abi: &abi::ELF,
     decode: decode::decode,
     plan: rules::plan,
-    stands: rules::stands,
+    check_context: rules::check_context,
     in_delay_slot: rules::in_delay_slot,
     rules: rules::RULES,
     copy: slot::copy,

@@ -215,7 +215,7 @@ fn read_pc(word: u32) -> Computation {
 }
 
 /// Refuses a branch in the delay slot of another branch.
-pub fn stands(insn: &Insn, policy: Policy, _: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+pub fn check_context(insn: &Insn, policy: Policy, _: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     let is_branch = matches!(plan(insn, Policy::Best), Ok(Plan::Emulate(Emulation::Sparc64(Computation::Branch(_)))));
     match policy {
         Policy::Best if is_branch && follows_branch(insn.address, around) => Err(COUPLE.refusal()),

@@ -7,7 +7,7 @@
 use super::Mode;
 use super::abi::*;
 use super::detour::distance;
-use crate::detour::{CALL_MOST, Faithful, Fate, Word};
+use crate::detour::{CALL_MOST, Faithful, FrameWord, Saving};
 use crate::regs::Reg;
 
 /// The opcode of `call rel32`.
@@ -81,20 +81,20 @@ pub static BITS_32: Faithful = Faithful {
 /// `ret`.
 const RETURN: &[u8] = &[0xc3];
 
-const fn restored(reg: Reg) -> Word {
-    Word { reg, kind: Fate::Restored }
+const fn restored(reg: Reg) -> FrameWord {
+    FrameWord { reg, kind: Saving::Restored }
 }
 
-const fn saved(reg: Reg) -> Word {
-    Word { reg, kind: Fate::Saved }
+const fn saved(reg: Reg) -> FrameWord {
+    FrameWord { reg, kind: Saving::Saved }
 }
 
-const fn filled(reg: Reg) -> Word {
-    Word { reg, kind: Fate::Filled }
+const fn filled(reg: Reg) -> FrameWord {
+    FrameWord { reg, kind: Saving::Filled }
 }
 
-const fn moved(bytes: u64) -> Word {
-    Word { reg: SP, kind: Fate::Moved(bytes) }
+const fn moved(bytes: u64) -> FrameWord {
+    FrameWord { reg: SP, kind: Saving::Moved(bytes) }
 }
 
 /// `mov %rsp,%rsi; movabs $probed,%rdi; call trampoline`.

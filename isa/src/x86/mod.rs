@@ -57,7 +57,7 @@ pub static I386: Isa = Isa {
     abi: &abi::I386,
     decode: |address, bytes| decode::decode(Mode::Bits32, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits32, insn, policy),
-    notes_place: |insn| rules::notes_place(Mode::Bits32, insn),
+    address_register: |insn| rules::address_register(Mode::Bits32, insn),
     copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {
         Emulation::X86(what) => emulate::emulate(Mode::Bits32, what, insn, regs, mem).map(|()| Then::Onwards),
@@ -93,7 +93,7 @@ const LONG: Isa = Isa {
     variable_length: true,
     entry: abi::entry_64,
     progress: abi::progress,
-    notes_place: |insn| rules::notes_place(Mode::Bits64, insn),
+    address_register: |insn| rules::address_register(Mode::Bits64, insn),
     linux: Linux {
         releases: &[Release::V6_1],
         pc_bias: 1,
@@ -116,7 +116,7 @@ const LONG: Isa = Isa {
     abi: &abi::X86_64,
     decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),
-    stands: |_, _, _, _| Ok(()),
+    check_context: |_, _, _, _| Ok(()),
     in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),

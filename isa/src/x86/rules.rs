@@ -118,7 +118,7 @@ const NOT_NOTED: &[Mnemonic] = {
 };
 
 /// All other x87 instructions store their address in FIP.
-pub fn notes_place(mode: Mode, insn: &Insn) -> Option<Reg> {
+pub fn address_register(mode: Mode, insn: &Insn) -> Option<Reg> {
     let shape = Shape::of(mode, insn.bytes()).ok()?;
     let of_x87 = shape.map == Map::One && matches!(shape.opcode, 0xd8..=0xdf);
     let known = of_x87.then(|| decode::known(mode, insn))??;
@@ -149,7 +149,7 @@ fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     // An interrupt can suspend a repeated string instruction. Only a step tells the engine that it has completed.
     let repeated = known.is_string_instruction() && (known.has_rep_prefix() || known.has_repne_prefix());
     // The engine corrects FIP after the copy has run.
-    let noted = notes_place(mode, insn).is_some();
+    let noted = address_register(mode, insn).is_some();
     let steps = repeated || noted || known.is_privileged() || ANSWERED.contains(&known.mnemonic());
     Ok(if steps { Plan::Step } else { Plan::Boost })
 }

@@ -6,11 +6,11 @@ pub mod core;
 pub mod deliver;
 pub mod named;
 pub mod paging;
+pub mod register_windows;
 pub mod state;
 pub mod tasks;
 pub mod trap;
 pub mod window;
-pub mod windows;
 
 use super::moment::Moments;
 use super::{
@@ -64,7 +64,7 @@ pub static SPARC64: Model = Model {
         in_kernel: state::in_kernel,
         get: state::get,
         held: state::held,
-        many: Some(Many { get: windows::get_many, put_back: windows::put_back }),
+        many: Some(Many { get: register_windows::get_many, put_back: register_windows::put_back }),
         set: state::set,
         dump: state::dump,
     },

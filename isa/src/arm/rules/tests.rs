@@ -443,7 +443,7 @@ fn probes_inside_an_exclusive_loop_are_refused() {
             let mut text = PlainText { start: 0x8000, bytes: bytes.clone(), ..PlainText::default() };
             let insn = (isa.decode)(0x8000 + at, &bytes[at as usize..]).expect("a whole instruction");
             let function = 0x8000..0x8000 + bytes.len() as u64;
-            let mut answer = |policy| (isa.stands)(&insn, policy, function.clone(), &mut text);
+            let mut answer = |policy| (isa.check_context)(&insn, policy, function.clone(), &mut text);
             assert_eq!(answer(Policy::Best).is_err(), refused, "{at}");
             assert_eq!(answer(Policy::LINUX_6_1), Ok(()), "{at}");
         }

@@ -252,7 +252,7 @@ fn refused(words: &[u32], at: usize, faults: &[usize], policy: Policy) -> Option
     let insn = decode(address(at), &bytes[4 * at..]).expect("a whole word");
     let fixups = faults.iter().map(|number| (address(*number), HERE)).collect();
     let mut text = PlainText { start: HERE, bytes, fixups, ..PlainText::default() };
-    let refusal = stands(&insn, policy, function, &mut text).err()?;
+    let refusal = check_context(&insn, policy, function, &mut text).err()?;
     Some(ARM64.rule_of(&refusal).expect("every refusal is a named rule").name)
 }
 

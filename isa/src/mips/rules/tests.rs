@@ -167,7 +167,7 @@ fn a_branch_with_its_delay_slot_in_another_page_is_refused() {
             let insn = decode(set, start + 4, &bytes[4..]).expect("whole words");
             for (policy, expected) in [(Policy::Best, expected), (Policy::LINUX_6_1, "ok")] {
                 let mut text = PlainText { start, bytes: bytes.clone(), ..PlainText::default() };
-                let said = match stands(set, &insn, policy, start..start + 12, &mut text) {
+                let said = match check_context(set, &insn, policy, start..start + 12, &mut text) {
                     Ok(()) => "ok",
                     Err(refusal) => set.isa().rule_of(&refusal).expect("every refusal has a rule").name,
                 };
@@ -183,7 +183,7 @@ fn standing(set: Set, words: &[u32], at: usize, function: Range<usize>, policy: 
     let insn = decode(set, start + 4 * at as u64, &[&bytes[4 * at..], &[0; 4]].concat()).expect("whole words");
     let mut text = PlainText { start, bytes, ..PlainText::default() };
     let function = start + 4 * function.start as u64..start + 4 * function.end as u64;
-    match stands(set, &insn, policy, function, &mut text) {
+    match check_context(set, &insn, policy, function, &mut text) {
         Ok(()) => "ok",
         Err(refusal) => set.isa().rule_of(&refusal).expect("every refusal has a rule").name,
     }

@@ -159,7 +159,7 @@ fn standing(set: Set, words: &[u32], at: usize, start: u64, policy: Policy) -> &
     let function = start..start + bytes.len() as u64;
     let insn = decode(set, start + 4 * at as u64, &bytes[4 * at..]).expect("whole words");
     let mut text = PlainText { start, bytes, ..PlainText::default() };
-    match stands(set, &insn, policy, function, &mut text) {
+    match check_context(set, &insn, policy, function, &mut text) {
         Ok(()) => "ok",
         Err(refusal) => set.isa().rule_of(&refusal).expect("every refusal has a rule").name,
     }

@@ -155,7 +155,7 @@ fn nothing_is_probed_between_load_reserved_and_store_conditional() {
     let mut text = PlainText { start: HERE, bytes, ..PlainText::default() };
     let mut may_stand = |offset: u64, policy: Policy| {
         let insn = decode(Set::Rv64, HERE + offset, &text.bytes[offset as usize..]).expect("whole bytes");
-        stands(Set::Rv64, &insn, policy, function.clone(), &mut text).is_ok()
+        check_context(Set::Rv64, &insn, policy, function.clone(), &mut text).is_ok()
     };
     let best = [0, 6, 10, 16, 18, 20].map(|offset| may_stand(offset, Policy::Best));
     assert_eq!(best, [true, false, false, true, true, true]);

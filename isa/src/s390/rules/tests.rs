@@ -215,7 +215,7 @@ fn targets_of_execute_instructions_are_refused() {
         at += insn.bytes().len();
         let mut text = PlainText { start: HERE, bytes: bytes.clone(), ..PlainText::default() };
         for policy in [Policy::Best, Policy::LINUX_6_1] {
-            let found = match stands(&insn, policy, function.clone(), &mut text) {
+            let found = match check_context(&insn, policy, function.clone(), &mut text) {
                 Ok(()) => "ok",
                 Err(refusal) => S390X.rule_of(&refusal).expect("every refusal has a rule").name,
             };

@@ -96,7 +96,7 @@ fn behind(first: u32, second: u32, policy: Policy) -> Result<Option<Emulation>, 
     let mut text = PlainText { start: HERE, bytes, ..PlainText::default() };
     // A function may start in a delay slot.
     let rule = |refusal: Refusal| SPARC64.rule_of(&refusal).expect("every refusal has a rule").name;
-    stands(&insn, policy, HERE + 4..HERE + 8, &mut text).map_err(rule)?;
+    check_context(&insn, policy, HERE + 4..HERE + 8, &mut text).map_err(rule)?;
     Ok(in_delay_slot(&insn, &mut text))
 }
 

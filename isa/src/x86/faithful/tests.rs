@@ -160,9 +160,9 @@ fn the_frame_is_pt_regs_and_handlers_changes_are_restored() {
             let place = moves.sp + number as i64 * moves.word();
             let held = moves.stack.get(&place).copied().unwrap_or(What::Open);
             let fits = match word.kind {
-                Fate::Restored | Fate::Saved => held == What::Was(word.reg),
-                Fate::Moved(by) => held == What::Stack(-(by as i64)),
-                Fate::Filled => matches!(held, What::Open | What::Number(_)),
+                Saving::Restored | Saving::Saved => held == What::Was(word.reg),
+                Saving::Moved(by) => held == What::Stack(-(by as i64)),
+                Saving::Filled => matches!(held, What::Open | What::Number(_)),
             };
             assert!(fits, "{isa:?}: the word of {:?} holds {held:?}", word.reg);
             moves.stack.insert(place, What::Set(word.reg));
@@ -172,7 +172,7 @@ fn the_frame_is_pt_regs_and_handlers_changes_are_restored() {
             moves.run(&insn);
         }
         assert_eq!(moves.sp, 0, "{isa:?}");
-        for word in table.frame.iter().filter(|word| word.kind == Fate::Restored) {
+        for word in table.frame.iter().filter(|word| word.kind == Saving::Restored) {
             assert_eq!(moves.get(word.reg), What::Set(word.reg), "{isa:?}");
         }
     }

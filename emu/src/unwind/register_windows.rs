@@ -26,23 +26,23 @@ pub struct Shape {
 }
 
 /// The unwind rule for one kernel: where its functions start, and their code.
-pub struct Windows {
+pub struct RegisterWindows {
     shape: Shape,
     link: Option<Reg>,
     symbols: Symbols,
     kernel: Vec<(u64, Vec<u8>)>,
 }
 
-impl Windows {
+impl RegisterWindows {
     /// Builds the rule from the kernel's symbols and executable segments.
-    pub fn new(kernel: &Kernel, shape: Shape) -> Windows {
+    pub fn new(kernel: &Kernel, shape: Shape) -> RegisterWindows {
         let code = kernel.segments.iter().filter(|segment| segment.executable);
         let kernel_code = code.map(|segment| (segment.virtual_address, segment.bytes.clone())).collect();
         let link = match kernel.arch.isa().abi.return_address {
             ReturnAddress::In(reg) => Some(reg),
             ReturnAddress::OnStack => None,
         };
-        Windows { shape, link, symbols: kernel.symbols.clone(), kernel: kernel_code }
+        RegisterWindows { shape, link, symbols: kernel.symbols.clone(), kernel: kernel_code }
     }
 
     /// Whether the function has opened its window before this pc.
@@ -57,7 +57,7 @@ impl Windows {
     }
 }
 
-impl Unwind for Windows {
+impl Unwind for RegisterWindows {
     fn registers(&self) -> (Option<Reg>, Option<Reg>) {
         (None, self.link)
     }
@@ -89,7 +89,7 @@ mod tests {
             [0x0100_0000, 0x9de3_bf50, 0x0100_0000, 0x0100_0000, 0x0100_0000, 0x0100_0000, 0x81c3_e008, 0x0100_0000];
         let entries = [("framed", TEXT), ("leaf", TEXT + 16), ("end", TEXT + 32)];
         let entries = entries.map(|(name, address)| Entry { name: name.into(), address, kind: 'T', module: None });
-        let windows = Windows {
+        let windows = RegisterWindows {
             shape: super::super::WINDOWS[0].1,
             link: None,
             symbols: Symbols::new(entries.to_vec()),

@@ -1,5 +1,6 @@
 //! A cache of unpacked kernels, in the folder `trapline/unpacked` of the user's cache. Reading one takes a tenth of the
 //! half second that unpacking with xz takes.
+//!
 //! A file's name is the BLAKE3 hash of the packed bytes. It holds the unpacked bytes as a zstd frame, followed by the
 //! BLAKE3 hash of the file's name and that frame. A file that is unreadable or damaged counts as missing, and the bytes
 //! are unpacked again.

@@ -1,4 +1,5 @@
 //! Offsets of structure fields, from the kernel's own type information (BTF).
+//!
 //! Format: Documentation/bpf/btf.rst, version 1. This file reads only what field offsets need: structures, unions, and
 //! anonymous ones inside them. `types.rs` reads the rest. Any input gives an offset or `None`, never a panic.
 

@@ -1,5 +1,6 @@
 //! Data symbols that a kernel exports to modules. Used for kernels whose kallsyms contain only code
 //! (CONFIG_KALLSYMS_ALL off).
+//!
 //! A row of the export table refers to the symbol and to its name (include/linux/export.h), either by two 32-bit
 //! offsets relative to their own fields, or by two words.
 

@@ -1,5 +1,6 @@
 //! Raw kernel images: `Image` of arm64 and RISC-V, and the images inside a zImage and inside a vmlinuz of
 //! z/Architecture or MIPS. Each is one contiguous piece of memory with few headers or none.
+//!
 //! The link address comes from the image's own kallsyms, in which `_stext` is close behind the start
 //! (Documentation/arm64/booting.rst, Documentation/arm/booting.rst, Documentation/arch/riscv/boot-image-header.rst).
 //! arm64's relocations are applied here as the kernel itself would apply them when it is not moved. Otherwise its address

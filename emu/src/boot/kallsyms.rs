@@ -1,4 +1,5 @@
 //! Symbols of a stripped image, from the tables with which the kernel itself prints names (kallsyms).
+//!
 //! The tables have no header. They are found by the token table, in which the digits are consecutive. The other tables
 //! are found relative to it, and each candidate is verified by decoding. Layouts (scripts/kallsyms.c): from 4.19 to 6.3
 //! the addresses precede the names, from 6.4 on they follow the tokens. Tables are aligned to a word, in 7.2 to 4

@@ -1,4 +1,5 @@
 //! Finds the link address of an image in one piece by its own pointers.
+//!
 //! Many words of an image are addresses of its symbols: function tables, lists, structures. The symbols' offsets from
 //! the start are known. Each such word votes for all starts for which it would be a symbol's address. The right start
 //! gets a vote from each pointer, others only a few.

@@ -1,4 +1,5 @@
 //! Reads a kernel from a file's bytes: its segments, its entry point, and its tables.
+//!
 //! This is a pure function. Any input gives a kernel or an error, never a panic.
 
 pub mod btf;

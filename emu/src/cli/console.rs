@@ -1,4 +1,5 @@
 //! The input of the guest's console: a terminal, a file, or none.
+//!
 //! Bytes wait on a wire (`devices/wire.rs`) until the guest's driver listens, and arrive at 115200 baud. No byte is
 //! lost, and equal input gives an equal run. With a terminal, virtual time does not run ahead of wall-clock time; two
 //! threads read keys and handle signals (`cli/terminal.rs`).

@@ -1,5 +1,6 @@
 //! Writes records, as ftrace's text or as JSON lines. JSON lines are written at once. ftrace's text begins with counts,
 //! so it is collected until the end.
+//!
 //! Up to [`MOST_KEPT`] bytes are collected in memory. Beyond that, sorted runs of lines go to an unnamed temporary
 //! file, and are merged at the end.
 

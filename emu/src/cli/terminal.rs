@@ -1,5 +1,6 @@
 //! The user's terminal as the guest's console. It is in raw mode while the guest runs, and its settings are restored
 //! however the run ends.
+//!
 //! One thread reads keys, another waits for signals. The run takes keys only between two slices, so the guest stays in
 //! one thread.
 

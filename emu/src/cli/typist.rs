@@ -1,4 +1,5 @@
 //! Types a script at the shell of a booted guest, no faster than the guest reads.
+//!
 //! The script is typed in base64, so that no byte has a meaning for the terminal. The shell is then replaced by one
 //! that runs the script and whose exit status is the guest's.
 

@@ -1,4 +1,5 @@
 //! Saves the machine's state between two runs, and restores it into this machine or an equal one.
+//!
 //! After a save, the machine reloads the saved values and drops all translations. Therefore it continues exactly like a
 //! restored machine.
 

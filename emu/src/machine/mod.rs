@@ -1,4 +1,5 @@
 //! The machine: a CPU core, a board, RAM, a clock, and one probe engine as its listener.
+//!
 //! `assemble.rs` creates it, `run.rs` decides what runs next, the core calls `hooks.rs`, and `blocks.rs` handles block
 //! starts. The machine names no type of any engine and stores no probes. The trait [`Listener`] holds everything that
 //! it must know of an engine to keep time and interrupts unaffected by probes.

@@ -1,4 +1,5 @@
 //! The loop around the core: delivers due interrupts, schedules the CPUs, and ends the run.
+//!
 //! All of this happens only at block starts that were reached by a taken branch. So the place where a run stops depends
 //! on the guest alone.
 

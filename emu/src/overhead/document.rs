@@ -1,5 +1,6 @@
 //! The figures of the Kprobes document ("Probe Overhead", "Optimized Probe Overhead"): microseconds per hit on hardware
 //! of its time.
+//!
 //! Linux on a POWER5 was big-endian. The figures stand beside ppc64le, because trapline's 64-bit PowerPC guests are
 //! little-endian like their stock kernels.
 

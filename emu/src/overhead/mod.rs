@@ -1,5 +1,6 @@
 //! The cost of a hit: the mechanisms of the Kprobes document's overhead tables, on a guest that calls an empty function
 //! in an endless loop.
+//!
 //! Each mechanism is a row of [`MECHANISMS`]. All are measured on the same loop for the same virtual time, with and
 //! without the probe.
 

@@ -1,4 +1,5 @@
 //! The overhead table of a guest: the host time that each mechanism adds to a call.
+//!
 //! The mechanisms take turns, round after round, for the same virtual time and so for the same number of calls. The
 //! fastest turn of each counts, minus the fastest turn of the loop without a probe.
 

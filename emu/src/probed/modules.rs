@@ -1,4 +1,5 @@
 //! The guest's modules, from the time when the loader has placed them until they are unloaded.
+//!
 //! Internal probes on the loader's functions leave notes. The session reads them at the next stop, which comes soon
 //! after. A module's text need not be physically contiguous, so physical addresses are stored page by page.
 

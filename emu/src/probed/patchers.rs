@@ -1,4 +1,5 @@
 //! The guest's own readers and writers of its text, and how the engine stays out of their way.
+//!
 //! No breakpoint is needed for this: the machine calls us when a CPU reaches the entry of one of these functions. From
 //! there until the function returns, the engine's bytes are taken out of the text. The list has the functions whose
 //! behaviour depends on the text that they read, and those that overwrite text that others read. Functions that only

@@ -1,4 +1,5 @@
 //! For each place in a piece of memory, the number of names that can be read one after another from there.
+//!
 //! A name is shorter than 64 KiB. So when going backwards, the results for that much memory are enough. Each place is
 //! examined once, whatever the memory holds.
 

@@ -1,4 +1,5 @@
 //! The forms in which Linux stores symbol addresses.
+//!
 //! A form is accepted if the addresses rise, are plausible for the image and, for forms with a base, match that base.
 //! So a table in one form is not mistaken for another.
 

@@ -1,4 +1,5 @@
 //! Data among A32 code: the words that code reads relative to the pc.
+//!
 //! Compilers and assemblers put constants between and behind functions, and no symbol separates them from code. A
 //! breakpoint written there would be read rather than hit. This file finds the words that instructions refer to: the
 //! word of a pc-relative load and, if an address is computed from the pc and loaded from soon after, the object there.

@@ -1,5 +1,6 @@
 //! The architectural state by register names, for snapshots: registers at the offsets of the core's own headers, and
 //! the TLB entry by entry.
+//!
 //! Each save is verified: loading the values into a reset core must restore the same bytes, except those that the core
 //! computes or keeps for itself. So the table is complete, or the save fails.
 

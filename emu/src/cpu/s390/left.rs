@@ -1,5 +1,6 @@
 //! Instructions that the core does not execute: clocks, the service processor, channels, signals to other CPUs, machine
 //! information, and loads of waiting PSWs.
+//!
 //! They are executed here, or raise the exception that the CPU would raise, without other effects. The board's answers
 //! are in `boards/s390ccw.rs`; a board without an answer has none of these facilities.
 

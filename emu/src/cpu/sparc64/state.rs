@@ -1,4 +1,5 @@
 //! Registers in `isa`'s numbering, and their offsets in the core's state.
+//!
 //! Unicorn counts register windows downwards: `save` goes to the previous one, whose %i0-%i7 are this one's %o0-%o7. So
 //! a window's registers are stored in the order %o, %l, %i.
 

@@ -1,4 +1,5 @@
 //! CPUID: a plain x86-64-v1 CPU with only features that the core executes.
+//!
 //! The default is an AMD CPU, as in QEMU. Linux assumes that AMD CPUs are not affected by Meltdown. With an Intel
 //! vendor and these features it enables page-table isolation, and each system call switches page tables twice.
 

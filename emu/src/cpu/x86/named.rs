@@ -1,5 +1,6 @@
 //! The architectural state by register names, for snapshots: the fields of the core's state, and the bits that each can
 //! have.
+//!
 //! All other bytes of the state must be as after reset, or the save fails. So the table is complete, or the error names
 //! the missing byte. Lazily computed flags are evaluated first. State that follows from other fields (rounding modes)
 //! is set through Unicorn's register interface.

@@ -10,8 +10,9 @@
 use crate::arch::Isa;
 use crate::insn::{Flow, Insn};
 use crate::plan::{Errno, Policy, Refusal, Tail};
-use crate::region::{Region, Rule};
+use crate::region::{Region, Rule, Surroundings};
 use crate::regs::Reg;
+use core::ops::Range;
 
 /// Bytes in the longest lean detour of any ISA. Equals the allocation unit of the probe window.
 pub const LONGEST: usize = 32;
@@ -62,9 +63,37 @@ pub struct Detour {
     pub flow: fn(&Insn, Policy) -> Flow,
     /// The code of faithful detours; `None` if the ISA has only lean ones.
     pub faithful: Option<&'static Faithful>,
+    /// The jump to detours out of the reach of `jump`; `None` if the ISA has none.
+    pub far: Option<&'static Far>,
+}
+
+/// A jump that reaches further than an ISA's first one, and overwrites a register.
+#[derive(Debug)]
+pub struct Far {
+    /// Bytes in the jump.
+    pub jump_length: u64,
+    /// Chooses the registers of the jump at the first address and of the jump back to the second one. Nobody reads their
+    /// values there. `None` if no register is free.
+    pub free: fn(at: [u64; 2], function: &Range<u64>, around: &mut dyn Surroundings) -> Option<[Reg; 2]>,
+    /// Encodes the jump from one address to another through a register; `None` if it does not reach.
+    pub jump: fn(from: u64, to: u64, through: Reg) -> Option<[u8; JUMP_MOST]>,
 }
 
 impl Detour {
+    /// The jump that replaces instruction `over` and leads to `to`, through this register if it is a far one. `None` if
+    /// `to` is out of reach.
+    pub fn jump_through(&self, over: &Insn, to: u64, through: Option<Reg>) -> Option<[u8; JUMP_MOST]> {
+        match through {
+            None => (self.jump)(over, to),
+            Some(through) => (self.far?.jump)(over.address, to, through),
+        }
+    }
+
+    /// Bytes in the jump through this register, or in the first jump.
+    pub fn length_through(&self, through: Option<Reg>) -> u64 {
+        self.far.filter(|_| through.is_some()).map_or(self.jump_length, |far| far.jump_length)
+    }
+
     /// The offset of the displaced instructions, and the most bytes of the whole detour.
     pub fn room(&self, form: Form) -> Result<(usize, usize), Refusal> {
         match (form, self.faithful) {
@@ -164,10 +193,15 @@ impl Code {
 
     /// Appends the displaced instructions and the jump back.
     fn push_region(&mut self, isa: &Isa, region: &Region, at: u64) -> Result<(), Refusal> {
+        let far = isa.detour.and_then(|detour| detour.far).zip(region.far());
         for insn in region.insns() {
-            let last = insn.next() == region.end();
+            let last = far.is_none() && insn.next() == region.end();
             let copy = (isa.copy)(insn, at.wrapping_add(self.len as u64), if last { Tail::JumpBack } else { Tail::Breakpoint })?;
             self.push(if last { copy.bytes() } else { &copy.bytes()[..copy.displaced] })?;
+        }
+        if let Some((far, [_, through])) = far {
+            let back = (far.jump)(at.wrapping_add(self.len as u64), region.end(), through).ok_or(Rule::OutOfReach.refusal())?;
+            self.push(&back[..far.jump_length as usize])?;
         }
         Ok(())
     }

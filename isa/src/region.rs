@@ -5,11 +5,12 @@
 //! the refusal names the instruction or place that it is about.
 
 use crate::arch::Isa;
-use crate::detour::{self, Detour};
+use crate::detour::{self, Detour, Far};
 use crate::function::{Decoded, decode_at, walk_around};
 use crate::insn::{Flow, Insn};
 use crate::mem::Fault;
 use crate::plan::{Errno, Policy, Refusal};
+use crate::regs::Reg;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -85,6 +86,8 @@ pub enum Rule {
     TooLong,
     /// The detour is out of the jump's reach.
     OutOfReach,
+    /// Only a jump through a register reaches the detour, and all registers are in use.
+    NoRegister,
 }
 
 impl Rule {
@@ -93,6 +96,7 @@ impl Rule {
     pub const ALL: &'static [Rule] = &[
         Rule::NoDetours, Rule::NoRoom, Rule::ExpectedFault, Rule::Undecodable, Rule::IndirectJump, Rule::JumpInto, Rule::CallInto,
         Rule::JumpBetween, Rule::DelaySlot, Rule::Fixup, Rule::Unmovable, Rule::TooLong, Rule::Reserved, Rule::OutOfReach,
+        Rule::NoRegister,
     ];
 
     /// The name of the rule, the errno that Linux uses internally, and the sentence for the user.
@@ -113,6 +117,7 @@ impl Rule {
             Rule::TooLong =>       ("too-long",       Errno::EINVAL,     "the instructions that the jump would overwrite do not fit into a detour"),
             Rule::Reserved =>      ("reserved",       Errno::EBUSY,      "the kernel itself patches an instruction that the jump would overwrite"),
             Rule::OutOfReach =>    ("out-of-reach",   Errno::ERANGE,     "the detour is out of reach of a jump"),
+            Rule::NoRegister =>    ("no-register",    Errno::ERANGE,     "only a jump through a register reaches the detour, and the function uses all of them here"),
         }
     }
 
@@ -145,6 +150,7 @@ pub struct Region {
     count: u8,
     bytes: [u8; detour::LONGEST],
     len: u8,
+    far: Option<[Reg; 2]>,
 }
 
 /// The most instructions under one jump: one per byte.
@@ -152,7 +158,13 @@ const MOST_INSNS: usize = detour::JUMP_MOST;
 
 impl Region {
     fn empty(address: u64) -> Region {
-        Region { insns: [Insn::new(address, &[], Flow::Next); MOST_INSNS], count: 0, bytes: [0; detour::LONGEST], len: 0 }
+        Region {
+            insns: [Insn::new(address, &[], Flow::Next); MOST_INSNS],
+            count: 0,
+            bytes: [0; detour::LONGEST],
+            len: 0,
+            far: None,
+        }
     }
 
     fn push(&mut self, insn: Insn) -> Option<()> {
@@ -171,6 +183,11 @@ impl Region {
     /// The bytes of the instructions.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The registers of the jump and of the jump back, if these are far ones.
+    pub fn far(&self) -> Option<[Reg; 2]> {
+        self.far
     }
 
     /// The address of the first one.
@@ -195,6 +212,18 @@ pub fn region(
     region_by(isa, policy, function, address, around, &|_| true)
 }
 
+/// The region of a probe at `address` whose detour is at `detour`. The jump is a far one if the first one does not reach.
+pub fn region_to(
+    isa: &'static Isa,
+    policy: Policy,
+    function: Range<u64>,
+    address: u64,
+    detour: u64,
+    around: &mut dyn Surroundings,
+) -> Result<Region, Refusal> {
+    region_to_by(isa, policy, function, address, Some(detour), around, &|_| true)
+}
+
 /// Like [`region`], with only those rules that `applies` accepts. Tests use it to show that each rule is necessary.
 #[doc(hidden)]
 pub fn region_by(
@@ -205,19 +234,38 @@ pub fn region_by(
     around: &mut dyn Surroundings,
     applies: &dyn Fn(Rule) -> bool,
 ) -> Result<Region, Refusal> {
+    region_to_by(isa, policy, function, address, None, around, applies)
+}
+
+/// Like [`region_to`], with only those rules that `applies` accepts. Without a detour's address the jump is the first one.
+#[doc(hidden)]
+pub fn region_to_by(
+    isa: &'static Isa,
+    policy: Policy,
+    function: Range<u64>,
+    address: u64,
+    detour: Option<u64>,
+    around: &mut dyn Surroundings,
+    applies: &dyn Fn(Rule) -> bool,
+) -> Result<Region, Refusal> {
     let table = isa.detour.filter(|table| table.in_linux || policy == Policy::Best).ok_or(Rule::NoDetours.refusal())?;
-    let covers_one = table.instructions_are_whole && {
-        let insn = decode_at(isa, address, &mut |at, into: &mut [u8]| around.read(at, into));
-        insn.is_ok_and(|insn| insn.length() >= table.jump_length)
-    };
-    let question = Question { isa, table, policy, address, covers_one, applies };
-    if applies(Rule::NoRoom) && function.end.saturating_sub(address) < table.jump_length {
+    let insn = decode_at(isa, address, &mut |at, into: &mut [u8]| around.read(at, into));
+    let reaches = |detour: u64| insn.is_ok_and(|insn| (table.jump)(&insn, detour).is_some());
+    let far = table.far.filter(|_| policy == Policy::Best && detour.is_some_and(|detour| !reaches(detour)));
+    let length = far.map_or(table.jump_length, |far| far.jump_length);
+    let covers_one = table.instructions_are_whole && insn.is_ok_and(|insn| insn.length() >= length);
+    let question = Question { isa, table, policy, address, length, covers_one, applies };
+    if applies(Rule::NoRoom) && function.end.saturating_sub(address) < length {
         return Err(Rule::NoRoom.about("the next one begins", function.end));
     }
     if !question.replaces_one_instruction() {
-        question.look_around(function, around)?;
+        question.look_around(function.clone(), around)?;
     }
-    question.region(around)
+    let mut region = question.region(around)?;
+    if let Some(far) = far {
+        region.far = Some(question.registers(far, &region, &function, around)?);
+    }
+    Ok(region)
 }
 
 struct Question<'a> {
@@ -225,6 +273,8 @@ struct Question<'a> {
     table: &'static Detour,
     policy: Policy,
     address: u64,
+    /// Bytes in the jump.
+    length: u64,
     /// The probed instruction is at least as long as the jump, so no other instruction starts under it.
     covers_one: bool,
     applies: &'a dyn Fn(Rule) -> bool,
@@ -242,7 +292,7 @@ struct Seen {
 impl Question<'_> {
     /// True on ISAs where no instruction can start under the jump, because of their alignment.
     fn replaces_one_instruction(&self) -> bool {
-        self.isa.alignment >= self.table.jump_length
+        self.isa.alignment >= self.length
     }
 
     fn look_around(&self, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
@@ -272,7 +322,7 @@ impl Question<'_> {
     /// Addresses under the jump that nothing may jump to: all but its first byte. Linux 6.1 also counts the byte behind
     /// it.
     fn inside(&self) -> Range<u64> {
-        let end = self.address.wrapping_add(self.table.jump_length);
+        let end = self.address.wrapping_add(self.length);
         self.address.wrapping_add(1)..if self.policy.is_linux() { end.wrapping_add(1) } else { end }
     }
 
@@ -308,10 +358,21 @@ impl Question<'_> {
         Ok(())
     }
 
+    /// The registers of a far jump and of its jump back.
+    fn registers(
+        &self,
+        far: &Far,
+        region: &Region,
+        function: &Range<u64>,
+        around: &mut dyn Surroundings,
+    ) -> Result<[Reg; 2], Refusal> {
+        (far.free)([region.start(), region.end()], function, around).ok_or(Rule::NoRegister.about("it begins", function.start))
+    }
+
     /// Collects the instructions under the jump, and checks that each may run in a detour.
     fn region(&self, around: &mut dyn Surroundings) -> Result<Region, Refusal> {
         let mut region = Region::empty(self.address);
-        while u64::from(region.len) < self.table.jump_length {
+        while u64::from(region.len) < self.length {
             let at = self.address.wrapping_add(u64::from(region.len));
             let insn = decode_at(self.isa, at, &mut |at, into: &mut [u8]| around.read(at, into));
             let insn = insn.map_err(|what| Rule::Undecodable.about("those", what.address))?;

@@ -3,6 +3,7 @@
 
 use crate::errno::{Errno, Refusal};
 use trapline_isa::region::Region;
+use trapline_isa::regs::Reg;
 
 /// Progress of a point's optimisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,18 +60,20 @@ impl Obstacle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Under {
     len: u8,
+    /// The registers of a far jump and of its jump back; `None` for the ISA's first jump.
+    far: Option<[Reg; 2]>,
     bytes: [u8; Under::MOST],
 }
 
 impl Under {
     /// Longest region: a jump, plus an instruction that begins in its last byte. No ISA needs more.
-    const MOST: usize = 24;
+    const MOST: usize = 21;
     /// No region.
-    pub const NOTHING: Under = Under { len: 0, bytes: [0; Under::MOST] };
+    pub const NOTHING: Under = Under { len: 0, far: None, bytes: [0; Under::MOST] };
 
     /// The bytes of this region. `None` if it is too long.
     pub fn of(region: &Region) -> Option<Under> {
-        let mut under = Under { len: region.bytes().len() as u8, ..Under::NOTHING };
+        let mut under = Under { len: region.bytes().len() as u8, far: region.far(), ..Under::NOTHING };
         under.bytes.get_mut(..region.bytes().len())?.copy_from_slice(region.bytes());
         Some(under)
     }
@@ -78,6 +81,12 @@ impl Under {
     #[inline]
     pub fn is_nothing(&self) -> bool {
         self.len == 0
+    }
+
+    /// The register that the jump overwrites, if it is a far one.
+    #[inline]
+    pub fn through(&self) -> Option<Reg> {
+        self.far.map(|[through, _]| through)
     }
 
     pub fn bytes(&self) -> &[u8] {

@@ -162,8 +162,9 @@ impl Engine {
     fn write_jumps(&mut self, guest: &mut dyn Guest, waiting: &[u32], now: u64) {
         let Some(table) = self.isa.detour else { return };
         let under = |number: &u32| {
-            let start = self.points.get(*number).map_or(0, Point::address);
-            start + 1..start + table.jump_length
+            let point = self.points.get(*number);
+            let start = point.map_or(0, Point::address);
+            start + 1..start + table.length_through(point.and_then(|point| point.region.through()))
         };
         let ranges: Vec<Range<u64>> = waiting.iter().map(under).collect();
         let held = guest.remembers_addresses(&ranges);
@@ -275,7 +276,7 @@ impl Engine {
             return Err(Refusal::new(Errno::EBUSY, "a CPU is still in the previous detour of this address"));
         }
         let (origin, displaced) = (region.start(), (region.end() - region.start()) as u8);
-        let (lead, jump) = (slot.lead(), table.jump_length as u8);
+        let (lead, jump) = (slot.lead(), table.length_through(region.far().map(|[through, _]| through)) as u8);
         let (code, stands_for) = match (slot.form, self.optimizer.detours.trampoline) {
             (Form::Lean, _) => {
                 let code = detour::lean(self.isa, table, region, at)?;
@@ -296,7 +297,10 @@ impl Engine {
         let symbol = guest.symbol_at(point.address()).ok_or(Rule::NoRoom.refusal())?;
         let function = symbol.start..symbol.start + symbol.size;
         let mut text = self.text_around(guest).of_function(guest, &symbol.name, function.end, policy);
-        region::region(self.isa, policy, function, point.address(), &mut text)
+        match point.slot.filter(|slot| slot.form == Form::Lean) {
+            Some(slot) => region::region_to(self.isa, policy, function, point.address(), slot.detour(), &mut text),
+            None => region::region(self.isa, policy, function, point.address(), &mut text),
+        }
     }
 
     /// Removes a point's jump, or takes the point out of the queue. The breakpoint stays.
@@ -345,7 +349,8 @@ impl Engine {
             return;
         }
         let breakpoint = breakpoint_over(&point.insn);
-        let rest = &point.region.bytes()[breakpoint.len()..table.jump_length as usize];
+        let length = table.length_through(point.region.through()) as usize;
+        let rest = &point.region.bytes()[breakpoint.len()..length];
         let at = point.address();
         let written = cpu.patch_text(at, breakpoint).and_then(|()| cpu.patch_text(at + breakpoint.len() as u64, rest));
         if written.is_ok() {
@@ -361,7 +366,7 @@ impl Engine {
 fn write_jump(guest: &mut dyn Guest, table: &Detour, point: &mut Point) -> Result<(), Refusal> {
     let (false, Some(slot)) = (point.region.is_nothing(), point.slot) else { return Ok(()) };
     let region = &point.region;
-    let jump = (table.jump)(&point.insn, slot.detour()).ok_or(Rule::OutOfReach.refusal())?;
+    let jump = table.jump_through(&point.insn, slot.detour(), region.through()).ok_or(Rule::OutOfReach.refusal())?;
     let breakpoint = (guest.isa().breakpoint_over)(&point.insn);
     let split = breakpoint.len();
     let mut now = [0; LONGEST as usize];
@@ -371,7 +376,7 @@ fn write_jump(guest: &mut dyn Guest, table: &Detour, point: &mut Point) -> Resul
     if !unchanged {
         return Err(Refusal::new(Errno::EBUSY, "the guest has changed the text under the jump"));
     }
-    let length = table.jump_length as usize;
+    let length = table.length_through(region.through()) as usize;
     let fault = |fault: Fault| Refusal::because(Errno::EINVAL, format!("the text cannot be changed: {fault}"));
     guest.patch_text(point.address() + split as u64, &jump[split..length]).map_err(fault)?;
     guest.patch_text(point.address(), &jump[..split]).map_err(fault)?;
@@ -383,10 +388,11 @@ fn write_jump(guest: &mut dyn Guest, table: &Detour, point: &mut Point) -> Resul
 fn take_jump_back(guest: &mut dyn Guest, table: &Detour, breakpoint: &[u8], point: &Point) -> Result<(), Refusal> {
     let (false, Some(slot)) = (point.region.is_nothing(), point.slot) else { return Ok(()) };
     let region = &point.region;
-    let (at, length, split) = (point.address(), table.jump_length as usize, breakpoint.len());
+    let length = table.length_through(region.through()) as usize;
+    let (at, split) = (point.address(), breakpoint.len());
     let mut now = [0; detour::JUMP_MOST];
     let now = &mut now[..length];
-    let jump = (table.jump)(&point.insn, slot.detour());
+    let jump = table.jump_through(&point.insn, slot.detour(), region.through());
     let unchanged = guest.read_text(at, now).is_ok() && jump.is_some_and(|jump| now[..] == jump[..length]);
     if !unchanged {
         let why = format!("the guest has changed the text at {at:#x} under an optimised probe; it stays as it is");

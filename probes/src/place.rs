@@ -18,6 +18,7 @@ use trapline_isa::function::{self, Boundary};
 use trapline_isa::insn::Insn;
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::{Plan, Policy};
+use trapline_isa::regs::Reg;
 
 /// The resolved address of a probe.
 pub(crate) struct Place {
@@ -242,12 +243,13 @@ impl Engine {
     pub fn read_original(&self, guest: &dyn Guest, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         guest.read_text(address, into)?;
         let breakpoint = self.isa.longest as u64;
-        let jump = self.isa.detour.map_or(0, |table| table.jump_length);
+        let length = |far: Option<Reg>| self.isa.detour.map_or(0, |table| table.length_through(far));
+        let longest = self.isa.detour.map_or(0, |table| table.far.map_or(table.jump_length, |far| far.jump_length));
         let end = address.saturating_add(into.len() as u64);
-        for number in self.points.within(address.saturating_sub(breakpoint.max(jump) - 1)..end) {
+        for number in self.points.within(address.saturating_sub(breakpoint.max(longest) - 1)..end) {
             let Some(point) = self.points.get(number).filter(|point| point.armed) else { continue };
             let (bytes, len) = match point.jump {
-                Jump::Optimised if !point.region.is_nothing() => (point.region.bytes(), jump),
+                Jump::Optimised if !point.region.is_nothing() => (point.region.bytes(), length(point.region.through())),
                 _ => (point.insn.bytes(), (self.isa.breakpoint_over)(&point.insn).len() as u64),
             };
             for (at, byte) in (point.address()..).zip(bytes).take(len as usize) {

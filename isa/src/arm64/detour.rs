@@ -23,6 +23,7 @@ pub static DETOUR: Detour = Detour {
     may_move,
     flow: |insn, _| insn.flow,
     faithful: None,
+    far: None,
 };
 
 /// Encodes `b` from one address to another; `None` if it does not reach.

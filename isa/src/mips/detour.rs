@@ -52,6 +52,7 @@ const LITTLE: Detour = Detour {
     may_move: |insn, policy| may_move(Set::Little64, insn, policy),
     flow: |insn, _| insn.flow,
     faithful: None,
+    far: None,
 };
 
 /// Encodes `j` from one address to another; `None` if they are in different 256 MiB segments.

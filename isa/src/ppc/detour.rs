@@ -46,6 +46,7 @@ const LITTLE: Detour = Detour {
     may_move: |insn, policy| may_move(Set::Little64, insn, policy),
     flow: |insn, _| insn.flow,
     faithful: None,
+    far: None,
 };
 
 /// Encodes `b` from one address to another; `None` if it does not reach.

@@ -9,6 +9,7 @@ pub mod detour;
 pub mod emulate;
 pub mod rules;
 pub mod slot;
+mod usage;
 
 use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::entry;
@@ -72,6 +73,7 @@ pub static RISCV32: Isa = Isa {
     decode: |at, bytes| decode::decode(Set::Rv32, at, bytes),
     plan: |insn, policy| rules::plan(Set::Rv32, insn, policy),
     check_context: |insn, policy, function, around| rules::check_context(Set::Rv32, insn, policy, function, around),
+    detour: Some(&detour::DETOUR_32),
     emulate: |what, insn, regs, _| match what {
         Emulation::Riscv(what) => Ok(emulate::emulate(Set::Rv32, what, insn, regs)),
         _ => Err(not_ours(insn)),
@@ -126,5 +128,5 @@ const COMMON: Isa = Isa {
         Emulation::Riscv(what) => Ok(emulate::emulate(Set::Rv64, what, insn, regs)),
         _ => Err(not_ours(insn)),
     },
-    detour: Some(&detour::DETOUR),
+    detour: Some(&detour::DETOUR_64),
 };

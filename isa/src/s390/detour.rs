@@ -31,6 +31,7 @@ pub static DETOUR: Detour = Detour {
     may_move,
     flow,
     faithful: None,
+    far: None,
 };
 
 /// The displacement in halfwords; `None` if it does not fit into 32 bits.

@@ -28,6 +28,7 @@ pub static DETOUR: Detour = Detour {
     may_move,
     flow: |insn, _| insn.flow,
     faithful: None,
+    far: None,
 };
 
 /// Encodes `ba,a` from one address to another; `None` if it does not reach.

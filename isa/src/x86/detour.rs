@@ -24,6 +24,7 @@ pub static BITS_64: Detour = Detour {
     may_move: |insn, policy| may_move(Mode::Bits64, insn, policy),
     flow: |insn, policy| flow(Mode::Bits64, insn, policy),
     faithful: Some(&faithful::BITS_64),
+    far: None,
 };
 
 /// 32-bit: addresses wrap, so the jump reaches every address.
@@ -33,6 +34,7 @@ pub static BITS_32: Detour = Detour {
     may_move: |insn, policy| may_move(Mode::Bits32, insn, policy),
     flow: |insn, policy| flow(Mode::Bits32, insn, policy),
     faithful: Some(&faithful::BITS_32),
+    far: None,
     ..BITS_64
 };
 

@@ -418,6 +418,7 @@ const DETOURS: Detour = Detour {
     may_move: |insn, _| matches!(plan(insn), Ok(Plan::Boost)) && insn.bytes().first() != Some(&FILL),
     flow: |insn, _| insn.flow,
     faithful: None,
+    far: None,
 };
 const JUMP_LENGTH: u64 = 5;
 

@@ -7,8 +7,49 @@
 
 mod guest;
 
+use super::core::CORE;
+use super::state;
+use crate::unicorn::engine::{By, Core, Ended};
 use crate::unicorn::fills::Numbers;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::witness::Witness;
 use guest::{Guest, NO_GLOBAL, PAGE_GLOBAL_ENABLE, Page, SAME_SPACE, SETUPS, SMALL, SPACES, Setup, frame_bytes};
+use trapline_isa::mem::ByteOrder;
+use unicorn_engine_sys::RegisterX86;
+
+/// Translations that make way for each other, and are then forgotten with their address space, are counted once each.
+#[test]
+fn entries_of_the_tlb_are_counted_once() {
+    const DIRECTORY: u64 = 0x1000;
+    const TABLE: u64 = 0x2000;
+    const PROGRAM: u64 = 0x10_0000;
+    /// Two pages that are as far apart have one place in a small table.
+    const APART: u32 = 0x4_0000;
+    const PRESENT_WRITABLE: u64 = 0x63;
+    for pages in 1..12 {
+        let ram = Ram::at(0, 4 << 20, ByteOrder::Little).expect("memory");
+        ram.set_word32(DIRECTORY, (TABLE | PRESENT_WRITABLE) as u32);
+        (0..1024).for_each(|page| assert!(ram.set_word32(TABLE + 4 * page, (page << 12 | PRESENT_WRITABLE) as u32)));
+        // CR4.PGE; paging; reads of each page, twice; the same CR3 again; hlt
+        let mut program = [PAGE_GLOBAL_ENABLE, b"\x0f\x20\xc0\x0d\0\0\0\x80\x0f\x22\xc0"].concat();
+        for number in (0..pages).chain(0..pages) {
+            program.extend([b"\x8a\x1d", &(0x8000 + number * APART).to_le_bytes()[..]].concat());
+        }
+        program.extend([SAME_SPACE, b"\xf4"].concat());
+        assert!(ram.write(PROGRAM, &program));
+        let mut core: Core<Witness> = Core::new(&CORE, &ram).expect("a core");
+        state::enter_flat_32(&core.stopped(), PROGRAM);
+        core.stopped().write(RegisterX86::CR3, DIRECTORY);
+        assert_eq!(core.run(&mut Witness::default()), Ended::Stopped);
+        for mode in 0..3 {
+            let counted = core.fill_by(By::Nobody, 0, 0, mode).expect("nothing is filled in")[COUNTED];
+            assert!(counted <= 2, "{pages} pages, mode {mode}: {counted:#x}");
+        }
+    }
+}
+
+/// The place of the number of entries in what `fill_by` gives.
+const COUNTED: usize = 9;
 
 type Look = fn(&Guest, Page, bool) -> Vec<u8>;
 const LOOKS: [Look; 2] = [Guest::read, Guest::call];

@@ -30,6 +30,34 @@ static size_t kept_in(const CPUTLBDescFast *table)
     return (table->mask >> CPU_TLB_ENTRY_BITS) + 1;
 }
 
+/*
+ * Unicorn subtracts an entry that moves to the victim TLB from its count of used entries, and again when it flushes the
+ * entry there. It does not add an entry that moves back. So the count becomes too small and finally negative, which is a
+ * huge unsigned number, and Unicorn chooses TLB sizes by it. An impossible count is computed again here.
+ */
+static void count(CPUTLBDesc *pages, const CPUTLBDescFast *table)
+{
+    size_t many = kept_in(table);
+
+    if (pages->n_used_entries > many) {
+        pages->n_used_entries = 0;
+        for (size_t number = 0; number < many; number++) {
+            pages->n_used_entries += !is_empty(&table->table[number]);
+        }
+    }
+    pages->window_max_entries = MIN(pages->window_max_entries, many);
+}
+
+/* Called before Unicorn flushes whole TLBs, when it chooses their sizes by their counts. */
+static inline void count_again(CPUState *cpu)
+{
+    CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
+
+    for (int mode = 0; mode < NB_MMU_MODES; mode++) {
+        count(&all->d[mode], &all->f[mode]);
+    }
+}
+
 /* Replaces the TLB by one of this size, with all old entries that find a free place. */
 static void keep(struct uc_struct *uc, CPUTLBDesc *pages, CPUTLBDescFast *table, size_t many)
 {
@@ -81,9 +109,11 @@ static void choose_size(CPUState *cpu, vaddr address, int mode)
     CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
     CPUTLBDesc *pages = &all->d[mode];
     CPUTLBDescFast *table = &all->f[mode];
-    size_t many = kept_in(table), most = pages->window_max_entries, wanted;
+    size_t many = kept_in(table), most, wanted;
 
     target_before_fill(cpu, address, mode);
+    count(pages, table);
+    most = pages->window_max_entries;
     if (pages->window_begin_ns < NEVER) {
         pages->window_begin_ns = NEVER + FEWEST_KEPT;
     }

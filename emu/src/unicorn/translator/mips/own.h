@@ -383,8 +383,18 @@ const struct {
     },
 };
 
+/*
+ * Stands in for `helper_pmon` of op_helper.c, 2.1.5, which prints a character to the host's standard output. The opcode is a
+ * reserved instruction.
+ */
+static void call_monitor(CPUMIPSState *env, int function)
+{
+    do_raise_exception(env, EXCP_RI, GETPC());
+}
+
 static const struct instead target_instead[] = {
     { HELPER(lookup_tb_ptr), look_up, false },
+    { HELPER(pmon), call_monitor, false },
     { HELPER(mfc0_count), read_count, false },
     { HELPER(rdhwr_cc), read_user_count, false },
     { HELPER(mfc0_random), read_random, false },

@@ -2,6 +2,7 @@
  * 64-bit PowerPC (docs/unicorn.md, "PowerPC"). Part of loop.c; defaults.h says what each hook is for.
  */
 #include "../ppc/answers.h"
+#include "radix.h"
 
 /*
  * Stands in for `helper_load_purr` and `helper_load_vtb` of timebase_helper.c, 2.1.5, which follow a null pointer because

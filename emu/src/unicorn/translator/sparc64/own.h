@@ -43,7 +43,7 @@ static void prepare(CPUState *cpu)
 static bool deliver(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc)
 {
     CPUSPARCState *env = cpu->env_ptr;
-    uint32_t can_save;
+    uint32_t can_save, traps_little = env->pstate & PS_TLE;
 
     if (env->tl >= env->maxtl) {
         return false;
@@ -59,6 +59,10 @@ static bool deliver(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc
     cpu->exception_index = (int32_t)exception;
     CPU_GET_CLASS(cpu)->do_interrupt(cpu);
     env->cansave = can_save;
+    /* A trap keeps PSTATE.TLE and copies it to CLE. Unicorn clears both. */
+    if (traps_little) {
+        env->pstate |= PS_TLE | PS_CLE;
+    }
     return true;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "outlive.h"
 #include "segments.h"
+#include "ports.h"
 #include "walk.h"
 
 /* The pc's offset, for jumps that remember where they led (jumps.h). */
@@ -84,6 +85,13 @@ static const struct instead target_instead[] = {
     { NULL, NULL, false },
 };
 #define target_instead target_instead
+
+static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
+{
+    ask_for_port(cpu->uc->tcg_ctx, machine, db, cpu);
+    return BY_THE_LIBRARY;
+}
+#define target_translate target_translate
 
 static void target_after_block(TCGContext *s, struct trapline_machine *machine, const TranslationBlock *tb)
 {

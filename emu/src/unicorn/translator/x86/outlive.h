@@ -99,10 +99,10 @@ static void forget_private(struct target_memory *outlive, CPUX86State *env, int 
             pages->n_used_entries--;
         }
     }
+    /* Victim entries are not in the count: Unicorn subtracted them when they moved here. */
     for (size_t number = 0; number < CPU_VTLB_SIZE; number++) {
         if (!is_empty(&pages->vtable[number]) && !is_global(&pages->viotlb[number])) {
             memset(&pages->vtable[number], -1, sizeof(CPUTLBEntry));
-            pages->n_used_entries--;
         }
     }
 }
@@ -115,6 +115,7 @@ static void write_control(CPUX86State *env, int number, target_ulong value)
     uint16_t whole = 0;
 
     if (number != 3 || !(env->cr[4] & CR4_PGE_MASK) || !(env->cr[0] & CR0_PG_MASK) || env->hflags & HF_GUEST_MASK || outlive == NULL) {
+        count_again(cpu);
         HELPER(write_crN)(env, number, value);
         HERE;
         return;
@@ -132,6 +133,7 @@ static void write_control(CPUX86State *env, int number, target_ulong value)
         outlive->many[mode] = 0;
     }
     if (whole) {
+        count_again(cpu);
         tlb_flush_by_mmuidx(cpu, whole);
     }
     memcpy(cpu->tb_jmp_cache, outlive->blocks, sizeof(outlive->blocks));

@@ -1,6 +1,6 @@
 //! Delivers an exception or interrupt to the guest as the CPU would: through the vectors at the bottom of memory.
 
-use super::state::{HSRR0, HSRR1, LPCR, MSR, MSR_DR, MSR_HV, MSR_IR, MSR_LE, MSR_ME, MSR_SF, SRR0, SRR1, set_msr};
+use super::state::{HSRR0, HSRR1, LPCR, MSR, MSR_DR, MSR_HV, MSR_IR, MSR_LE, MSR_ME, MSR_RI, MSR_SF, SRR0, SRR1, set_msr};
 use super::trap::{DATA, EMULATION, FETCH, PROGRAM, SYSTEM_CALL, TRACE};
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::engine::TrapContext;
@@ -84,11 +84,14 @@ pub fn deliver<const LITTLE: bool>(
     cpu.set_live64(to_state, old & KEPT | reason(&exception));
     let order = if LITTLE { MSR_LE } else { 0 };
     let translated = MSR_IR | MSR_DR;
+    // An exception to the hypervisor leaves RI alone, and none changes ME.
+    let kept = old & if is_hypervisors { MSR_ME | MSR_RI } else { MSR_ME };
+    let state = MSR_SF | MSR_HV | kept | order;
     if control & WITH_TRANSLATION == WITH_TRANSLATION && old & translated == translated {
-        set_msr(cpu, MSR_SF | MSR_HV | MSR_ME | translated | order);
+        set_msr(cpu, state | translated);
         cpu.set_pc(TRANSLATED_VECTORS + vector);
     } else {
-        set_msr(cpu, MSR_SF | MSR_HV | MSR_ME | order);
+        set_msr(cpu, state);
         cpu.set_pc(vector);
     }
     Ok(())

@@ -88,6 +88,8 @@ pub const MSR_EE: u64 = 1 << 15;
 pub const MSR_PR: u64 = 1 << 14;
 /// Machine checks are enabled.
 pub const MSR_ME: u64 = 1 << 12;
+/// An interrupt is recoverable.
+pub const MSR_RI: u64 = 1 << 1;
 /// Single-step trace is enabled.
 pub const MSR_SE: u64 = 1 << 10;
 /// Instruction addresses are translated.

@@ -94,11 +94,19 @@ impl Doing<'_> {
             self.bytes = bytes;
             return Ok(length(bytes[0]) as u64);
         }
-        self.read(pc, &mut bytes[..2])?;
-        let length = length(bytes[0]);
-        self.read(pc.wrapping_add(2), &mut bytes[2..length])?;
+        let space = paging::code_space(&self.handle);
+        let mut at = 0;
+        // No half of an instruction crosses a page.
+        while at == 0 || at < length(bytes[0]) {
+            let address = wrapped(&self.handle, pc.wrapping_add(at as u64));
+            let (physical, _) = paging::walk(&self.handle, self.ram, space, address)?;
+            if !self.ram.read(physical, &mut bytes[at..at + 2]) {
+                return Err(paging::ADDRESSING);
+            }
+            at += 2;
+        }
         self.bytes = bytes;
-        Ok(length as u64)
+        Ok(at as u64)
     }
 
     fn instruction(&mut self) -> Result<How, Not> {

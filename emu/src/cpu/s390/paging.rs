@@ -85,6 +85,16 @@ pub fn space(handle: &Handle) -> Space {
     }
 }
 
+/// The address space of instruction fetches: the home space in home-space mode, else the primary space.
+#[inline]
+pub fn code_space(handle: &Handle) -> Space {
+    match space(handle) {
+        Space::Real => Space::Real,
+        HOME => HOME,
+        _ => PRIMARY,
+    }
+}
+
 /// The program interruption code of a failed translation.
 pub type Refused = u32;
 
@@ -152,6 +162,8 @@ pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Re
     let in_force = space(handle);
     let space = match access {
         Access::User if in_force != Space::Real => SECONDARY,
+        // A look is for code.
+        Access::Look if handle.live64(MASK) & PROBLEM == 0 => code_space(handle),
         // While a user program runs, the kernel's space is the home space.
         _ if handle.live64(MASK) & PROBLEM != 0 => HOME,
         _ => in_force,

@@ -3,7 +3,7 @@
 
 use super::paging::{Paging, is_canonical};
 use super::state::*;
-use super::trap::{DOUBLE_FAULT, NOT_PRESENT, PAGE_FAULT, PROTECTION, STACK_FAULT};
+use super::trap::{DOUBLE_FAULT, INVALID_TASK, NOT_PRESENT, PAGE_FAULT, PROTECTION, STACK_FAULT};
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::engine::{SyscallContext, TrapContext};
 use crate::unicorn::ram::Ram;
@@ -36,7 +36,7 @@ pub fn deliver<const LONG: bool>(
             let paging = Paging::new(image.control(0), image.control(3), image.control(4), LONG);
             Delivery { image, ram, paging, flags, exception, resume }.enter::<LONG>()
         });
-        let Err(nested) = answer else { return Ok(()) };
+        let Err(mut nested) = answer else { return Ok(()) };
         if exception.vector == DOUBLE_FAULT {
             let why = format!("vector {} could not be delivered at {resume:#x}, nor the faults that this raised", nested.vector);
             return Err(Shutdown { why });
@@ -45,6 +45,9 @@ pub fn deliver<const LONG: bool>(
             cpu.write(RegisterX86::CR2, address);
         }
         if exception.software {
+            if nested.vector != PAGE_FAULT {
+                nested.error &= !EXTERNAL;
+            }
             // The nested fault belongs to the software interrupt instruction itself, not to the next one.
             resume = resume.wrapping_sub(software_length(exception.vector));
         }
@@ -107,6 +110,59 @@ impl Descriptor {
     fn present(&self) -> bool {
         self.flags & 1 << 15 != 0
     }
+
+    fn is_code(&self) -> bool {
+        self.flags & (SEGMENT | CODE) == SEGMENT | CODE
+    }
+
+    fn is_writable_data(&self) -> bool {
+        self.flags & (SEGMENT | CODE | WRITABLE) == SEGMENT | WRITABLE
+    }
+}
+
+// Bits of a descriptor's upper word.
+/// A code or data segment, not a system segment.
+const SEGMENT: u32 = 1 << 12;
+const CODE: u32 = 1 << 11;
+/// Code runs at its caller's privilege level; a data segment with this bit has its valid offsets above the limit.
+const CONFORMING: u32 = 1 << 10;
+const EXPANDS_DOWN: u32 = 1 << 10;
+const WRITABLE: u32 = 1 << 9;
+/// 32-bit code, or a stack with a 32-bit pointer.
+const BIG: u32 = 1 << 22;
+/// 64-bit code.
+const LONG_CODE: u32 = 1 << 21;
+
+/// The stack that a frame is pushed to.
+struct Stack {
+    pointer: u64,
+    base: u64,
+    /// The bits of the pointer that the segment uses: 16 or 32.
+    mask: u64,
+    limits: Option<Limits>,
+}
+
+/// The limits of a stack segment.
+struct Limits {
+    limit: u32,
+    flags: u32,
+    /// The error code for an offset outside of them.
+    error: u32,
+}
+
+impl Limits {
+    fn hold(&self, offset: u64, len: u64) -> bool {
+        let (last, limit) = (offset + len - 1, u64::from(self.limit));
+        match self.flags & EXPANDS_DOWN {
+            0 => last <= limit,
+            _ => offset > limit && last <= pointer_mask(self.flags),
+        }
+    }
+}
+
+/// The bits that a stack pointer of this segment has.
+fn pointer_mask(flags: u32) -> u64 {
+    if flags & BIG == 0 { 0xffff } else { 0xffff_ffff }
 }
 
 const PAGE: u64 = 4096;
@@ -118,22 +174,27 @@ impl Delivery<'_> {
         let privilege = self.image.get32(HFLAGS) & HF_CPL;
         let gate = self.gate::<LONG>(privilege)?;
         let code = self.descriptor(gate.selector)?;
-        let target_privilege = code.privilege();
-        if !code.present() || target_privilege > privilege {
-            return Err(protection(gate.selector & !3));
+        let selector = gate.selector & !3;
+        let is_of_width = !LONG || code.flags & (LONG_CODE | BIG) == LONG_CODE;
+        if !code.is_code() || code.privilege() > privilege || !is_of_width {
+            return Err(protection(selector));
         }
+        if !code.present() {
+            return Err(Nested { vector: NOT_PRESENT, ..protection(selector) });
+        }
+        let target_privilege = if code.flags & CONFORMING == 0 { code.privilege() } else { privilege };
         if LONG && !is_canonical(gate.target) {
             return Err(protection(0));
         }
         if LONG {
             self.push_long(&gate, target_privilege, privilege)?
         } else {
-            self.push_32(target_privilege, privilege)?
+            self.push_32(selector, target_privilege, privilege)?
         };
         let image = &mut *self.image;
-        image.set_segment(CS, gate.selector & !3 | target_privilege, code.base, code.limit, code.flags);
-        let width = HF_CS32 | HF_SS32 | if LONG { HF_CS64 } else { 0 };
-        let kept = image.get32(HFLAGS) & !(HF_CPL | HF_ADDSEG | HF_SHADOW | HF_CS64);
+        image.set_segment(CS, selector | target_privilege, code.base, code.limit, code.flags);
+        let kept = image.get32(HFLAGS) & !(HF_CPL | HF_ADDSEG | HF_SHADOW | HF_CS32 | HF_SS32 | HF_CS64);
+        let width = if LONG { HF_CS32 | HF_SS32 | HF_CS64 } else { image.width() };
         image.set32(HFLAGS, kept | target_privilege | width);
         image.set64(EIP, gate.target);
         let mut flags = image.get64(EFLAGS) & !(FLAG_TRAP | FLAG_NESTED | FLAG_RESUME | FLAG_VM);
@@ -171,11 +232,11 @@ impl Delivery<'_> {
     }
 
     fn descriptor(&self, selector: u32) -> Result<Descriptor, Nested> {
-        let offset = selector & !7;
-        if offset == 0 || offset + 7 > self.image.get32(GDT + SEGMENT_LIMIT) {
-            return Err(protection(offset));
+        let (offset, table) = (selector & !7, if selector & 4 == 0 { GDT } else { LDT });
+        if selector & !3 == 0 || offset + 7 > self.image.get32(table + SEGMENT_LIMIT) {
+            return Err(protection(selector & !3));
         }
-        Ok(Descriptor::of(self.read64(self.image.get64(GDT + SEGMENT_BASE).wrapping_add(offset.into()))?))
+        Ok(Descriptor::of(self.read64(self.image.get64(table + SEGMENT_BASE).wrapping_add(offset.into()))?))
     }
 
     fn push_long(&mut self, gate: &Gate, target: u32, privilege: u32) -> Result<(), Nested> {
@@ -196,7 +257,8 @@ impl Delivery<'_> {
             Some(self.resume),
             self.exception.error.map(u64::from),
         ];
-        sp = self.push_all::<8>(sp, frame, target)?;
+        let stack = Stack { pointer: sp, base: 0, mask: u64::MAX, limits: None };
+        sp = self.push_all::<8>(&stack, frame, target)?;
         if changes {
             self.image.set_segment(SS, target, 0, 0, target << 13);
         }
@@ -204,27 +266,78 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    fn push_32(&mut self, target: u32, privilege: u32) -> Result<(), Nested> {
-        let old = self.image.general(SP);
-        let mut sp = old;
-        let mut outer = [None, None];
+    fn push_32(&mut self, code: u32, target: u32, privilege: u32) -> Result<(), Nested> {
+        let image = &*self.image;
+        let selector = |segment| Some(u64::from(image.selector(segment)));
+        let was_8086 = image.get64(EFLAGS) & FLAG_VM != 0;
+        let old = image.general(SP) & 0xffff_ffff;
+        let own = SEGMENTS + SEGMENT_BYTES * SS;
+        let flags = image.get32(own + SEGMENT_FLAGS);
+        let mut stack = Stack {
+            pointer: old,
+            base: image.get64(own + SEGMENT_BASE),
+            mask: pointer_mask(flags),
+            limits: Some(Limits { limit: image.get32(own + SEGMENT_LIMIT), flags, error: 0 }),
+        };
+        let (mut outer, mut inner) = ([None; 6], None);
+        if was_8086 && target != 0 {
+            return Err(protection(code));
+        }
         if target < privilege {
-            outer = [Some(u64::from(self.image.selector(SS))), Some(old)];
-            let tss = self.image.get64(TR + SEGMENT_BASE);
-            let stack = self.read64(tss.wrapping_add(4 + 8 * u64::from(target)))?;
-            let selector = (stack >> 32) as u32 & 0xffff;
-            sp = stack & 0xffff_ffff;
-            let segment = self.descriptor(selector).map_err(|nested| Nested { vector: 10, ..nested })?;
-            if !segment.present() {
-                return Err(Nested { vector: STACK_FAULT, error: selector & !3, address: None });
-            }
+            let segments = if was_8086 { [GS, FS, DS, ES].map(selector) } else { [None; 4] };
+            outer[..4].copy_from_slice(&segments);
+            outer[4..].copy_from_slice(&[selector(SS), Some(old)]);
+            let (selector, pointer, segment) = self.inner_stack(target)?;
+            stack = Stack {
+                pointer,
+                base: segment.base,
+                mask: pointer_mask(segment.flags),
+                limits: Some(Limits { limit: segment.limit, flags: segment.flags, error: selector & !3 }),
+            };
+            inner = Some((selector, segment));
+        }
+        let frame =
+            [Some(self.flags), Some(u64::from(self.image.selector(CS))), Some(self.resume), self.exception.error.map(u64::from)];
+        let sp = self.push_all::<4>(&stack, outer.into_iter().chain(frame), target)?;
+        if let Some((selector, segment)) = inner {
             self.image.set_segment(SS, selector, segment.base, segment.limit, segment.flags);
         }
-        let inner =
-            [Some(self.flags), Some(u64::from(self.image.selector(CS))), Some(self.resume), self.exception.error.map(u64::from)];
-        sp = self.push_all::<4>(sp, outer.into_iter().chain(inner), target)?;
+        if was_8086 {
+            [GS, FS, DS, ES].iter().for_each(|segment| self.image.set_segment(*segment, 0, 0, 0, 0));
+        }
         self.image.set_general(SP, sp);
         Ok(())
+    }
+
+    /// Reads the stack for a privilege level from the TSS: selector, pointer and segment descriptor.
+    fn inner_stack(&self, level: u32) -> Result<(u32, u64, Descriptor), Nested> {
+        const TASK_16: u32 = 1;
+        const TASK_32: u32 = 9;
+        const BUSY: u32 = 2;
+        let invalid = |selector: u32| Nested { vector: INVALID_TASK, ..protection(selector & !3) };
+        let (task, limit) = (self.image.get64(TR + SEGMENT_BASE), u64::from(self.image.get32(TR + SEGMENT_LIMIT)));
+        let word = match self.image.get32(TR + SEGMENT_FLAGS) >> 8 & 15 & !BUSY {
+            TASK_16 => 2,
+            TASK_32 => 4,
+            _ => return Err(invalid(self.image.get32(TR))),
+        };
+        let at = u64::from(level) * 2 * word + word;
+        if at + 2 * word - 1 > limit {
+            return Err(invalid(self.image.get32(TR)));
+        }
+        let both = self.read64(task.wrapping_add(at))?;
+        let (pointer, selector) = if word == 2 { (both & 0xffff, both >> 16) } else { (both & 0xffff_ffff, both >> 32) };
+        let selector = selector as u32 & 0xffff;
+        let as_task =
+            |nested: Nested| if nested.vector == PROTECTION { Nested { vector: INVALID_TASK, ..nested } } else { nested };
+        let segment = self.descriptor(selector).map_err(as_task)?;
+        if selector & 3 != level || segment.privilege() != level || !segment.is_writable_data() {
+            return Err(invalid(selector));
+        }
+        if !segment.present() {
+            return Err(Nested { vector: STACK_FAULT, ..protection(selector & !3) });
+        }
+        Ok((selector, pointer, segment))
     }
 
     /// Reads eight bytes of a table in guest memory.
@@ -239,10 +352,10 @@ impl Delivery<'_> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Pushes words, the first at the highest address. Returns the address of the last one.
+    /// Pushes words, the first at the highest address. Returns the new stack pointer.
     fn push_all<const WORD: usize>(
         &self,
-        from: u64,
+        stack: &Stack,
         words: impl IntoIterator<Item = Option<u64>>,
         privilege: u32,
     ) -> Result<u64, Nested> {
@@ -253,16 +366,24 @@ impl Delivery<'_> {
             frame[start..start + WORD].copy_from_slice(&word.to_le_bytes()[..WORD]);
         }
         let frame = &frame[start..];
-        let at = |left: usize| self.mask(from.wrapping_sub((frame.len() - left) as u64));
-        let in_one_page = at(0) % PAGE <= PAGE - frame.len() as u64;
+        let offset = |left: usize| stack.pointer.wrapping_sub((frame.len() - left) as u64) & stack.mask;
+        let at = |left: usize| self.mask(stack.base.wrapping_add(offset(left)));
+        let last = frame.len() - WORD;
+        if let Some(limits) = &stack.limits
+            && (0..=last).step_by(WORD).any(|left| !limits.hold(offset(left), WORD as u64))
+        {
+            return Err(Nested { vector: STACK_FAULT, ..protection(limits.error) });
+        }
+        let pointer = stack.pointer & !stack.mask | offset(0);
+        let in_one_page = at(0) % PAGE <= PAGE - frame.len() as u64 && offset(last) == offset(0).wrapping_add(last as u64);
         if in_one_page && self.push(at(0), frame, privilege).is_ok() {
-            return Ok(at(0));
+            return Ok(pointer);
         }
         // A fault is that of the first word that cannot be pushed. Words before it stay pushed.
         for left in (0..frame.len()).step_by(WORD).rev() {
             self.push(at(left), &frame[left..left + WORD], privilege)?;
         }
-        Ok(at(0))
+        Ok(pointer)
     }
 
     fn push(&self, address: u64, bytes: &[u8], privilege: u32) -> Result<(), Nested> {
@@ -317,6 +438,19 @@ fn protection(error: u32) -> Nested {
 
 fn page_fault(address: u64, error: u32) -> Nested {
     Nested { vector: PAGE_FAULT, error, address: Some(address) }
+}
+
+impl CoreState {
+    /// The hidden flags that depend on the segment registers, outside of long mode.
+    fn width(&self) -> u32 {
+        let of = |segment: usize, field: usize| SEGMENTS + SEGMENT_BYTES * segment + field;
+        let is_big = |segment| self.get32(of(segment, SEGMENT_FLAGS)) & BIG != 0;
+        let has_base = |segment: &usize| self.get64(of(*segment, SEGMENT_BASE)) != 0;
+        let code = if is_big(CS) { HF_CS32 } else { HF_ADDSEG };
+        let stack = if is_big(SS) { HF_SS32 } else { 0 };
+        let bases = if [DS, ES, SS].iter().any(has_base) { HF_ADDSEG } else { 0 };
+        code | stack | bases
+    }
 }
 
 /// Executes SYSCALL, which the core does not: loads selectors from STAR, masks flags, and jumps to LSTAR.

@@ -20,6 +20,8 @@ pub const EFLAGS: usize = offset::EFLAGS;
 pub const HFLAGS: usize = offset::HFLAGS;
 /// Offset of es cs ss ds fs gs, 24 bytes each.
 pub const SEGMENTS: usize = offset::SEGMENTS;
+/// Offset of the LDT register.
+pub const LDT: usize = offset::LDT;
 /// Offset of the task register.
 pub const TR: usize = offset::TR;
 /// Offset of the GDT register.
@@ -57,7 +59,8 @@ pub const SIZE: usize = offset::SAVED_END;
 pub const SEGMENT_BASE: usize = offset::FIRST_BASE - SEGMENTS;
 /// Offset of the limit in a segment or table register.
 pub const SEGMENT_LIMIT: usize = offset::FIRST_LIMIT - SEGMENTS;
-const SEGMENT_FLAGS: usize = offset::FIRST_FLAGS - SEGMENTS;
+/// Offset of the upper word of the descriptor.
+pub const SEGMENT_FLAGS: usize = offset::FIRST_FLAGS - SEGMENTS;
 /// Size of a segment register in bytes.
 pub const SEGMENT_BYTES: usize = offset::SEGMENT_1 - SEGMENTS;
 

@@ -13,6 +13,8 @@ pub const BREAKPOINT: u32 = 3;
 pub const INVALID_OPCODE: u32 = 6;
 /// A double fault.
 pub const DOUBLE_FAULT: u32 = 8;
+/// An invalid task state segment.
+pub const INVALID_TASK: u32 = 10;
 /// A descriptor that is not present.
 pub const NOT_PRESENT: u32 = 11;
 /// A stack-segment fault.

@@ -3,6 +3,8 @@
 //!
 //! A case is decoded from bytes. `tests/delivery.rs` uses random bytes, and the fuzz target `delivery` uses its input.
 
+pub mod model;
+
 use super::{Before, DATA, HANDLERS, How, Lab, PLACE, STACK, bench};
 use trapline::machine::{Stop, What};
 use trapline_isa::arch::Arch;

@@ -43,10 +43,12 @@ pub const STACK_START: u64 = STACK - STACK_BYTES / 2;
 /// The address at which code behind the case stores registers that the machine does not expose: x87 and SSE, vectors.
 pub const MEDIA: u64 = 0x31_0000;
 const MEDIA_BYTES: u64 = 512;
-const EXCEPTION_STACK: u64 = 0x42_0000;
-const PAGE_TABLES: u64 = 0x50_0000;
+/// The end of the stack of exception handlers, where an ISA has one.
+pub const EXCEPTION_STACK: u64 = 0x42_0000;
+/// The page tables.
+pub const PAGE_TABLES: u64 = 0x50_0000;
 /// Memory for other needs of an ISA.
-const FREE: u64 = 0x51_0000;
+pub const FREE: u64 = 0x51_0000;
 const FREE_BYTES: u64 = 0x3000;
 /// The exception handlers.
 pub const HANDLERS: u64 = 0x52_0000;
@@ -461,6 +463,21 @@ pub fn window_of(arch: Arch) -> u64 {
 
 /// A kernel image with the set-up code and one function, the case's instruction.
 fn kernel(arch: Arch) -> Kernel {
+    kernel_named(arch, &[])
+}
+
+/// The same with the names by which a Linux is known, so that it gets the board of stock kernels. Its first function is
+/// where it first runs at its own addresses: the entry or, elsewhere, the end of the set-up code.
+fn linux(arch: Arch) -> Kernel {
+    let bench = bench(arch);
+    let behind = (bench.set_up)(arch).len() - bench.halt.len();
+    let end = ENTRY + if bench.seen_from == bench.base { 0 } else { behind as u64 };
+    let names = trapline::arches::of(arch).first_functions;
+    let others: Vec<(&'static str, u64)> = names.iter().map(|name| (*name, end)).chain([("kernel_init_freeable", end)]).collect();
+    kernel_named(arch, &others)
+}
+
+fn kernel_named(arch: Arch, others: &[(&'static str, u64)]) -> Kernel {
     let bench = bench(arch);
     let segment = |(at, bytes, size): Piece| Segment {
         physical: bench.base + at,
@@ -477,8 +494,9 @@ fn kernel(arch: Arch) -> Kernel {
     pieces.extend((bench.pieces)(arch));
     let segments = pieces.into_iter().map(segment).collect();
     let names = [("_stext", CODE), ("case", PLACE), ("behind", PLACE + 16), ("_etext", CODE + CODE_BYTES)];
-    let entries = names.map(|(name, at)| Entry { name: name.into(), address: bench.seen_from + at, kind: 'T', module: None });
-    Kernel::from_parts(arch, bench.base + ENTRY, segments, Symbols::new(entries.to_vec()))
+    let entry = |(name, at): &(&str, u64)| Entry { name: (*name).into(), address: bench.seen_from + at, kind: 'T', module: None };
+    let entries = names.iter().chain(others).map(entry).collect();
+    Kernel::from_parts(arch, bench.base + ENTRY, segments, Symbols::new(entries))
 }
 
 /// Random four-byte instructions: some are any word, and `of_groups` times as many come from these groups (fixed bits,

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod conditions;
+mod delivery;
 mod mips;
 mod power;
 mod returns;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         window,
         addresses::tests(),
         conditions::tests(),
+        delivery::tests(),
         mips::tests(),
         power::tests(),
         returns::tests(),

@@ -1,7 +1,12 @@
 //! The walls between a guest and its CPU core: what the core uses as an index, a mode or a reason to give up is tried with
 //! every value that a guest can put there.
 
+mod frames;
+mod overwritten;
+mod ports;
+mod returns;
 mod s390;
+mod spaces;
 
 use trapline::machine::{Stop, What};
 use trapline_isa::arch::Arch;

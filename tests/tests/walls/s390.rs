@@ -5,7 +5,7 @@ use trapline::machine::{Stop, What};
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
 use trapline_tests::lab::hostile::Bare;
-use trapline_tests::lab::{DATA, HANDLERS};
+use trapline_tests::lab::{DATA, HANDLERS, PLACE};
 
 /// Instructions of z/Architecture that take a register and the next one: every register, odd ones are refused.
 #[test]
@@ -87,12 +87,14 @@ enum Loads {
     Short,
     ProgramCheck,
     SystemCall,
+    External,
 }
 
 // Addresses in the lab's lowcore.
 const LOWCORE: u64 = 0x51_0000;
 const PROGRAM_PSW: u64 = LOWCORE + 0x1d0;
 const CALL_PSW: u64 = LOWCORE + 0x1c0;
+pub const EXTERNAL_PSW: u64 = LOWCORE + 0x1b0;
 const TRANSLATED: u64 = 1 << 58;
 const PROBLEM: u64 = 1 << 48;
 const WIDE: u64 = 3 << 31;
@@ -102,7 +104,7 @@ const WIDE: u64 = 3 << 31;
 #[test]
 fn no_mask_of_a_psw_ends_the_process() {
     let (mut tried, mut restored) = (0, 0);
-    for way in [Loads::Long, Loads::Short, Loads::ProgramCheck, Loads::SystemCall] {
+    for way in [Loads::Long, Loads::Short, Loads::ProgramCheck, Loads::SystemCall, Loads::External] {
         for space in 0..4u64 {
             for others in [0, TRANSLATED, PROBLEM, TRANSLATED | PROBLEM] {
                 let mut bare = Bare::new(Arch::S390x);
@@ -131,6 +133,21 @@ fn no_mask_of_a_psw_ends_the_process() {
     assert!(restored > 50, "{restored} snapshots");
 }
 
+/// Code after which an interrupt comes: with translation off, which the board's registers need, it asks the board for one.
+pub fn interrupts(bare: &mut Bare) -> Vec<u8> {
+    const SEND_INTERRUPT: u64 = 0x0900_0514;
+    const LETS_IN: u64 = 1 << 56;
+    const ASKS: u64 = PLACE + 0x40;
+    bare.put(DATA + 0x200, &[(LETS_IN | WIDE).to_be_bytes(), ASKS.to_be_bytes()].concat());
+    // st %r7,0(%r6); j to itself
+    bare.put(ASKS, &[0x50, 0x70, 0x60, 0x00, 0xa7, 0xf4, 0x00, 0x00]);
+    for (register, value) in [(5, DATA + 0x200), (6, SEND_INTERRUPT), (7, 1)] {
+        bare.set(Reg(register), value);
+    }
+    // lpswe 0(%r5)
+    vec![0xb2, 0xb2, 0x50, 0x00]
+}
+
 fn psw_case(bare: &mut Bare, way: Loads, mask: u64) -> Stop {
     // At both places: lg %r5,0(%r4); stg %r5,8(%r4); ex 0,0(%r4); j back to the load
     let accesses =
@@ -147,12 +164,14 @@ fn psw_case(bare: &mut Bare, way: Loads, mask: u64) -> Stop {
         Loads::Short => &[0x82, 0x00, 0x30, 0x00],
         Loads::ProgramCheck => &[0x00, 0x00],
         Loads::SystemCall => &[0x0a, 0x05],
+        Loads::External => &interrupts(bare),
     };
     match way {
         Loads::Long => bare.put(DATA, &psw),
         Loads::Short => bare.put(DATA, &short),
         Loads::ProgramCheck => bare.put(PROGRAM_PSW, &psw),
         Loads::SystemCall => bare.put(CALL_PSW, &psw),
+        Loads::External => bare.put(EXTERNAL_PSW, &psw),
     }
     bare.run(code)
 }

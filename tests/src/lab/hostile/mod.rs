@@ -8,7 +8,8 @@
 
 mod words;
 
-use super::{Before, CODE, CODE_BYTES, DATA, DATA_BYTES, HANDLERS, HANDLERS_BYTES, PLACE, STACK, bench, kernel, place};
+use super::{Before, CODE, CODE_BYTES, DATA, DATA_BYTES, HANDLERS, HANDLERS_BYTES, PLACE, STACK, bench, kernel, linux, place};
+use trapline::boot::Kernel;
 use trapline::machine::{Config, Machine, Stop};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
@@ -139,6 +140,11 @@ fn make_kernel(arch: Arch, machine: &mut Machine<()>, flags: u64) {
     });
 }
 
+/// A physical address of the bench as the guest's code sees it.
+pub fn seen(arch: Arch, at: u64) -> u64 {
+    place(arch).wrapping_sub(PLACE).wrapping_add(at)
+}
+
 /// A machine for chosen code instead of drawn code.
 pub struct Bare {
     arch: Arch,
@@ -148,7 +154,17 @@ pub struct Bare {
 impl Bare {
     /// One whose tables and vectors are set up.
     pub fn new(arch: Arch) -> Bare {
-        Bare { arch, machine: ready(arch) }
+        Bare::with(arch, ready(arch))
+    }
+
+    /// The same on the board of stock kernels.
+    pub fn on_stock_board(arch: Arch) -> Bare {
+        Bare::with(arch, ready_with(&linux(arch)))
+    }
+
+    fn with(arch: Arch, mut machine: Machine<()>) -> Bare {
+        make_kernel(arch, &mut machine, 0);
+        Bare { arch, machine }
     }
 
     /// Writes memory of the bench, and drops what was translated from it.
@@ -169,7 +185,17 @@ impl Bare {
     /// Writes code where the bench has its instruction, and runs it there until the guest has ended, or for a while.
     pub fn run(&mut self, code: &[u8]) -> Stop {
         self.put(PLACE, code);
-        self.machine.set_pc(place(self.arch));
+        self.run_at(PLACE)
+    }
+
+    /// Puts the CPU back into the mode that the bench begins with.
+    pub fn enter_kernel(&mut self) {
+        make_kernel(self.arch, &mut self.machine, 0);
+    }
+
+    /// Runs what is at this address until the guest has ended, or for a while.
+    pub fn run_at(&mut self, at: u64) -> Stop {
+        self.machine.set_pc(seen(self.arch, at));
         let until = self.machine.now() + 20_000;
         self.machine.run_until(until)
     }
@@ -182,10 +208,15 @@ impl Bare {
 
 /// A machine whose tables and vectors are set up.
 fn ready(arch: Arch) -> Machine<()> {
+    ready_with(&kernel(arch))
+}
+
+fn ready_with(kernel: &Kernel) -> Machine<()> {
     let config = Config { window: 1 << 20, patience: PATIENCE, record_events: true, ..Config::default() };
-    let mut machine = Machine::new(&kernel(arch), &config, |_| ()).expect("a machine");
+    let mut machine = Machine::new(kernel, &config, |_| ()).expect("a machine");
     let stop = machine.run_until(1_000_000);
-    assert!(matches!(stop, Stop::Dead(_)), "the set-up code ends by sleeping: {stop:?}");
+    // Timers of boards for stock kernels may still end the sleep.
+    assert!(matches!(stop, Stop::Dead(_) | Stop::Limit), "the set-up code ends by sleeping: {stop:?}");
     machine
 }
 

@@ -55,9 +55,26 @@ pub enum BootError {
     /// A raw image without the kallsyms tables that would give its link address.
     #[error(
         "trapline cannot find the address at which this kernel is linked: it has no table of symbol names (kallsyms) in a form of \
-         Linux 4.19 to 7.2"
+         Linux 4.19 to 7.3"
     )]
     NoLinkAddress,
+    /// A raw image whose place is known and whose symbols are not.
+    #[error(
+        "trapline finds no symbols in this kernel: it has no table of symbol names (kallsyms) in a form of Linux 4.19 to 7.3"
+    )]
+    NoSymbols,
+    /// Symbols from another file that do not belong to the image.
+    #[error("the symbols that were given do not belong to this kernel: {why}")]
+    ForeignSymbols {
+        /// What does not fit.
+        why: String,
+    },
+    /// A kernel that is executed in place.
+    #[error(
+        "it was built to run in place from flash memory (CONFIG_XIP_KERNEL), where no breakpoint can be written, and no machine \
+         here has such memory"
+    )]
+    RunsInPlace,
     /// A search or a parser has spent its budget of work.
     #[error("{what} was stopped: it took more work than on any known kernel, so the file is damaged or made to waste time")]
     TooMuchWork {
@@ -132,6 +149,9 @@ impl BootError {
             BootError::ForeignMachine { .. } => {
                 "use a kernel built for one of these; `trapline images` lists those that have a name"
             }
+            BootError::NoLinkAddress | BootError::NoSymbols => "give its System.map with --symbols, or its vmlinux as the image",
+            BootError::ForeignSymbols { .. } => "give the System.map of this very kernel; it lies beside its vmlinux",
+            BootError::RunsInPlace => "build it without CONFIG_XIP_KERNEL",
             BootError::NotAKernel { .. } => "give the kernel's own ELF file, usually called vmlinux",
             _ => "give a vmlinux ELF file as the linker wrote it",
         }

@@ -47,6 +47,18 @@ fn the_tiny_kernels_are_understood() {
     }
 }
 
+/// KP-4: a kernel that runs in place (XIP) is refused by what its symbols say.
+#[test]
+fn a_kernel_that_runs_from_flash_is_refused() {
+    let mut bytes = tiny("tiny/arm").to_vec();
+    let (name, other) = (b"\0do_fork\0", b"\0_xiprom\0");
+    let at = bytes.windows(name.len()).position(|window| window == name).expect("its table of strings");
+    bytes[at..at + name.len()].copy_from_slice(other);
+    let refusal = Kernel::from_bytes(&bytes).expect_err("it runs in place");
+    assert!(refusal.to_string().contains("CONFIG_XIP_KERNEL"), "{refusal}");
+    assert!(refusal.advice().contains("without CONFIG_XIP_KERNEL"), "{}", refusal.advice());
+}
+
 /// KP-1: what is read is what the machine loads.
 #[test]
 fn reading_sees_file_bytes_then_zeroes_then_nothing() {

@@ -17,6 +17,9 @@ use trapline_isa::entry::Pointers;
 /// The limit of memory that all segments of a kernel take together.
 pub const MOST_MEMORY: u64 = 1 << 30;
 
+/// The start of a kernel that runs from flash memory (vmlinux-xip.lds.S of 32-bit ARM and RISC-V).
+const IN_PLACE: &str = "_xiprom";
+
 /// The content of an ELF file.
 pub struct Image {
     /// The ISA.
@@ -54,6 +57,9 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
         Some(table) => symbol_table(bytes, table, &headers, descriptors(bytes, &headers, &sections, arch), ctx, arch)?,
         None => (Symbols::default(), arch),
     };
+    if symbols.address_of(IN_PLACE).is_some() {
+        return Err(BootError::RunsInPlace);
+    }
     let symbols = symbols.lying_in(segments.iter().map(Segment::range));
     Ok(Image { arch, entry, segments, sections, symbols, starter: None })
 }

@@ -36,13 +36,16 @@ const KERNEL_HALF: u64 = 1 << 63;
 /// 32-bit kernels split the address space at a multiple of this and map RAM from there on.
 const SPLIT: u64 = 0x1000_0000;
 
-/// Parses a raw image. `None` if the bytes are not one.
-pub fn parse(shelf: &dyn Shelf, bytes: &[u8]) -> Option<Result<Image, BootError>> {
+/// The symbols that the user gave, which replace the image's own table.
+type Given<'a> = Option<&'a Symbols>;
+
+/// Parses a raw image. `None` if the bytes are not one. Given symbols replace those of the image.
+pub fn parse(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Option<Result<Image, BootError>> {
     let identity = Elf::parse_header(bytes).ok().map(|header| elf::identity_of(&header));
     let fits = |row: &Row| identity.is_none_or(|identity| identity == row.elf);
     let of = |row: &'static Row| row.raw_image.filter(|format| fits(row) && (format.is)(bytes)).map(|format| (row.arch, format));
     let (arch, format) = arches::all().find_map(of)?;
-    Some((format.read)(shelf, bytes).map(|raw| raw.into_image(arch)))
+    Some((format.read)(shelf, bytes, given).map(|raw| raw.into_image(arch)))
 }
 
 /// A format of raw images.
@@ -63,7 +66,7 @@ pub static VMLINUZ: Format = Format { is: vmlinuz::is_vmlinuz, read: z };
 /// The image inside an ELF file with a decompressor (MIPS).
 pub static WRAPPED: Format = Format { is: elf_wrapper::is_vmlinuz, read: wrapped };
 
-type Reader = fn(&dyn Shelf, &[u8]) -> Result<Raw, BootError>;
+type Reader = fn(&dyn Shelf, &[u8], Given<'_>) -> Result<Raw, BootError>;
 
 /// A raw image with its addresses.
 #[derive(Debug)]
@@ -89,17 +92,17 @@ fn has_riscv_magic(bytes: &[u8]) -> bool {
     bytes.get(RISCV_MAGIC.0..).is_some_and(|rest| rest.starts_with(RISCV_MAGIC.1))
 }
 
-fn arm64(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
-    flat(bytes, "arm64 (64-bit, big-endian)", relocate)
+fn arm64(_: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, BootError> {
+    flat(bytes, "arm64 (64-bit, big-endian)", relocate, given)
 }
 
 /// These kernels are linked at the address where they run, so nothing is relocated.
-fn riscv(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
-    flat(bytes, "RISC-V (64-bit, big-endian)", |_| ())
+fn riscv(_: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, BootError> {
+    flat(bytes, "RISC-V (64-bit, big-endian)", |_| (), given)
 }
 
 /// Reads a 64-bit image with the header that arm64 and RISC-V share.
-fn flat(bytes: &[u8], big_endian: &'static str, relocate: fn(&mut [u8])) -> Result<Raw, BootError> {
+fn flat(bytes: &[u8], big_endian: &'static str, relocate: fn(&mut [u8]), given: Given<'_>) -> Result<Raw, BootError> {
     let field = |at: usize| doubleword(bytes, at).unwrap_or(0);
     if field(FLAGS) & BIG_ENDIAN != 0 {
         return Err(elf::foreign(big_endian));
@@ -110,18 +113,20 @@ fn flat(bytes: &[u8], big_endian: &'static str, relocate: fn(&mut [u8])) -> Resu
     }
     let mut bytes = bytes.to_vec();
     relocate(&mut bytes);
-    let (text, symbols) = symbols(&bytes, 8, ByteOrder::Little, size)?;
+    let (text, symbols) = symbols(&bytes, 8, ByteOrder::Little, size, given)?;
     let start = text & !(LINK_ALIGNMENT - 1);
     if start < KERNEL_HALF {
-        return Err(BootError::NoLinkAddress);
+        return Err(given.map_or(BootError::NoLinkAddress, |_| BootError::ForeignSymbols {
+            why: format!("their `_stext`, {text:#x}, is no address of an arm64 kernel"),
+        }));
     }
     Ok(Raw { bytes, size, text_offset, start, entry: 0, symbols, starter: None })
 }
 
-fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
+fn arm(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, BootError> {
     let zimage::Inner { bytes, zeroed, text_offset } = zimage::unpack(shelf, bytes)?;
     let size = bytes.len() as u64 + zeroed;
-    let (text, symbols) = symbols(&bytes, 4, ByteOrder::Little, size)?;
+    let (text, symbols) = symbols(&bytes, 4, ByteOrder::Little, size, given)?;
     if text % SPLIT < text_offset || size > elf::MOST_MEMORY {
         let why = format!("the zImage wants {size:#x} bytes {text_offset:#x} behind the start of RAM, with text at {text:#x}");
         return Err(BootError::Malformed(why));
@@ -134,28 +139,56 @@ const ZEROED: u64 = 4 << 20;
 /// The size of KSEG0, which these kernels map physical memory with.
 const SEEN: u64 = 0x2000_0000;
 
-fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
+fn wrapped(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, BootError> {
     let header = Elf::parse_header(bytes).map_err(|_| BootError::NoLinkAddress)?;
     let isa = elf::arch_of(&header)?.isa();
     let elf_wrapper::Inner { bytes, start } = elf_wrapper::unpack(shelf, bytes)?;
     let size = bytes.len() as u64 + ZEROED;
-    let symbols = kallsyms::find_raw_at(&bytes, isa.word, isa.order, start)?.ok_or(BootError::NoLinkAddress)?;
+    let symbols = symbols_at(&bytes, isa.word, isa.order, start, given)?;
     let entry = symbols.address_of("kernel_entry").and_then(|entry| entry.checked_sub(start)).filter(|entry| *entry < size);
-    let entry = entry.ok_or(BootError::NoLinkAddress)?;
+    let entry = entry.ok_or_else(|| match given {
+        Some(_) => BootError::ForeignSymbols { why: "they have no `kernel_entry` in it".into() },
+        None => BootError::NoSymbols,
+    })?;
     Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols, starter: None })
 }
 
 /// Reads a vmlinuz of z/Architecture. RAM starts at 0.
-fn z(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
+fn z(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, BootError> {
     let vmlinuz::Inner { bytes, size, start, physical, starter } = vmlinuz::unpack(shelf, bytes)?;
-    let symbols = kallsyms::find_raw_at(&bytes, 8, ByteOrder::Big, start)?.ok_or(BootError::NoLinkAddress)?;
-    let (_, symbols) = with_text(symbols, 8, size)?;
+    let symbols = symbols_at(&bytes, 8, ByteOrder::Big, start, given)?;
+    let (text, symbols) = with_text(symbols, 8, size).map_err(|error| given.map_or(error, no_text))?;
+    if !(start..start + size).contains(&text) {
+        let why = format!("their `_stext`, {text:#x}, is not in the kernel, which is linked at {start:#x}");
+        return Err(BootError::ForeignSymbols { why });
+    }
     Ok(Raw { bytes, size, text_offset: physical, start, entry: 0, symbols, starter })
 }
 
-/// The image's text start and its symbols.
-fn symbols(bytes: &[u8], word: usize, order: ByteOrder, size: u64) -> Result<(u64, Symbols), BootError> {
-    with_text(kallsyms::find_raw(bytes, word, order)?.ok_or(BootError::NoLinkAddress)?, word, size)
+/// The image's symbols, and where its text begins.
+fn symbols(bytes: &[u8], word: usize, order: ByteOrder, size: u64, given: Given<'_>) -> Result<(u64, Symbols), BootError> {
+    match given {
+        Some(given) => with_text(given.clone(), word, size).map_err(|_| no_text(given)),
+        None => with_text(kallsyms::find_raw(bytes, word, order)?.ok_or(BootError::NoLinkAddress)?, word, size),
+    }
+}
+
+/// The error for given symbols that do not say where the kernel's text is.
+fn no_text(given: &Symbols) -> BootError {
+    let why = match given.address_of("_stext") {
+        Some(text) => format!("its text would go over the end of the address space from {text:#x}"),
+        None => "they have no `_stext`".into(),
+    };
+    BootError::ForeignSymbols { why }
+}
+
+/// The symbols of an image that is linked at `start`.
+fn symbols_at(bytes: &[u8], word: usize, order: ByteOrder, start: u64, given: Given<'_>) -> Result<Symbols, BootError> {
+    let found = match given {
+        Some(given) => Some(given.clone()),
+        None => kallsyms::find_raw_at(bytes, word, order, start)?,
+    };
+    found.ok_or(BootError::NoSymbols)
 }
 
 fn with_text(symbols: Symbols, word: usize, size: u64) -> Result<(u64, Symbols), BootError> {
@@ -253,8 +286,78 @@ fn doubleword(bytes: &[u8], at: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boot::Kernel;
+    use crate::symbols::system_map;
+    use std::io::Write;
 
     const START: u64 = 0xffff_8000_0800_0000;
+
+    /// An arm64 Image without tables.
+    fn arm64_image() -> Vec<u8> {
+        let mut bytes = vec![0; 0x4000];
+        bytes[IMAGE_SIZE..][..8].copy_from_slice(&0x8000u64.to_le_bytes());
+        bytes[ARM64_MAGIC.0..][..4].copy_from_slice(ARM64_MAGIC.1);
+        bytes
+    }
+
+    /// A vmlinuz of 32-bit little-endian MIPS: `.data` holds the compressed image, and the decompressor lies at 0x80320000.
+    fn mips_vmlinuz() -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packed.write_all(&vec![0; 0x4000]).expect("into memory");
+        let packed = packed.finish().expect("into memory");
+        let names = b"\0.data\0.shstrtab\0";
+        let (data_at, names_at) = (84, 84 + packed.len());
+        let sections_at = (names_at + names.len()).next_multiple_of(4);
+        let half = |value: u16| value.to_le_bytes().to_vec();
+        let words = |values: &[u32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let ident = [&b"\x7fELF"[..], &[1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let counts = [52, 32, 1, 40, 3, 2].into_iter().flat_map(half).collect();
+        let mut file = [
+            ident,
+            [half(2), half(8)].concat(),
+            words(&[1, 0x8032_0000, 52, sections_at as u32, 0]),
+            counts,
+            words(&[1, data_at as u32, 0x8032_0000, 0x8032_0000, packed.len() as u32, packed.len() as u32, 7, 4]),
+            packed.clone(),
+            names.to_vec(),
+        ]
+        .concat();
+        file.resize(sections_at, 0);
+        file.extend(words(&[0; 10]));
+        file.extend(words(&[1, 1, 3, 0x8032_0000, data_at as u32, packed.len() as u32, 0, 0, 4, 0]));
+        file.extend(words(&[7, 3, 0, 0, names_at as u32, names.len() as u32, 0, 0, 1, 0]));
+        file
+    }
+
+    /// KP-4: a raw image without kallsyms (CONFIG_KALLSYMS off) says what is missing, and takes a System.map. One of
+    /// another kernel is refused where that can be seen.
+    #[test]
+    fn a_raw_image_without_symbols_takes_a_system_map() {
+        let arm = zimage::tests::zimage(&vec![0; 0x4000], 0x8000);
+        let z = vmlinuz::tests::without_symbols();
+        let base = vmlinuz::tests::BASE;
+        #[rustfmt::skip]
+        let cases = [
+            ("arm64",   arm64_image(),  START,          START + 0x1_0000,   "no address of an arm64 kernel"),
+            ("arm",     arm,            0xc000_8000,    0xc000_8100,        "makes no sense"),
+            ("s390x",   z,              base,           base + 0x100,       "not in the kernel"),
+            ("mips",    mips_vmlinuz(), 0x8031_0000,    0x8031_0400,        "no `kernel_entry` in it"),
+        ];
+        for (what, file, start, text, other) in cases {
+            let of = |text: &str| Kernel::from_shelf_with(&(), &file, Some(system_map::parse(text).expect("a System.map")));
+            let refusal = Kernel::from_bytes(&file).expect_err(what);
+            assert!(refusal.to_string().contains("no table of symbol names (kallsyms)"), "{what}: {refusal}");
+            assert!(refusal.advice().contains("--symbols"), "{what}: {}", refusal.advice());
+            let map = format!("{text:x} T _stext\n{text:x} T kernel_entry\n{:x} T _etext\n", text + 0x200);
+            let kernel = of(&map).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(kernel.segments[0].virtual_address, start, "{what}");
+            assert_eq!(kernel.symbols.address_of("kernel_entry"), Some(text), "{what}");
+            let refusal = of("1000 T _stext\n1000 T kernel_entry\n").expect_err(what);
+            assert!(refusal.to_string().contains(other), "{what}: {refusal}");
+        }
+        let refusal = Kernel::from_shelf_with(&(), &arm64_image(), system_map::parse("1000 T main\n").ok());
+        assert!(refusal.expect_err("no _stext").to_string().contains("no `_stext`"));
+    }
 
     /// An image with text, then a table of pointers, then the relocations for them.
     fn relocated(values: &[u64]) -> Vec<u8> {
@@ -295,9 +398,9 @@ mod tests {
         ) {
             bytes[ARM64_MAGIC.0..][..4].copy_from_slice(ARM64_MAGIC.1);
             bytes.extend(relocated(&values));
-            proptest::prop_assert!(arm64(&(), &bytes).is_err());
+            proptest::prop_assert!(arm64(&(), &bytes, None).is_err());
             bytes[RISCV_MAGIC.0..][..4].copy_from_slice(RISCV_MAGIC.1);
-            proptest::prop_assert!(has_riscv_magic(&bytes) && riscv(&(), &bytes).is_err());
+            proptest::prop_assert!(has_riscv_magic(&bytes) && riscv(&(), &bytes, None).is_err());
         }
     }
 }

@@ -115,8 +115,14 @@ impl Kernel {
 
     /// Like [`Kernel::from_bytes`], with a cache for what is slow to unpack.
     pub fn from_shelf(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Kernel, BootError> {
+        Kernel::from_shelf_with(shelf, bytes, None)
+    }
+
+    /// The same with these symbols, if any are given, instead of the image's own. An image without a header or a table of
+    /// symbols is placed by them.
+    pub fn from_shelf_with(shelf: &dyn Shelf, bytes: &[u8], given: Option<Symbols>) -> Result<Kernel, BootError> {
         let inner = payload::unpack_from(shelf, bytes, &payload::budget())?;
-        let image = image::parse(shelf, &inner).unwrap_or_else(|| elf::parse(&inner))?;
+        let image = image::parse(shelf, &inner, given.as_ref()).unwrap_or_else(|| elf::parse(&inner))?;
         let tables = Tables::default();
         let kernel = Kernel {
             arch: image.arch,
@@ -127,9 +133,10 @@ impl Kernel {
             starter: image.starter.map(Arc::new),
             sections: image.sections,
         };
-        let symbols = match image.symbols.is_empty() {
-            true => kallsyms::find(&kernel)?.unwrap_or_default(),
-            false => image.symbols,
+        let symbols = match given {
+            Some(given) => given,
+            None if image.symbols.is_empty() => kallsyms::find(&kernel)?.unwrap_or_default(),
+            None => image.symbols,
         };
         Ok(kernel.with_symbols(symbols))
     }

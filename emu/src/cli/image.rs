@@ -5,7 +5,7 @@ use super::file::{self, Kind};
 use super::output::Paint;
 use crate::arches;
 use crate::boot::Kernel;
-use crate::symbols::{similar, system_map};
+use crate::symbols::{Symbols, similar, system_map};
 use crate::unpacked::Unpacked;
 use std::borrow::Cow;
 use std::io;
@@ -40,16 +40,26 @@ impl ImageArgs {
 
 /// Loads a kernel by name or file. Prints a note if some of its tables were not found.
 pub fn load(image: &str, symbols: &SymbolsArg) -> Result<Kernel, Failure> {
-    let kernel = parse(image, &bytes(image)?)?;
-    let Some(file) = &symbols.file else {
+    let bytes = bytes(image)?;
+    let given = symbols.read()?;
+    let own = given.is_none();
+    let kernel = parse(image, &bytes, given)?;
+    if own {
         say_what_is_missing(image, &kernel);
-        return Ok(kernel);
-    };
-    let text = file::read(file, Kind::SYMBOLS)?;
-    let table = system_map::parse(&String::from_utf8_lossy(&text)).map_err(|error| {
-        Failure::usage(format!("`{}`, {error}", file.display())).advise("give a System.map of this very kernel")
-    })?;
-    Ok(kernel.with_symbols(table))
+    }
+    Ok(kernel)
+}
+
+impl SymbolsArg {
+    /// The symbols in the file that was named, if one was.
+    fn read(&self) -> Result<Option<Symbols>, Failure> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let text = file::read(file, Kind::SYMBOLS)?;
+        let table = system_map::parse(&String::from_utf8_lossy(&text)).map_err(|error| {
+            Failure::usage(format!("`{}`, {error}", file.display())).advise("give a System.map of this very kernel")
+        })?;
+        Ok(Some(table))
+    }
 }
 
 /// A sentence that says how to get a stock kernel onto this computer.
@@ -84,12 +94,12 @@ pub fn local(wanted: &Wanted) -> Result<Local, Failure> {
     })
 }
 
-/// Parses the bytes of a kernel. `image` is its name in errors.
-pub fn parse(image: &str, bytes: &[u8]) -> Result<Kernel, Failure> {
+/// Parses the bytes of a kernel. `image` is its name in errors. Given symbols replace those of the image.
+pub fn parse(image: &str, bytes: &[u8], given: Option<Symbols>) -> Result<Kernel, Failure> {
     let shelf = trapline_images::cache_folder().map(|images| Unpacked::within(&images.with_file_name("unpacked")));
     let kernel = match &shelf {
-        Some(shelf) => Kernel::from_shelf(shelf, bytes),
-        None => Kernel::from_bytes(bytes),
+        Some(shelf) => Kernel::from_shelf_with(shelf, bytes, given),
+        None => Kernel::from_shelf_with(&(), bytes, given),
     };
     kernel.map_err(|error| Failure::usage(format!("`{image}` cannot be loaded: {error}")).advise(error.advice()))
 }

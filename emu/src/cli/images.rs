@@ -181,7 +181,7 @@ fn stock(name: &str) -> Result<Wanted, Failure> {
 fn info(name: &str, json: bool) -> Result<(), Failure> {
     let known = known(name)?;
     let bytes = image::bytes(&known.name)?;
-    let kernel = image::parse(name, &bytes)?;
+    let kernel = image::parse(name, &bytes, None)?;
     let path = |path: &Path| path.display().to_string();
     let text = &kernel.tables.text;
     let info = Info {

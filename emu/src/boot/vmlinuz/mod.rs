@@ -239,11 +239,16 @@ fn words(bytes: &[u8], at: usize) -> Option<[u64; 3]> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::io::Write;
 
-    const BASE: u64 = 0x10_0000;
+    pub const BASE: u64 = 0x10_0000;
+
+    /// A whole file whose kernel has no table of symbols.
+    pub fn without_symbols() -> Vec<u8> {
+        vmlinuz(|_| ())
+    }
 
     /// A file with an image of one page, which has a symbol and three relocations behind some data, and the structure
     /// that describes it.

@@ -33,7 +33,7 @@ const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 
 
 /// The first kernel of an architecture is its default.
 #[rustfmt::skip]
-static STOCKS: [Stock; 18] = [
+static STOCKS: [Stock; 20] = [
     // name                     architecture    flavour             newest                      description
     stock("debian/amd64",       "amd64",        "amd64",            "linux-image-amd64",        "Debian 12's kernel for x86_64, with busybox"),
     stock("debian/i386",        "i386",         "686",              "linux-image-686",          "Debian 12's kernel for i386 (686, without PAE), with busybox"),
@@ -51,6 +51,8 @@ static STOCKS: [Stock; 18] = [
     stock("debian/arm64-rt",    "arm64",        "rt-arm64",         "linux-image-rt-arm64",     "Debian 12's kernel for arm64 with PREEMPT_RT"),
     stock("debian/armhf-lpae",  "armhf",        "armmp-lpae",       "linux-image-armmp-lpae",   "Debian 12's kernel for 32-bit ARM with LPAE page tables"),
     stock("debian/armhf-rt",    "armhf",        "rt-armmp",         "linux-image-rt-armmp",     "Debian 12's kernel for 32-bit ARM with PREEMPT_RT"),
+    stock("debian/arm64-16k",   "arm64",        "arm64-16k",        "linux-image-arm64-16k",    "Debian's kernel for arm64 with pages of 16 KiB, from Debian 12's backports on"),
+    stock("debian/ppc64el-64k", "ppc64el",      "powerpc64le-64k",  "linux-image-powerpc64le-64k", "Debian's kernel for 64-bit PowerPC with pages of 64 KiB, from Debian 12's backports on"),
     stock("linux/mips",         "mips",         "small-malta",      NO_PACKAGE,                 "a small Linux for 32-bit big-endian MIPS, in no distribution: images/linux-mips/build.sh builds it, with busybox"),
     stock("linux/ppc",          "powerpc",      "powerpc",          NO_PACKAGE,                 "a small Linux for 32-bit PowerPC, in no distribution: images/linux-ppc/build.sh builds it, with busybox"),
 ];
@@ -202,9 +204,12 @@ pub(crate) fn suites_of(version: Option<&str>) -> Vec<String> {
         Some(suite) if is_suite(suite) => return with_base(suite),
         Some(version) if version.starts_with("5.10.0-") => &["bullseye"],
         Some(version) => match debian_release(version) {
+            Some(11) => &["bullseye"],
             Some(12) => &[SUITE, "bookworm-backports"],
             Some(13) => &["trixie", "trixie-backports"],
             Some(_) => &["sid"],
+            // `7.3`: of no release yet.
+            None if !version.contains('-') => &["sid", "experimental"],
             None => &[SUITE],
         },
         None => &[SUITE],

@@ -360,12 +360,15 @@ fn a_suite_is_pulled_and_found_by_its_name() {
 #[test]
 fn versions_are_pulled_from_the_suites_that_have_them() {
     #[rustfmt::skip]
-    let cases: [(&str, &str, &[&str]); 6] = [
+    let cases: [(&str, &str, &[&str]); 9] = [
         ("debian/amd64@6.1.0-50",           "amd64",                            &["bookworm", "bookworm-updates", "bookworm-security"]),
         ("debian/amd64@6.12.95+deb12",      "amd64",                            &["bookworm", "bookworm-updates", "bookworm-security", "bookworm-backports"]),
         ("debian/amd64@5.10.0-32",          "amd64-bullseye",                   &["bullseye", "bullseye-updates", "bullseye-security"]),
         ("debian/amd64@6.12.107+deb13",     "amd64-trixie-trixie-backports",    &["trixie", "trixie-updates", "trixie-security", "trixie-backports"]),
         ("debian/amd64@7.2.13+deb14",       "amd64-sid",                        &["sid"]),
+        ("debian/amd64@6.1.0-0.deb11.52",   "amd64-bullseye",                   &["bullseye", "bullseye-updates", "bullseye-security"]),
+        ("debian/amd64@7.3",                "amd64-sid-experimental",           &["sid", "experimental"]),
+        ("debian/amd64@experimental",       "amd64-sid-experimental",           &["sid", "experimental"]),
         ("debian/amd64@trixie-backports",   "amd64-trixie-trixie-backports",    &["trixie", "trixie-updates", "trixie-security", "trixie-backports"]),
     ];
     for (number, (name, home, suites)) in cases.into_iter().enumerate() {

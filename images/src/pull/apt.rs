@@ -51,7 +51,8 @@ impl<'a> Apt<'a> {
             fs::write(home.join("state/status"), "")?;
             let sources = sources(&puller.mirror, stock.architecture, Path::new(KEYRING).exists(), &suites);
             fs::write(home.join("sources.list"), sources)?;
-            fs::write(&apt.configuration, configuration(&home, stock.architecture) + &inherited)
+            let preferred = preferred(&suites, apt.suite.as_deref());
+            fs::write(&apt.configuration, configuration(&home, stock.architecture) + &preferred + &inherited)
         };
         write().map_err(|cause| puller.unusable(cause))?;
         Ok(apt)
@@ -314,6 +315,15 @@ DPkg::Lock::Timeout "{LOCK_SECONDS}";
     )
 }
 
+/// Lets apt prefer the suite that was asked for to the one below it, which has a higher priority: backports and experimental
+/// packages are otherwise taken only if no other suite has a package of that name.
+fn preferred(suites: &[String], asked: Option<&str>) -> String {
+    match (suites, asked) {
+        ([_, _, ..], Some(suite)) => format!("APT::Default-Release \"{suite}\";\n"),
+        _ => String::new(),
+    }
+}
+
 /// Seconds that a pull waits for the lock of another apt, which may outlive its pull.
 const LOCK_SECONDS: u32 = 600;
 
@@ -368,7 +378,17 @@ fn shortened(said: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::provided;
+    use super::{preferred, provided};
+    use crate::stock::suites_of;
+
+    #[test]
+    fn the_suite_that_was_named_is_preferred_to_the_one_below_it() {
+        let lines = |suite: &str| preferred(&suites_of(Some(suite)), Some(suite));
+        assert_eq!(lines("trixie-backports"), "APT::Default-Release \"trixie-backports\";\n");
+        assert_eq!(lines("experimental"), "APT::Default-Release \"experimental\";\n");
+        assert_eq!(lines("sid"), "", "it is the only one");
+        assert_eq!(preferred(&suites_of(Some("6.12.95+deb12")), None), "", "a version is in one of them");
+    }
 
     #[test]
     fn dependencies_of_packages_are_provided() {

@@ -196,8 +196,11 @@ impl<C: Cpu> Cpu for Framed<'_, C> {
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.cpu.read_user(address, into)
     }
-    fn preemptions(&mut self) -> Option<u64> {
+    fn preemptions(&mut self) -> Option<(u64, usize)> {
         self.cpu.preemptions()
+    }
+    fn per_cpu(&mut self) -> Option<u64> {
+        self.cpu.per_cpu()
     }
     fn look_soon(&mut self) {
         self.cpu.look_soon();

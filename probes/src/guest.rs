@@ -22,6 +22,10 @@ pub trait Guest {
     fn symbols_named(&self, name: &str) -> usize;
     /// The symbol whose range contains an address.
     fn symbol_at(&self, address: u64) -> Option<Symbol>;
+    /// Whether its CPUs can say where their per-CPU variables are ([`Cpu::per_cpu`]).
+    fn knows_per_cpu(&self) -> bool {
+        false
+    }
     /// A few similar symbol names, for the message about an unknown name.
     fn similar_names(&self, name: &str) -> alloc::vec::Vec<String>;
     /// The kind of executable memory at an address. `None` for data and for text that has been freed.
@@ -240,8 +244,12 @@ pub trait Cpu: Registers + Memory {
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.read(address, into)
     }
-    /// The address of the 4-byte counter that keeps this CPU from being preempted (`preempt_count`). `None` if unknown.
-    fn preemptions(&mut self) -> Option<u64> {
+    /// Address and size of the counter that keeps this CPU from being preempted (`preempt_count`). `None` if unknown.
+    fn preemptions(&mut self) -> Option<(u64, usize)> {
+        None
+    }
+    /// The distance from a per-CPU variable's address in the kernel's image to this CPU's. `None` if unknown.
+    fn per_cpu(&mut self) -> Option<u64> {
         None
     }
     /// Asks the machine to call the engine at the next place where it can stop the CPUs.

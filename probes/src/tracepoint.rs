@@ -51,6 +51,11 @@ pub struct Tracepoint {
     pub reserve: u64,
     /// Address of the function that commits a record.
     pub commit: u64,
+    /// Functions with which the code gives the CPU away behind its calls. They are reached by no watched CPU.
+    pub yields: Vec<u64>,
+    /// Address of the pointer to the counter, in each CPU's own area, that the code raises before its calls (SRCU, since
+    /// 7.0).
+    pub lock: Option<u64>,
 }
 
 /// Bytes below the stack pointer that are saved and restored.
@@ -116,6 +121,8 @@ pub(crate) struct Watched {
     facts: Arc<Tracepoint>,
     /// Whether the raw arguments of its functions are wanted instead of its record.
     is_raw: bool,
+    /// Where the functions trap that end a run: behind a landing pad, such as `endbr64`, that they begin with.
+    ends: Ends,
     /// The sites that can be watched. Sites whose out-of-line code does more than call the functions are omitted.
     sites: Vec<u64>,
     /// Instructions that end the out-of-line code, and addresses that it leaves to.
@@ -124,14 +131,24 @@ pub(crate) struct Watched {
     has_conditions: bool,
 }
 
+/// The functions that end a run, by the addresses of their breakpoints.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    reserve: u64,
+    commit: u64,
+    writes: u64,
+}
+
 /// The state of one CPU's run through a tracepoint's code.
 pub(crate) struct TracepointRun {
     saved: Saved,
     below: Vec<u8>,
     at: u64,
     list_before: u64,
-    /// Address and value of the preempt count before the run.
-    count: (u64, u64),
+    /// Address, size and value of the preempt count before the run.
+    count: (u64, usize, u64),
+    /// The same of the counter that the code raises before its calls, if it does.
+    lock: Option<(u64, u64)>,
     length: usize,
     /// Index of the tracepoint, while its code runs.
     runs: Option<u32>,
@@ -144,7 +161,8 @@ impl TracepointRun {
             below: vec![0; BELOW as usize],
             at: 0,
             list_before: 0,
-            count: (0, 0),
+            count: (0, 0, 0),
+            lock: None,
             length: 0,
             runs: None,
         }
@@ -161,8 +179,14 @@ impl TracepointRun {
         let site = cpu.pc();
         let Some((_, code)) = facts.sites.iter().find(|(at, _)| *at == site) else { return false };
         let Some(at) = sp.checked_sub(BELOW).filter(|_| sp % isa.abi.stack_size.max(1) >= BELOW + LIST) else { return false };
-        let Some(count_at) = cpu.preemptions() else { return false };
-        let (Ok(count), Ok(list)) = (cpu.read_number(count_at, 4), cpu.read_number(facts.functions, word)) else { return false };
+        let Some((count_at, size)) = cpu.preemptions() else { return false };
+        let (Ok(count), Ok(list)) = (cpu.read_number(count_at, size), cpu.read_number(facts.functions, word)) else {
+            return false;
+        };
+        let lock = match facts.lock.map(|pointer| lock_of(cpu, isa, pointer)) {
+            Some(None) => return false,
+            found => found.flatten(),
+        };
         if cpu.read(at, &mut self.below).is_err() {
             return false;
         }
@@ -174,7 +198,8 @@ impl TracepointRun {
             let _ = cpu.write(at, &self.below);
             return false;
         }
-        (self.at, self.list_before, self.count, self.length) = (at, list, (count_at, count), 0);
+        (self.at, self.list_before, self.count, self.length) = (at, list, (count_at, size, count), 0);
+        self.lock = lock;
         self.saved.save(cpu, isa);
         cpu.set_pc(*code);
         self.runs = Some(number);
@@ -207,10 +232,19 @@ impl TracepointRun {
         // All of this was read and written when the run began, so the writes succeed.
         let _ = cpu.write(self.at, &self.below);
         let _ = cpu.write_number(functions, self.list_before, isa.word);
-        let _ = cpu.write_number(self.count.0, self.count.1, 4);
+        let _ = cpu.write_number(self.count.0, self.count.2, self.count.1);
+        if let Some((at, value)) = self.lock {
+            let _ = cpu.write_number(at, value, isa.word);
+        }
         self.saved.restore(cpu, isa);
         self.runs = None;
     }
+}
+
+/// Address and value of the counter in the CPU's own area to which this pointer leads.
+fn lock_of(cpu: &mut dyn Cpu, isa: &Isa, pointer: u64) -> Option<(u64, u64)> {
+    let at = cpu.per_cpu()?.wrapping_add(cpu.read_number(pointer, isa.word).ok()?);
+    Some((at, cpu.read_number(at, isa.word).ok()?))
 }
 
 /// Starts the next tracepoint watched at a point. There may be two: one for the record and one for the raw arguments.
@@ -293,10 +327,18 @@ impl Engine {
 
     /// Analyses all sites of a tracepoint. Refused if no site can be watched.
     fn ways(&self, guest: &dyn Guest, facts: &Arc<Tracepoint>, is_raw: bool) -> Result<Watched, Refusal> {
-        let mut watched =
-            Watched { facts: Arc::clone(facts), is_raw, sites: Vec::new(), exits: Vec::new(), has_conditions: false };
+        if facts.lock.is_some() && !guest.knows_per_cpu() {
+            let why = "its code takes a lock (SRCU) in the CPU's own memory, whose place is not known on this ISA";
+            return refused(Errno::EINVAL, format!("{}:{} cannot be followed: {why}", facts.group, facts.name));
+        }
+        let place =
+            |address| self.resolve(guest, &Kprobe::at_address(address).internal(), false).map_or(address, |place| place.address);
+        let ends = Ends { reserve: place(facts.reserve), commit: place(facts.commit), writes: place(facts.writes) };
+        let (facts, none) = (Arc::clone(facts), Vec::new());
+        let mut watched = Watched { facts, is_raw, ends, sites: none.clone(), exits: none, has_conditions: false };
+        let facts = Arc::clone(&watched.facts);
         for (site, code) in &facts.sites {
-            if let Some((exits, has_conditions)) = self.way(guest, facts, *site, *code) {
+            if let Some((exits, has_conditions)) = self.way(guest, &facts, *site, *code) {
                 watched.sites.push(*site);
                 watched.exits.extend(exits);
                 watched.has_conditions |= has_conditions;
@@ -329,6 +371,7 @@ impl Engine {
                 match insn.flow {
                     Goes::Next => {}
                     Goes::Call(to) if facts.harmless.contains(&to) => {}
+                    Goes::Call(to) if facts.yields.contains(&to) => break,
                     Goes::Call(to) if facts.calls.contains(&to) => {
                         calls.push(insn.next());
                         break;
@@ -370,23 +413,23 @@ impl Engine {
     pub(crate) fn trapped_in_tracepoint(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<Answer> {
         let run = self.cpus.get_mut(number)?.tracepoint_run.as_mut()?;
         let watched = self.tracepoints.get(run.runs? as usize)?;
-        let facts = &*watched.facts;
+        let (facts, ends) = (&*watched.facts, watched.ends);
         let mut has_record = false;
-        if watched.is_raw && pc == facts.writes {
+        if watched.is_raw && pc == ends.writes {
             self.scene.record.take_arguments(cpu, self.isa);
             has_record = true;
-        } else if pc == facts.reserve && !watched.is_raw {
+        } else if pc == ends.reserve && !watched.is_raw {
             if run.reserve(cpu, self.isa) {
                 return Some(self.resume(number, 0, false));
             }
-        } else if pc == facts.commit && !watched.is_raw {
+        } else if pc == ends.commit && !watched.is_raw {
             let record = &mut self.scene.record;
             (record.at, record.len) = (run.at + LIST + FILE, run.length);
             has_record = cpu.read(record.at, &mut record.bytes[..run.length]).is_ok();
         } else if watched.exits.binary_search(&pc).is_err() {
             return None;
         }
-        let is_lost = pc == facts.reserve && !watched.is_raw;
+        let is_lost = pc == ends.reserve && !watched.is_raw;
         let which = run.runs?;
         run.undo(cpu, self.isa, facts.functions);
         Some(self.leave_tracepoint(cpu, number, which, has_record, is_lost))

@@ -5,6 +5,7 @@
 //! file, and are merged at the end.
 
 use super::Failure;
+use super::output::Paint;
 use clap::ValueEnum;
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -120,11 +121,11 @@ impl Records {
         }
     }
 
-    /// Writes the collected text. `made` counts all records, including lost ones. Returns the number of records
-    /// written.
-    pub fn finish(mut self, made: u64, cpus: usize) -> Result<u64, Failure> {
+    /// Writes the collected text. `made` counts all records, including lost ones. The header names the columns that are not
+    /// known. Returns the number of records written.
+    pub fn finish(mut self, made: u64, cpus: usize, unknown: &[&str]) -> Result<u64, Failure> {
         if self.format == Format::Trace && (made > 0 || !self.name.is_empty()) {
-            let header = trace::header(self.shown, made, cpus);
+            let header = trace::header(self.shown, made, cpus, unknown);
             self.to.write_all(header.as_bytes()).map_err(|error| failed(&self.name, &error))?;
             self.put_all()?;
         }
@@ -256,6 +257,14 @@ impl Piece<'_> {
     }
 }
 
+/// Says on standard error which columns hold nothing on this kernel.
+pub fn say_what_is_unknown(columns: &[&str]) {
+    if let [_, ..] = columns {
+        let note = Paint::for_errors().advice("note:");
+        eprintln!("{note} not known on this kernel, so these columns of the trace are empty: {}", columns.join("; "));
+    }
+}
+
 fn failed(name: &str, error: &io::Error) -> Failure {
     match name {
         "" => Failure::output(error),
@@ -303,7 +312,7 @@ mod tests {
                 let record = Record { header, payload: Vec::new() };
                 assert!(records.add(&record, &fields, &|_| None).is_ok());
             }
-            assert_eq!(records.finish(10_003, 2).ok(), Some(10_000));
+            assert_eq!(records.finish(10_003, 2, &[]).ok(), Some(10_000));
             fs::read_to_string(&path).expect("it was written")
         };
         let (all, pieces) = (written(usize::MAX), written(5_000));

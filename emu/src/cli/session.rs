@@ -7,7 +7,7 @@ use super::end::End;
 use super::event_error::Event;
 use super::last_words::{self, LastWords};
 use super::probe_row::{Armed, row};
-use super::records::{Format, Records};
+use super::records::{self, Format, Records};
 use super::request::{Request, SummaryFormat};
 use super::summary::{Count, ProbeRow, Summary, TextWork};
 use super::terminal::{GREETING, Typed};
@@ -66,15 +66,8 @@ pub fn run(request: Request) -> Result<(), Failure> {
     };
     let typist = request.from_boot.as_ref().map(|typed| Typist::new(typed.load, typed.script.as_deref()));
     let mut session = session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
-    if request.kernel.is_stock()
-        && request.format == Format::Trace
-        && !request.events.is_empty()
-        && !session.machine().tells_moment()
-    {
-        eprintln!(
-            "{} trapline did not find this kernel's preemption count: of the trace's flags, only `irqs-off` is valid",
-            output::Paint::for_errors().advice("note:")
-        );
+    if request.kernel.is_stock() && !request.events.is_empty() {
+        records::say_what_is_unknown(&session.machine().unknown_columns());
     }
     if let Input::Text(text) = &request.input {
         session.machine_mut().console_input(text);
@@ -298,7 +291,8 @@ impl Run {
         };
         let probes = probes.into_iter().map(with_time).collect();
         let counts = self.session.engine().counts();
-        let records = self.records.finish(written + dropped, self.request.cpus)?;
+        let unknown = if self.request.kernel.is_stock() { self.session.machine().unknown_columns() } else { Vec::new() };
+        let records = self.records.finish(written + dropped, self.request.cpus, &unknown)?;
         let losses = vec![
             Count::new("records lost because the ring buffer was full", dropped),
             Count::new("returns that belonged to no followed call", counts.mismatched_returns),

@@ -323,6 +323,9 @@ impl<'a> Run<'a> {
         let events = args.events(&mut session)?;
         let format = if args.format == Format::Json { records::Format::Json } else { records::Format::Trace };
         let records = (!args.events.is_empty()).then(|| Records::new(format, args.records.as_deref())).transpose()?;
+        if session.kernel().is_stock() && records.is_some() {
+            records::say_what_is_unknown(&session.machine().unknown_columns());
+        }
         let attached: usize = tracings.iter().map(Tracing::attached).sum();
         let refused: usize = tracings.iter().map(|tracing| tracing.refused().len()).sum();
         if args.bpftrace_output == Version::Current {
@@ -389,7 +392,8 @@ impl<'a> Run<'a> {
     fn finish_records(&mut self) -> Result<(), Failure> {
         let Some(records) = self.records.take() else { return Ok(()) };
         let (written, dropped) = self.session.with_engine(|engine, _| (engine.records().written(), engine.records().dropped()));
-        records.finish(written + dropped, self.args.cpus.into())?;
+        let unknown = if self.session.kernel().is_stock() { self.session.machine().unknown_columns() } else { Vec::new() };
+        records.finish(written + dropped, self.args.cpus.into(), &unknown)?;
         if dropped > 0 {
             eprintln!("{} {dropped} records were lost because the ring buffer was full", Paint::for_errors().advice("note:"));
         }

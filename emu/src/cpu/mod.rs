@@ -4,6 +4,7 @@
 pub mod arm;
 pub mod arm64;
 mod check;
+pub mod members;
 pub mod mips;
 pub mod model;
 pub mod moment;

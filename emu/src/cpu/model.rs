@@ -165,6 +165,8 @@ pub struct Tasks {
     pub moments: Moments,
     /// Returns the address of the running task's structure.
     pub current: fn(&mut View) -> u64,
+    /// A register holds it in every kernel, so that the place of no pointer need be known.
+    pub is_in_register: bool,
     /// Finds the task's fields by the kernel's code, if neither symbols nor types give them.
     pub by_code: fn(&Kernel) -> TaskPlace,
 }

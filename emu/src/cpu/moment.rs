@@ -7,6 +7,7 @@ use crate::boot::Kernel;
 use crate::boot::btf::Btf;
 use crate::unicorn::engine::Handle;
 use trapline_isa::mem::Memory;
+use trapline_isa::regs::Registers;
 use trapline_probes::guest::Cpu;
 use trapline_probes::records::Flags;
 
@@ -17,8 +18,12 @@ const SOFT_INTERRUPTS: u64 = 0xff00;
 const SERVING_SOFT: u64 = 0x100;
 /// The amount added when a device's interrupt starts.
 pub const HARD_INTERRUPT: u64 = 0x1_0000;
-const HARD_INTERRUPTS: u64 = 0xf_0000;
-const NMIS: u64 = 0xf0_0000;
+/// The same since 7.3, which counts in between how often interrupts were switched off.
+pub const NEWER_HARD_INTERRUPT: u64 = 0x100_0000;
+/// The fields of interrupts and of NMIs, in units of an interrupt. 7.3 has one bit for NMIs.
+const HARD_INTERRUPTS: u64 = 0xf;
+const NMIS: u64 = 0xf0;
+const NEWER_NMIS: u64 = 0x10;
 
 /// Functions that add it. Each kernel has one of them.
 const ENTERS: &[&str] = &["irq_enter_rcu", "irq_enter"];
@@ -28,9 +33,11 @@ const MOST_BYTES: u64 = 512;
 /// The sources of ftrace's flags on an ISA.
 pub struct Moments {
     /// Finds the count's place by the code that adds to it.
-    pub count_by_code: fn(start: u64, code: &[u8]) -> Option<CountPlace>,
+    pub count_by_code: fn(start: u64, code: &[u8], interrupt: u64) -> Option<CountPlace>,
     /// The start of the running CPU's per-CPU data.
     pub own_data: fn(&Handle) -> u64,
+    /// The distance from a per-CPU variable in the kernel's image to the running CPU's.
+    pub per_cpu: Option<PerCpu>,
     /// Size of the count in bytes, and the bit of it that is clear when a reschedule is due, if it has one.
     pub count: (usize, Option<u32>),
     /// The place of the task's flags.
@@ -39,10 +46,30 @@ pub struct Moments {
     pub need_resched: u32,
 }
 
+/// Where a CPU keeps the distance from a per-CPU variable in the kernel's image to its own.
+#[derive(Clone, Copy)]
+pub enum PerCpu {
+    /// In a register.
+    Register(fn(&Handle) -> u64),
+    /// In a member of the structure that begins the CPU's own data, by their names in the kernel's types.
+    Member {
+        /// The address of that structure.
+        area: fn(&Handle) -> u64,
+        /// The structure and the member.
+        names: (&'static str, &'static str),
+    },
+}
+
 impl Moments {
-    /// For kernels about which nothing is known.
-    pub const NONE: Moments =
-        Moments { count_by_code: |_, _| None, own_data: |_| 0, count: (4, None), flags: CountPlace::Task(0), need_resched: 1 };
+    /// For kernels of which nothing is known.
+    pub const NONE: Moments = Moments {
+        count_by_code: |_, _, _| None,
+        own_data: |_| 0,
+        per_cpu: None,
+        count: (4, None),
+        flags: CountPlace::Task(0),
+        need_resched: 1,
+    };
 }
 
 /// The place of a field.
@@ -54,17 +81,31 @@ pub enum CountPlace {
     Task(u64),
     /// At this address, in a kernel for one CPU.
     Variable(u64),
+    /// So far from the bottom of the kernel's stack, in kernels whose `thread_info` is there.
+    Stack(u64),
 }
 
 /// The places of all sources.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MomentPlace {
+    /// The number that a device's interrupt adds to the count.
+    pub interrupt: u64,
+    /// Bytes of the count, and the bit of it that is clear when a reschedule is due, if it has one.
+    pub form: (usize, Option<u32>),
     /// The preemption count. Without it, only the interrupt mask is known.
     pub count: Option<CountPlace>,
     /// Offset in the task structure of the count of disabled migrations.
     pub migration: Option<u64>,
     /// Offset in the task structure of the count of disabled soft interrupts (PREEMPT_RT keeps it there).
     pub soft: Option<u64>,
+    /// The kernel keeps tasks from moving to another CPU, and does not say where it counts that.
+    pub hides_migration: bool,
+    /// The same of soft interrupts, which it counts elsewhere (PREEMPT_RT).
+    pub hides_soft: bool,
+    /// Offset of the distance to the CPU's own variables, where a member of a structure has it.
+    pub per_cpu: Option<u64>,
+    /// The task's flags, where they are not where the ISA's kernels have them today.
+    pub flags: Option<CountPlace>,
 }
 
 impl MomentPlace {
@@ -76,21 +117,71 @@ impl MomentPlace {
         let in_task = || member("task_struct", "thread_info")?.checked_add(member("thread_info", "preempt_count")?);
         let place = if is_for_one_cpu(kernel) { CountPlace::Variable } else { CountPlace::OwnData };
         let own = symbol("__preempt_count").or_else(hot).map(place);
+        let shown = by_code(kernel, model);
+        let count = own.or_else(|| in_task().map(CountPlace::Task)).or(shown.map(|(place, _)| place));
+        let interrupt = shown.map_or(HARD_INTERRUPT, |(_, interrupt)| interrupt);
+        let per_cpu = match model.tasks.moments.per_cpu {
+            Some(PerCpu::Member { names: (structure, name), .. }) => member(structure, name),
+            _ => None,
+        };
         MomentPlace {
-            count: own.or_else(|| in_task().map(CountPlace::Task)).or_else(|| by_code(kernel, model)),
+            count,
+            interrupt,
+            form: form(model.tasks.moments.count, interrupt, kernel.arch.isa().word),
+            per_cpu,
+            // They begin `thread_info`, in which the count is.
+            flags: matches!(count, Some(CountPlace::Stack(_))).then_some(CountPlace::Stack(0)),
+            hides_migration: types.is_none() && !is_for_one_cpu(kernel) && has_any(kernel, &KEEPS_FROM_MOVING),
+            hides_soft: types.is_none() && has_any(kernel, &OF_REAL_TIME),
             migration: member("task_struct", "migration_disabled"),
             soft: member("task_struct", "softirq_disable_cnt"),
         }
     }
 }
 
-fn by_code(kernel: &Kernel, model: &Model) -> Option<CountPlace> {
+/// Functions of kernels that keep tasks from moving.
+const KEEPS_FROM_MOVING: [&str; 2] = ["migrate_disable", "__migrate_disable"];
+/// Functions of kernels with PREEMPT_RT alone.
+const OF_REAL_TIME: [&str; 2] = ["rt_spin_lock", "rt_spin_unlock"];
+
+fn has_any(kernel: &Kernel, functions: &[&str]) -> bool {
+    functions.iter().any(|name| kernel.symbols.address_of(name).is_some())
+}
+
+impl MomentPlace {
+    /// The columns of the trace in which this kernel's records have nothing, because their place is not known.
+    pub fn unknown(&self) -> Option<&'static str> {
+        match (self.count, self.hides_soft, self.hides_migration) {
+            (None, ..) => Some("need-resched, hardirq/softirq, preempt-depth and migrate-disable"),
+            (_, true, true) => Some("softirq, BH-disabled and migrate-disable"),
+            (_, true, false) => Some("softirq and BH-disabled"),
+            (_, false, true) => Some("migrate-disable"),
+            _ => None,
+        }
+    }
+}
+
+/// The place of the count, and what an interrupt adds to it.
+fn by_code(kernel: &Kernel, model: &Model) -> Option<(CountPlace, u64)> {
     ENTERS.iter().find_map(|name| {
         let function = kernel.symbols.find(name)?;
         let mut bytes = vec![0; function.size.min(MOST_BYTES) as usize];
         kernel.read(function.start, &mut bytes).ok()?;
-        (model.tasks.moments.count_by_code)(function.start, &bytes)
+        let find = |interrupt| {
+            let place = (model.tasks.moments.count_by_code)(function.start, &bytes, interrupt)?;
+            Some((place, interrupt))
+        };
+        [HARD_INTERRUPT, NEWER_HARD_INTERRUPT].into_iter().find_map(find)
     })
+}
+
+/// Bytes of the count and its bit for a reschedule. Since 7.3 a count of 64-bit kernels has all bits of a word, and that bit
+/// is its highest where it was the highest of 32.
+fn form((bytes, bit): (usize, Option<u32>), interrupt: u64, word: usize) -> (usize, Option<u32>) {
+    match (interrupt, word) {
+        (NEWER_HARD_INTERRUPT, 8) => (8, bit.map(|bit| if bit == 31 { 63 } else { bit })),
+        _ => (bytes, bit),
+    }
 }
 
 impl View {
@@ -100,7 +191,12 @@ impl View {
         self.read_moment().map_or(off, |seen| off.with(seen))
     }
 
-    /// The address of the preemption count of the running CPU.
+    /// The lowest address of the kernel stack that is in use.
+    pub(super) fn stack_bottom(&self) -> u64 {
+        self.get(self.isa.abi.sp) & !(self.isa.abi.stack_size - 1)
+    }
+
+    /// Where the count of the moment is, in the running CPU's own data or its task.
     pub(super) fn moment_count(&mut self) -> Option<u64> {
         let place = self.moment.count?;
         Some(self.at(place))
@@ -111,15 +207,18 @@ impl View {
             CountPlace::OwnData(offset) => (self.model.tasks.moments.own_data)(&self.trap.handle()).wrapping_add(offset),
             CountPlace::Task(offset) => self.task().wrapping_add(offset),
             CountPlace::Variable(address) => address,
+            CountPlace::Stack(offset) => self.stack_bottom().wrapping_add(offset),
         };
         at & self.mask
     }
 
     fn read_moment(&mut self) -> Option<Flags> {
-        let MomentPlace { migration, soft, .. } = self.moment;
-        let Moments { count: (bytes, clear_when_due), flags, need_resched, .. } = self.model.tasks.moments;
+        let MomentPlace { migration, soft, flags: other_flags, interrupt, .. } = self.moment;
+        let nmis = if interrupt == HARD_INTERRUPT { NMIS } else { NEWER_NMIS };
+        let Moments { flags, need_resched, .. } = self.model.tasks.moments;
+        let (bytes, clear_when_due) = self.moment.form;
         let task = self.task();
-        let (at, flags_at) = (self.moment_count()?, self.at(flags));
+        let (at, flags_at) = (self.moment_count()?, self.at(other_flags.unwrap_or(flags)));
         let count = self.read_number(at, bytes).ok()?;
         let flags = self.read_number(flags_at, self.isa.word).ok()?;
         let moved = migration.and_then(|at| self.read_number(task.wrapping_add(at), 2).ok()).unwrap_or(0);
@@ -131,8 +230,8 @@ impl View {
         let letters = [
             (flags >> need_resched & 1 != 0, Flags::NEED_RESCHED),
             (is_due, Flags::PREEMPT_RESCHED),
-            (count & HARD_INTERRUPTS != 0, Flags::HARD_INTERRUPT),
-            (count & NMIS != 0, Flags::NMI),
+            (count & (interrupt * HARD_INTERRUPTS) != 0, Flags::HARD_INTERRUPT),
+            (count & (interrupt * nmis) != 0, Flags::NMI),
             (put_off & SERVING_SOFT != 0, Flags::SOFT_INTERRUPT),
             (put_off & !SERVING_SOFT != 0, Flags::BOTTOM_HALVES_OFF),
         ];

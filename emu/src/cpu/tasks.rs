@@ -32,6 +32,8 @@ pub struct TaskPlace {
     pub current: Option<u64>,
     /// Whether `current` is an address instead, because the kernel is for one CPU.
     pub is_variable: bool,
+    /// Offset of the pointer from the bottom of the kernel's stack, in kernels that keep it there.
+    pub in_stack: Option<u64>,
     /// Offset of the task's number in the task structure.
     pub pid: Option<u64>,
     /// Offset of the task's name, which has 16 bytes.
@@ -41,6 +43,12 @@ pub struct TaskPlace {
 }
 
 impl TaskPlace {
+    /// Whether the number and the name of the running task are known in this kernel.
+    pub fn is_known(&self, model: &Model) -> bool {
+        let is_found = model.tasks.is_in_register || self.current.is_some();
+        is_found && self.pid.is_some() && self.comm.is_some()
+    }
+
     /// Finds the fields in a kernel by its symbols and types. A field that is not found stays `None` and is shown as
     /// unknown.
     pub fn of(kernel: &Kernel, types: Option<&Btf<'_>>, model: &Model) -> TaskPlace {
@@ -51,6 +59,7 @@ impl TaskPlace {
         let known = TaskPlace {
             current: symbol("current_task").or_else(hot),
             is_variable: is_for_one_cpu(kernel),
+            in_stack: None,
             pid: symbol("__task_pid_offset").or_else(|| member("task_struct", "pid")),
             comm: symbol("__task_comm_offset").or_else(|| member("task_struct", "comm")),
             has_process: kernel.is_stock(),
@@ -61,6 +70,7 @@ impl TaskPlace {
         let shown = (model.tasks.by_code)(kernel);
         TaskPlace {
             current: known.current.or(shown.current),
+            in_stack: shown.in_stack,
             pid: known.pid.or(shown.pid),
             comm: known.comm.or(shown.comm),
             ..known

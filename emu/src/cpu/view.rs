@@ -1,6 +1,6 @@
 //! The stopped CPU, as the engine and its handlers see it.
 
-use super::moment::MomentPlace;
+use super::moment::{MomentPlace, PerCpu};
 use super::{Access, Model, TaskPlace};
 use crate::clock::nanoseconds;
 use crate::clock::running::Clock;
@@ -330,8 +330,19 @@ impl Cpu for View {
             ram.read(physical, &mut into[done..done + part]);
         })
     }
-    fn preemptions(&mut self) -> Option<u64> {
-        self.moment_count()
+    fn preemptions(&mut self) -> Option<(u64, usize)> {
+        Some((self.moment_count()?, self.moment.form.0))
+    }
+    fn per_cpu(&mut self) -> Option<u64> {
+        match self.model.tasks.moments.per_cpu? {
+            // A kernel for one CPU has ordinary variables.
+            _ if self.tasks.is_variable => Some(0),
+            PerCpu::Register(read) => Some(read(&self.trap.handle())),
+            PerCpu::Member { area, .. } => {
+                let at = area(&self.trap.handle()).wrapping_add(self.moment.per_cpu?);
+                self.read_number(at, self.isa.word).ok()
+            }
+        }
     }
     fn look_soon(&mut self) {
         self.is_asking = true;

@@ -124,10 +124,11 @@ pub(crate) enum Wish {
 }
 
 impl<L: Listener> Machine<L> {
-    /// Whether the location of the kernel's preemption count is known. Without it, ftrace's flags can only say whether
-    /// interrupts are off.
-    pub fn tells_moment(&self) -> bool {
-        self.inner.view.moment.count.is_some()
+    /// The columns of a trace that are not known on this kernel, in the trace header's words.
+    pub fn unknown_columns(&self) -> Vec<&'static str> {
+        let view = &self.inner.view;
+        let task = (!view.tasks.is_known(view.model)).then_some("TASK-PID");
+        task.into_iter().chain(view.moment.unknown()).collect()
     }
 
     /// The board's name.

@@ -125,6 +125,10 @@ impl Guest for Live<'_> {
         self.facts.kernel.symbols.find(name).or_else(|| self.facts.modules.symbol(name))
     }
 
+    fn knows_per_cpu(&self) -> bool {
+        self.parts.model.tasks.moments.per_cpu.is_some()
+    }
+
     fn symbols_named(&self, name: &str) -> usize {
         self.facts.kernel.symbols.count(name) + self.facts.modules.symbols_named(name)
     }

@@ -144,7 +144,7 @@ fn the_context_flags_are_five_letters() {
 /// DV-4: the header equals Linux 6.1's, and its bars stand above the flags.
 #[test]
 fn the_header_equals_that_of_the_trace_file() {
-    let header = trace::header(3, 5, 2);
+    let header = trace::header(3, 5, 2, &[]);
     let lines: Vec<&str> = header.lines().collect();
     assert_eq!(lines[..4], ["# tracer: nop", "#", "# entries-in-buffer/entries-written: 3/5   #P:2", "#"]);
     assert_eq!(lines[10], "#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION");
@@ -152,6 +152,9 @@ fn the_header_equals_that_of_the_trace_file() {
     assert_eq!(lines[10].find("|||||"), context.find("d...."), "the bars stand over the flags");
     assert!(header.ends_with("|         |\n"));
     assert_eq!(lines.len(), 12);
+    let header = trace::header(3, 5, 2, &["TASK-PID", "migrate-disable"]);
+    assert_eq!(header.lines().nth(4), Some("# not known on this kernel: TASK-PID; migrate-disable"));
+    assert_eq!(header.lines().count(), 14);
 }
 
 /// DV-4: each record is one line of JSON that has every field.

@@ -8,10 +8,15 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 
-/// The header of the file: records shown, records written (the difference was lost), number of CPUs.
-pub fn header(shown: u64, made: u64, cpus: usize) -> String {
+/// The header of the file: records shown, records written (the difference was lost), number of CPUs. Linux has no line for
+/// columns that are not known.
+pub fn header(shown: u64, made: u64, cpus: usize, unknown: &[&str]) -> String {
     let counts = format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: {shown}/{made}   #P:{cpus}\n#\n");
-    counts + COLUMNS
+    let unknown = match unknown {
+        [] => String::new(),
+        columns => format!("# not known on this kernel: {}\n#\n", columns.join("; ")),
+    };
+    counts + &unknown + COLUMNS
 }
 
 const COLUMNS: &str = "\

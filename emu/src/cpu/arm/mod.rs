@@ -13,7 +13,9 @@ pub mod trap;
 pub mod window;
 
 use super::moment::Moments;
-use super::{Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
+use super::{
+    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window,
+};
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 use trapline_isa::arm::abi::AAPCS;
@@ -74,9 +76,17 @@ const fn model(arch: Arch) -> Model {
             dump: state::dump,
         },
         tasks: Tasks {
-            moments: Moments { count_by_code: tasks::count_by_code, ..Moments::NONE },
+            moments: match arch {
+                Arch::Thumb2 => Moments::NONE,
+                _ => Moments { count_by_code: tasks::count_by_code, ..Moments::NONE },
+            },
             current: tasks::current,
-            by_code: tasks::by_code,
+            is_in_register: true,
+            // Thumb code is not read.
+            by_code: match arch {
+                Arch::Thumb2 => |_| TaskPlace::default(),
+                _ => tasks::by_code,
+            },
         },
         instructions: Instructions::NONE,
         firmware: Firmware { arguments: AAPCS.arguments, results: AAPCS.arguments },

@@ -1,56 +1,81 @@
-//! The running task, and the location of its number and name, found in the code that prints them (`cpu/tasks.rs`).
-//! ARMv7 kernels keep the running task in TPIDRURO (CONFIG_CURRENT_POINTER_IN_TPIDRURO). The printing code reads it,
-//! loads the number and computes the address of the name. Debian's kernel has no type information, so the code is the
-//! only source.
+//! The running task; and where its number and its name are, out of the code that prints them (`cpu/tasks.rs` says
+//! which).
+//!
+//! That code takes the running task out of the register that user code can only read, where kernels for ARMv7 keep it since
+//! 5.16 (CONFIG_CURRENT_POINTER_IN_TPIDRURO), or from the bottom of the kernel's stack; it loads the number and takes the
+//! address of the name. Debian's kernel has no types.
 
 use super::state::THREAD;
 use crate::boot::Kernel;
+use crate::cpu::members::{self, Step};
 use crate::cpu::moment::CountPlace;
 use crate::cpu::{TaskPlace, View, tasks};
+use trapline_isa::arm::abi::AAPCS;
+use trapline_isa::mem::Memory;
 
-/// The running task's address, from TPIDRURO.
+/// The running task: in a register that user code can only read, or at the bottom of the stack where the code says so.
 pub fn current(view: &mut View) -> u64 {
-    view.trap.handle().live32(THREAD).into()
+    match view.tasks.in_stack {
+        None => view.trap.handle().live32(THREAD).into(),
+        Some(offset) => view.read_number(view.stack_bottom().wrapping_add(offset), view.isa.word).unwrap_or(0),
+    }
 }
 
 /// The locations found in that code; empty if it has another form.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((_, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
-    let words = bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes));
-    read(&words.collect::<Vec<u32>>())
+    read(&words(&bytes).collect::<Vec<u32>>())
+}
+
+fn words(code: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    code.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes))
 }
 
 fn read(code: &[u32]) -> TaskPlace {
-    let found = code.iter().enumerate().find_map(|(at, word)| {
-        let task = running_task(*word)?;
-        let (mut pid, mut comm) = (None, None);
-        for word in code[at + 1..].iter().take_while(|word| !overwrites(**word, task)) {
-            // Fields before the number, such as the CPU's number, are loaded, too. The number has the largest offset.
-            pid = pid.max(loaded_member(*word, task));
-            comm = comm.or(address_of_member(*word, task));
-        }
-        (pid.is_some() && comm.is_some()).then_some(TaskPlace { current: None, pid, comm, ..TaskPlace::default() })
-    });
-    found.unwrap_or_default()
+    members::find(code.iter().map(|word| step(*word)), Some((SP, AAPCS.stack_size)))
 }
 
-/// The place of the preemption count: the task's field to which this code adds an interrupt.
-pub fn count_by_code(_: u64, code: &[u8]) -> Option<CountPlace> {
-    let words = code.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes));
-    let (mut task, mut loaded) = (None, None);
-    for word in words {
+/// Where the count of the moment is: the word in `thread_info` to which this code adds an interrupt. That begins the task
+/// or, in older kernels, the stack.
+pub fn count_by_code(_: u64, code: &[u8], interrupt: u64) -> Option<CountPlace> {
+    let (mut task, mut loaded): (Option<u32>, Option<(u32, CountPlace)>) = (None, None);
+    // Registers that the stack pointer was copied to, with or without its low bits.
+    let mut of_stack = 1_u32 << SP;
+    for word in words(code) {
         task = running_task(word).or(task);
-        // add Rd, Rn, #0x10000
-        if word & 0x0ff0_0fff == 0x0280_0801
-            && let Some((register, offset)) = loaded
+        // add Rd, Rn, #interrupt
+        if word & 0x0ff0_0000 == 0x0280_0000
+            && u64::from((word & 0xff).rotate_right(2 * field(word, 8))) == interrupt
+            && let Some((register, place)) = loaded
             && register == field(word, 16)
         {
-            return Some(CountPlace::Task(offset));
+            return Some(place);
         }
-        loaded = task.and_then(|task| Some((field(word, 12), loaded_member(word, task)?))).or(loaded);
+        match step(word) {
+            Step::Address { into, base, distance: 0 } | Step::Cleared { into, base, .. } | Step::Masked { into, base, .. }
+                if of_stack >> base & 1 != 0 =>
+            {
+                of_stack |= 1 << into;
+            }
+            Step::Load { into, base, distance, .. } => {
+                let offset = u64::try_from(distance).ok();
+                let place = match offset {
+                    Some(offset) if task == Some(base.into()) => Some(CountPlace::Task(offset)),
+                    Some(offset) if base != SP && of_stack >> base & 1 != 0 => Some(CountPlace::Stack(offset)),
+                    _ => None,
+                };
+                of_stack &= !(1 << into);
+                loaded = place.map(|place| (into.into(), place)).or(loaded);
+            }
+            _ => {}
+        }
     }
     None
 }
+
+const SP: u8 = 13;
+/// Registers that a called function may change: r0 to r3, ip and lr.
+const OF_THE_CALLED: u32 = 0x500f;
 
 const fn field(word: u32, low: u32) -> u32 {
     word >> low & 15
@@ -61,32 +86,62 @@ fn running_task(word: u32) -> Option<u32> {
     (word & 0xffff_0fff == 0xee1d_0f70).then_some(field(word, 12))
 }
 
-/// `ldr Rt, [task, #offset]`: the offset.
-fn loaded_member(word: u32, task: u32) -> Option<u64> {
-    (word & 0x0ff0_0000 == 0x0590_0000 && field(word, 16) == task).then_some((word & 0xfff).into())
+/// The effect of an instruction of A32. What depends on a condition may change its register.
+fn step(word: u32) -> Step {
+    const ALWAYS: u32 = 14;
+    let [into, base, other] = [12, 16, 0].map(|low| field(word, low) as u8);
+    // 8 bits turned by twice as many places as the next 4 say.
+    let immediate = (word & 0xff).rotate_right(2 * field(word, 8));
+    let half = field(word, 16) << 12 | word & 0xfff;
+    let distance = if word & 1 << 23 != 0 { i64::from(word & 0xfff) } else { -i64::from(word & 0xfff) };
+    if let Some(task) = running_task(word) {
+        return Step::Task(task as u8);
+    }
+    if word >> 28 != ALWAYS {
+        return Step::Others(written(word));
+    }
+    match word & 0x0ff0_0000 {
+        0x0300_0000 => Step::Constant { into, value: half.into() },
+        0x0340_0000 => Step::UpperHalf { into, value: half as u16 },
+        0x03a0_0000 => Step::Constant { into, value: immediate.into() },
+        0x01a0_0000 if word & 0xff0 == 0 => Step::Address { into, base: other, distance: 0 },
+        0x0280_0000 => Step::Address { into, base, distance: immediate.into() },
+        0x0240_0000 => Step::Address { into, base, distance: -i64::from(immediate) },
+        0x0080_0000 if word & 0xff0 == 0 => Step::Sum { into, one: base, other },
+        0x03c0_0000 => Step::Cleared { into, base, bits: immediate.into() },
+        0x0000_0000 if word & 0xff0 == 0 => Step::Masked { into, base, mask: other },
+        0x0510_0000 | 0x0590_0000 => Step::Load { into, base, distance, is_number: true },
+        0x0790_0000 if word & 0xff0 == 0 => Step::LoadBy { into, base, by: other, is_number: true },
+        _ => Step::Others(written(word)),
+    }
 }
 
-/// `add Rd, task, #offset`: the offset, an 8-bit value rotated by twice the 4-bit field.
-fn address_of_member(word: u32, task: u32) -> Option<u64> {
-    (word & 0x0ff0_0000 == 0x0280_0000 && field(word, 16) == task).then(|| (word & 0xff).rotate_right(2 * field(word, 8)).into())
-}
-
-/// Whether the instruction changes the register. A call changes those that the callee may change.
-fn overwrites(word: u32, task: u32) -> bool {
-    let is_result = field(word, 12) == task;
+/// The registers that an instruction may change, a bit for each: by its group, calls where the called may.
+fn written(word: u32) -> u32 {
+    let [rd, rn] = [12, 16].map(|low| 1 << field(word, low));
     let is_load = word & 1 << 20 != 0;
+    let is_comparison = matches!(word >> 21 & 15, 8..=11) && is_load;
+    let writes_back = if word & 1 << 24 == 0 || word & 1 << 21 != 0 { rn } else { 0 };
     match word >> 25 & 7 {
-        0 | 1 => is_result && !matches!(word >> 21 & 15, 8..=11),
-        2 | 3 => is_result && is_load,
-        4 => is_load && word & 1 << task != 0,
-        5 => matches!(task, 0..=3 | 12),
-        _ => false,
+        // blx
+        0 if word & 0x0fff_fff0 == 0x012f_ff30 => OF_THE_CALLED,
+        // Multiplications, and loads and stores of other sizes.
+        0 if word & 0x90 == 0x90 => rd | rd << 1 | rn,
+        0 | 1 if is_comparison => 0,
+        0 | 1 => rd,
+        2 | 3 if is_load => rd | writes_back,
+        2 | 3 => writes_back,
+        4 if is_load => word & 0xffff | rn,
+        5 if word & 1 << 24 != 0 => OF_THE_CALLED,
+        7 if is_load => rd,
+        _ => 0,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::moment::{HARD_INTERRUPT, NEWER_HARD_INTERRUPT};
 
     /// DV-4: the code of irq_enter_rcu in Debian's kernel.
     #[test]
@@ -94,9 +149,17 @@ mod tests {
         // mrc p15, 0, r4, c13, c0, 3; ldr r3, [r4, #4]; ldr r2, [r4, #8]; add r3, r3, #0x10000
         let code = [0xee1d_4f70u32, 0xe594_3004, 0xe3a0_2008, 0xe283_3801];
         let bytes = |code: &[u32]| code.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        assert_eq!(count_by_code(0, &bytes(&code)), Some(CountPlace::Task(4)));
-        assert_eq!(count_by_code(0, &bytes(&code[..3])), None);
-        assert_eq!(count_by_code(0, &bytes(&[code[0], code[1], 0xe283_3001])), None, "preemption alone");
+        assert_eq!(count_by_code(0, &bytes(&code), HARD_INTERRUPT), Some(CountPlace::Task(4)));
+        assert_eq!(count_by_code(0, &bytes(&code[..3]), HARD_INTERRUPT), None);
+        assert_eq!(count_by_code(0, &bytes(&[code[0], code[1], 0xe283_3001]), HARD_INTERRUPT), None, "preemption alone");
+        // 7.3: add r3, r3, #0x1000000
+        let newer = bytes(&[code[0], code[1], code[2], 0xe283_3401]);
+        assert_eq!(count_by_code(0, &newer, NEWER_HARD_INTERRUPT), Some(CountPlace::Task(4)));
+        assert_eq!(count_by_code(0, &newer, HARD_INTERRUPT), None);
+        // 5.10: mov r4, #0xe000; movt r4, #0xffff; mov r3, sp; and r3, r3, r4; ldr r2, [r3, #4]; add r2, r2, #0x10000
+        let code = [0xe3a0_4a0e, 0xe34f_4fff, 0xe1a0_300d, 0xe003_3004, 0xe593_2004, 0xe282_2801];
+        assert_eq!(count_by_code(0, &bytes(&code), HARD_INTERRUPT), Some(CountPlace::Stack(4)));
+        assert_eq!(count_by_code(0, &bytes(&code[4..]), HARD_INTERRUPT), None, "nothing says by which register");
     }
 
     /// DV-4: code as compilers emit it, and code without the fields.
@@ -107,11 +170,19 @@ mod tests {
         const NUMBER: u32 = 0xe595_a630; // ldr r10, [r5, #0x630]
         const NAME: u32 = 0xe285_be78; // add r11, r5, #0x780
         const CALL: u32 = 0xebdc_7814; // bl
+        // mov r4, sp; bic r3, r4, #0x1fc0; bic r3, r3, #0x3f; ldr r2, [r3, #12]; ldr r9, [r3, #16]; add r7, r2, #0x4e0;
+        // ldr r10, [r2, #0x3d0]; bl; add r7, r7, #8
+        const OLD: [u32; 9] =
+            [0xe1a0_400d, 0xe3c4_3d7f, 0xe3c3_303f, 0xe593_200c, 0xe593_9010, 0xe282_7e4e, 0xe592_a3d0, CALL, 0xe287_7008];
         let nothing = TaskPlace::default();
+        let newer = TaskPlace { pid: Some(0x6b0), comm: Some(0x814), ..nothing };
+        let older = TaskPlace { in_stack: Some(12), pid: Some(0x3d0), comm: Some(0x4e8), ..nothing };
         let place = TaskPlace { current: None, pid: Some(0x630), comm: Some(0x780), ..TaskPlace::default() };
         #[rustfmt::skip]
-        let cases: [(&str, &[u32], TaskPlace); 8] = [
+        let cases: [(&str, &[u32], TaskPlace); 10] = [
             ("as Debian's",                                 &[0xe92d_4ff0, TASK, 0xe1a0_4000, CPU, NAME, NUMBER, CALL], place),
+            ("as 7.2's, by way of the credentials",         &[TASK, 0xe595_3808, 0xe285_8e81, 0xe595_2008, 0xe288_8004, 0xe593_3014, 0xe595_96b0], newer),
+            ("as 5.10's, by way of the stack",              &OLD,                                                       older),
             ("the number behind the name and a call",       &[TASK, NAME, CALL, NUMBER, CPU],                           place),
             ("the register means something else by then",   &[TASK, CPU, 0xe3a0_5000, NUMBER, NAME],                    nothing),
             ("it is loaded anew",                           &[TASK, 0xe595_5004, NUMBER, NAME],                         nothing),

@@ -14,8 +14,8 @@ pub mod window;
 #[cfg(test)]
 mod walks;
 
-use super::moment::Moments;
-use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
+use super::moment::{Moments, PerCpu};
+use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 use trapline_isa::arm64::abi::AAPCS64;
@@ -70,10 +70,16 @@ pub static ARM64: Model = Model {
         dump: state::dump,
     },
     tasks: Tasks {
-        // All fields are in the task structure. The upper word of the 8-byte count is 0 when a reschedule is due.
-        moments: Moments { count: (8, Some(32)), ..Moments::NONE },
+        // All of it is in the task; the word behind the count is 0 when the CPU is to take another one.
+        moments: Moments {
+            count_by_code: tasks::count_by_code,
+            per_cpu: Some(PerCpu::Register(|handle| handle.system(state::PER_CPU))),
+            count: (8, Some(32)),
+            ..Moments::NONE
+        },
         current: tasks::current,
-        by_code: |_| TaskPlace::default(),
+        is_in_register: true,
+        by_code: tasks::by_code,
     },
     instructions: Instructions { register: core::register, ..Instructions::NONE },
     firmware: Firmware { arguments: AAPCS64.arguments, results: AAPCS64.arguments },

@@ -64,7 +64,9 @@ const fn system(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> SystemRegis
 pub const SCTLR_EL1: SystemRegister = system(3, 0, 1, 0, 0);
 /// ID_AA64MMFR0_EL1: the supported memory sizes and granules.
 pub const ID_MEMORY: SystemRegister = system(3, 0, 0, 7, 0);
-/// The control of translation.
+/// TPIDR_EL1: the distance from a per-CPU variable to the running CPU's.
+pub const PER_CPU: SystemRegister = system(3, 0, 13, 0, 4);
+/// Control of translation.
 pub const TCR_EL1: SystemRegister = system(3, 0, 2, 0, 2);
 /// The control of debugging.
 pub const MDSCR_EL1: SystemRegister = system(2, 0, 0, 2, 2);

@@ -82,7 +82,12 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             set: state::set,
             dump: state::dump,
         },
-        tasks: Tasks { moments: tasks::moments(order, word), current: tasks::current, by_code: tasks::by_code },
+        tasks: Tasks {
+            moments: tasks::moments(order, word),
+            current: tasks::current,
+            is_in_register: true,
+            by_code: tasks::by_code,
+        },
         instructions: Instructions::NONE,
         firmware: Firmware::NONE,
         named,

@@ -72,7 +72,7 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
             set: state::set,
             dump: state::dump,
         },
-        tasks: Tasks { moments: tasks::moments(order), current: tasks::current, by_code: tasks::by_code },
+        tasks: Tasks { moments: tasks::moments(order), current: tasks::current, is_in_register: false, by_code: tasks::by_code },
         instructions: Instructions::NONE,
         firmware: Firmware { arguments: OPAL, results: RESULT },
         named: named::NAMED,

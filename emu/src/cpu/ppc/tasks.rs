@@ -2,7 +2,7 @@
 
 use super::state::PER_CPU;
 use crate::boot::Kernel;
-use crate::cpu::moment::{CountPlace, HARD_INTERRUPT, Moments};
+use crate::cpu::moment::{CountPlace, Moments, PerCpu};
 use crate::cpu::{TaskPlace, View, tasks};
 use trapline_isa::mem::{ByteOrder, Memory};
 use trapline_isa::regs::Registers;
@@ -20,10 +20,16 @@ pub fn current(view: &mut View) -> u64 {
 /// own.
 pub const fn moments(order: ByteOrder) -> Moments {
     let count_by_code = match order {
-        ByteOrder::Little => |_, code: &[u8]| count(ByteOrder::Little, code),
-        ByteOrder::Big => |_, code: &[u8]| count(ByteOrder::Big, code),
+        ByteOrder::Little => |_, code: &[u8], interrupt: u64| count(ByteOrder::Little, code, interrupt),
+        ByteOrder::Big => |_, code: &[u8], interrupt: u64| count(ByteOrder::Big, code, interrupt),
     };
-    Moments { count_by_code, flags: CountPlace::Task(128), need_resched: 2, ..Moments::NONE }
+    Moments {
+        count_by_code,
+        per_cpu: Some(PerCpu::Member { area: |handle| handle.live64(PER_CPU), names: ("paca_struct", "data_offset") }),
+        flags: CountPlace::Task(128),
+        need_resched: 2,
+        ..Moments::NONE
+    }
 }
 
 /// The locations found in the code that prints the running task. It loads the task's address with an `ld` relative to
@@ -42,11 +48,11 @@ pub fn by_code(kernel: &Kernel) -> TaskPlace {
 
 /// The place of the preemption count: the word of the running task that this code loads and adds an interrupt to, with
 /// `addis`.
-fn count(order: ByteOrder, code: &[u8]) -> Option<CountPlace> {
+fn count(order: ByteOrder, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let code: Vec<Access> = accesses(order, code).collect();
     let found = code.windows(3).find(|three| {
         let [task, count, sum] = three else { return false };
-        let is_interrupt = sum.kind == Kind::Upper && sum.distance << 16 == HARD_INTERRUPT;
+        let is_interrupt = sum.kind == Kind::Upper && sum.distance << 16 == interrupt;
         task.loads_from_own_area()
             && (count.kind, count.base) == (Kind::Word, task.register)
             && is_interrupt
@@ -106,6 +112,7 @@ pub(super) fn accesses(order: ByteOrder, code: &[u8]) -> impl Iterator<Item = Ac
 mod tests {
     use super::*;
     use crate::boot::Segment;
+    use crate::cpu::moment::HARD_INTERRUPT;
     use crate::symbols::{Entry, Symbols};
     use trapline_isa::arch::Arch;
 
@@ -141,7 +148,7 @@ mod tests {
     fn the_code_that_counts_an_interrupt_tells_where_the_count_is() {
         // ld r10, 2312(r13); lwz r9, 4(r10); addis r9, r9, 1; stw r9, 4(r10)
         let code = [0xe94d_0908, 0x812a_0004, 0x3d29_0001, 0x912a_0004];
-        let place = |code: &[u32]| count(ByteOrder::Little, &bytes(code));
+        let place = |code: &[u32]| count(ByteOrder::Little, &bytes(code), HARD_INTERRUPT);
         assert_eq!(place(&code), Some(CountPlace::Task(4)));
         assert_eq!(place(&code[..2]), None);
         assert_eq!(place(&[code[0], code[1], 0x3929_0001]), None, "preemption alone");

@@ -12,7 +12,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::moment::Moments;
+use super::moment::{Moments, PerCpu};
 use super::{Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
@@ -69,11 +69,13 @@ pub static S390X: Model = Model {
         moments: Moments {
             count_by_code: tasks::count_by_code,
             own_data: |_| 0,
+            per_cpu: Some(PerCpu::Member { area: |_| 0, names: ("lowcore", "percpu_offset") }),
             count: (4, Some(31)),
             need_resched: 2,
             ..Moments::NONE
         },
         current: tasks::current,
+        is_in_register: false,
         by_code: tasks::by_code,
     },
     instructions: Instructions { left: left::left, ..Instructions::NONE },

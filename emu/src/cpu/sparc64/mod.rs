@@ -68,7 +68,7 @@ pub static SPARC64: Model = Model {
         set: state::set,
         dump: state::dump,
     },
-    tasks: Tasks { moments: Moments::NONE, current: tasks::current, by_code: |_| TaskPlace::default() },
+    tasks: Tasks { moments: Moments::NONE, current: tasks::current, is_in_register: false, by_code: |_| TaskPlace::default() },
     instructions: Instructions::NONE,
     firmware: Firmware::NONE,
     named: named::NAMED,

@@ -19,7 +19,7 @@ mod outlive;
 #[cfg(test)]
 mod segments;
 
-use super::moment::Moments;
+use super::moment::{Moments, PerCpu};
 use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
@@ -84,11 +84,13 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             moments: Moments {
                 count_by_code: if LONG { tasks::count_by_code::<64> } else { tasks::count_by_code::<32> },
                 own_data: tasks::own_data::<LONG>,
+                per_cpu: Some(PerCpu::Register(tasks::own_data::<LONG>)),
                 count: (4, Some(31)),
                 need_resched: 3,
                 ..Moments::NONE
             },
             current: tasks::current::<LONG>,
+            is_in_register: false,
             by_code: tasks::by_code,
         },
         instructions: Instructions { read_clock: cpuid::read_clock, system_call: deliver::system_call, ..Instructions::NONE },

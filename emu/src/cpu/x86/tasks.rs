@@ -5,7 +5,7 @@
 
 use super::state;
 use crate::boot::Kernel;
-use crate::cpu::moment::{CountPlace, HARD_INTERRUPT};
+use crate::cpu::moment::CountPlace;
 use crate::cpu::{TaskPlace, View, tasks};
 use crate::unicorn::engine::Handle;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
@@ -30,11 +30,14 @@ pub fn own_data<const LONG: bool>(handle: &Handle) -> u64 {
 
 /// The place of the preemption count: the word to which this code adds an interrupt, in the per-CPU data or, in a
 /// kernel for one CPU, in a variable.
-pub fn count_by_code<const BITS: u32>(start: u64, code: &[u8]) -> Option<CountPlace> {
+pub fn count_by_code<const BITS: u32>(start: u64, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let adds = |insn: &Instruction| {
         let fixed = matches!(insn.memory_base(), Register::None | Register::RIP) && insn.memory_index() == Register::None;
         let into_memory = insn.mnemonic() == Mnemonic::Add && insn.op0_kind() == OpKind::Memory;
-        fixed && into_memory && insn.op1_kind() == OpKind::Immediate32 && insn.immediate32() == HARD_INTERRUPT as u32
+        fixed
+            && into_memory
+            && matches!(insn.op1_kind(), OpKind::Immediate32 | OpKind::Immediate32to64)
+            && u64::from(insn.immediate32()) == interrupt
     };
     let found = Decoder::with_ip(BITS, code, start, DecoderOptions::NONE).into_iter().find(adds)?;
     let place = if is_own(&found) { CountPlace::OwnData } else { CountPlace::Variable };
@@ -122,22 +125,30 @@ fn overwrites(insn: &Instruction, task: Register) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::moment::{HARD_INTERRUPT, NEWER_HARD_INTERRUPT};
 
     /// DV-4: the code of irq_enter_rcu in Debian's kernels.
     #[test]
     fn the_count_of_the_moment_is_where_interrupts_are_added() {
         // call; add dword fs:[0xc1e5_a2f4], 0x10000
         let narrow = [0xe8, 0, 0, 0, 0, 0x64, 0x81, 0x05, 0xf4, 0xa2, 0xe5, 0xc1, 0, 0, 1, 0];
-        assert_eq!(count_by_code::<32>(0xc100_0000, &narrow), Some(CountPlace::OwnData(0xc1e5_a2f4)));
+        assert_eq!(count_by_code::<32>(0xc100_0000, &narrow, HARD_INTERRUPT), Some(CountPlace::OwnData(0xc1e5_a2f4)));
         // add dword gs:[rip + 0x7ef8_0000], 0x10000
         let wide = [0x65, 0x81, 0x05, 0, 0, 0xf8, 0x7e, 0, 0, 1, 0];
-        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &wide), Some(CountPlace::OwnData(0xb)));
+        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &wide, HARD_INTERRUPT), Some(CountPlace::OwnData(0xb)));
         // add dword gs:[rip + 0x7ef8_0000], 1
         let preemption = [0x65, 0x83, 0x05, 0, 0, 0xf8, 0x7e, 1];
-        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &preemption), None);
+        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &preemption, HARD_INTERRUPT), None);
+        // 7.3: add qword gs:[rip + 0x7ef8_0000], 0x100_0000
+        let newer = [0x65, 0x48, 0x81, 0x05, 0, 0, 0xf8, 0x7e, 0, 0, 0, 1];
+        let found = |interrupt| count_by_code::<64>(0xffff_ffff_8108_0000, &newer, interrupt);
+        assert_eq!([HARD_INTERRUPT, NEWER_HARD_INTERRUPT].map(found), [None, Some(CountPlace::OwnData(0xc))]);
         // add dword [rip + 0x20_0000], 0x10000: with one CPU it is a variable
         let variable = [0x81, 0x05, 0, 0, 0x20, 0, 0, 0, 1, 0];
-        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &variable), Some(CountPlace::Variable(0xffff_ffff_8128_000a)));
+        assert_eq!(
+            count_by_code::<64>(0xffff_ffff_8108_0000, &variable, HARD_INTERRUPT),
+            Some(CountPlace::Variable(0xffff_ffff_8128_000a))
+        );
     }
 
     /// DV-4: code as compilers emit it, and code without the fields.

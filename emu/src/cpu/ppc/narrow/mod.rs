@@ -64,7 +64,7 @@ pub static PPC: Model = Model {
         set: state::set,
         dump: state::dump,
     },
-    tasks: Tasks { moments: tasks::MOMENTS, current: tasks::current, by_code: tasks::by_code },
+    tasks: Tasks { moments: tasks::MOMENTS, current: tasks::current, is_in_register: true, by_code: tasks::by_code },
     instructions: Instructions::NONE,
     firmware: Firmware::NONE,
     named: named::NAMED,

@@ -123,6 +123,12 @@ bench: ## runs criterion's benchmarks (target/criterion/report/index.html), writ
 	$(CARGO) bench --locked --profile dev --package trapline-benches --bench hits
 	$(CARGO) run --locked --package trapline-benches --bin overhead
 
+.PHONY: kernels
+kernels: ## boots and probes the newest kernel of each of Debian's suites and flavours that apt reaches: the rows of docs/kernels.md
+	@scripts/setup.sh build
+	$(CARGO) build --locked --package trapline
+	scripts/try-kernels.sh $(KERNELS)
+
 .PHONY: machines
 machines: ## measures whole machines for docs/overhead.md: boots and workloads of Debian kernels, compared with QEMU, and virtual time
 	@scripts/setup.sh budget machines

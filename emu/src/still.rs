@@ -96,6 +96,10 @@ impl Guest for StillGuest<'_> {
         self.kernel.symbols.count(name)
     }
 
+    fn addresses_named(&self, name: &str) -> Vec<u64> {
+        self.kernel.symbols.addresses_named(name).collect()
+    }
+
     fn symbol_at(&self, address: u64) -> Option<Symbol> {
         self.kernel.symbols.containing(address)
     }

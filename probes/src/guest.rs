@@ -20,6 +20,11 @@ pub trait Guest {
     fn symbol(&self, name: &str) -> Option<Symbol>;
     /// The number of symbols with that name. Events refuse ambiguous names.
     fn symbols_named(&self, name: &str) -> usize;
+    /// The addresses of the symbols with that name, in order. Empty if the guest cannot tell.
+    fn addresses_named(&self, name: &str) -> alloc::vec::Vec<u64> {
+        let _ = name;
+        alloc::vec::Vec::new()
+    }
     /// The symbol whose range contains an address.
     fn symbol_at(&self, address: u64) -> Option<Symbol>;
     /// Whether its CPUs can say where their per-CPU variables are ([`Cpu::per_cpu`]).

@@ -133,6 +133,10 @@ impl Guest for Live<'_> {
         self.facts.kernel.symbols.count(name) + self.facts.modules.symbols_named(name)
     }
 
+    fn addresses_named(&self, name: &str) -> Vec<u64> {
+        self.facts.kernel.symbols.addresses_named(name).collect()
+    }
+
     fn symbol_at(&self, address: u64) -> Option<Symbol> {
         self.facts.kernel.symbols.containing(address).or_else(|| self.facts.modules.symbol_at(address))
     }

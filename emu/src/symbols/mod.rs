@@ -145,6 +145,11 @@ impl Symbols {
         self.named(name).len()
     }
 
+    /// The addresses of the places of that name, in order.
+    pub fn addresses_named(&self, name: &str) -> impl Iterator<Item = u64> {
+        self.named(name).iter().filter_map(|index| self.places.get(*index as usize)).map(|entry| entry.address)
+    }
+
     /// The symbol whose range contains an address.
     pub fn containing(&self, address: u64) -> Option<Symbol> {
         let index = self.index_at(address)?;

@@ -87,22 +87,27 @@ const RESERVED: &[&str] = &[
     "__probe_ip", "__probe_ret_ip", "__probe_func",
 ];
 
-/// Parses all arguments of an event. `returns`: the event is at a function's return.
-pub(super) fn parse<'a>(words: impl Iterator<Item = Piece<'a>>, returns: bool) -> Result<Vec<Argument>, EventError> {
+/// Parses all arguments of an event. `returns`: the event is at a function's return. `renames`: a name that is taken
+/// gets a number, otherwise it is an error.
+pub(super) fn parse<'a>(
+    words: impl Iterator<Item = Piece<'a>>,
+    returns: bool,
+    renames: bool,
+) -> Result<Vec<Argument>, EventError> {
     let mut arguments: Vec<Argument> = Vec::new();
     for word in words {
         if arguments.len() == MAX_ARGUMENTS {
             let why = "an event has at most 128 arguments: put the others in a second event at the same place";
             return Err(EventError::new(word, Code::TOO_MANY_ARGS, why).with_errno(trapline_isa::plan::Errno::E2BIG));
         }
-        let (name, body) = named(word, &arguments)?;
+        let (name, body) = named(word, &arguments, renames)?;
         let (fetch, kind, count) = parse_body(body, returns)?;
         arguments.push(Argument { name, body: body.text.to_owned(), fetch, kind, count, at: Span::of(word) });
     }
     Ok(arguments)
 }
 
-fn named<'a>(word: Piece<'a>, others: &[Argument]) -> Result<(String, Piece<'a>), EventError> {
+fn named<'a>(word: Piece<'a>, others: &[Argument], renames: bool) -> Result<(String, Piece<'a>), EventError> {
     let (name, body) = match word.split_at_first('=') {
         None => (format!("arg{}", others.len() + 1), word),
         Some((name, body)) => {
@@ -122,12 +127,26 @@ fn named<'a>(word: Piece<'a>, others: &[Argument]) -> Result<(String, Piece<'a>)
             }
         }
     };
-    if RESERVED.contains(&name.as_str()) || others.iter().any(|other| other.name == name) {
+    let is_taken = |name: &str| others.iter().any(|other| other.name == name);
+    if renames && is_taken(&name) {
+        let numbered = (2_usize..).map(|number| numbered(&name, number));
+        if let Some(free) = numbered.take(MAX_ARGUMENTS + 1).find(|name| !is_taken(name)) {
+            return Ok((free, body));
+        }
+    }
+    if RESERVED.contains(&name.as_str()) || is_taken(&name) {
         let why = format!("the name '{name}' is taken, by another argument or by a field that every event has: choose another");
         let about = if body.column == word.column { word } else { word.take(name.len()) };
         return Err(EventError::new(about, Code::USED_ARG_NAME, why));
     }
     Ok((name, body))
+}
+
+/// `buf_2`: the name with a number behind it, cut to the longest name.
+fn numbered(name: &str, number: usize) -> String {
+    let suffix = format!("_{number}");
+    // Names are ASCII.
+    format!("{}{suffix}", &name[..name.len().min(MAX_NAME - suffix.len())])
 }
 
 fn parse_body(body: Piece<'_>, returns: bool) -> Result<(Fetch, Type, Option<u8>), EventError> {
@@ -309,8 +328,14 @@ fn parse_immediate(text: Piece<'_>) -> Result<Base, EventError> {
         };
         return Ok(Base::Text(inside.to_owned()));
     }
-    let unsigned = number(value.text).map(i128::from);
-    match unsigned.or_else(|| signed_number(value.text).map(i128::from)) {
+    // perf writes a constant in hexadecimal without a prefix: \deade12d.
+    let of_perf = || {
+        let is_hex = value.text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let has_letter = value.text.bytes().any(|digit| digit.is_ascii_alphabetic());
+        (is_hex && has_letter).then(|| u64::from_str_radix(value.text, 16).ok()).flatten()
+    };
+    let known = number(value.text).map(i128::from).or_else(|| signed_number(value.text).map(i128::from));
+    match known.or_else(|| of_perf().map(i128::from)) {
         Some(value) => Ok(Base::Immediate(value)),
         None => Err(EventError::new(
             value,

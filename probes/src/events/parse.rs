@@ -74,6 +74,9 @@ pub const MAX_MAXACTIVE: u64 = 4096;
 /// Names must be shorter than this, in bytes.
 pub const NAME_LIMIT: usize = 64;
 
+/// The group of the events that `perf probe` defines.
+const PERF_GROUP: &str = "probe";
+
 /// Parses one line. `None` if it has only white space and a comment.
 pub fn line(text: &str) -> Result<Option<EventCommand>, EventError> {
     let code = text.split('#').next().unwrap_or_default();
@@ -107,7 +110,8 @@ fn definition<'a>(command: Piece<'a>, mut words: impl Iterator<Item = Piece<'a>>
     }
     returns |= at_return;
     let (group, event) = names.map_or(Ok((None, None)), parse_names)?;
-    let arguments = args::parse(words, returns)?;
+    // perf's lines repeat the names of an inlined function's variables.
+    let arguments = args::parse(words, returns, group.as_deref() == Some(PERF_GROUP))?;
     let (command_at, location_at) = (Span::of(command), Span::of(place));
     Ok(Definition { returns, mirrors, maxactive, group, event, location, arguments, command_at, location_at })
 }
@@ -155,6 +159,14 @@ fn parse_location(text: Piece<'_>) -> Result<(Location, bool), EventError> {
     }
     if number(name).is_some() {
         return bad("an address takes no offset or suffix: write their sum, and 'r' for a return probe");
+    }
+    if let Some((function, line)) = name.rsplit_once(':')
+        && line.bytes().all(|digit| digit.is_ascii_digit())
+    {
+        let why = format!(
+            "'{line}' behind the ':' is a source line, and lines need debug information: write an offset in bytes, {function}+OFFSET"
+        );
+        return Err(EventError::new(text, Code::BAD_PROBE_ADDR, why));
     }
     if name.contains('/') {
         return bad("this names a file: probes of user programs are not supported here");

@@ -39,12 +39,12 @@ impl Default for Places {
 
 impl Places {
     /// `vfs_read+0x4/0x1a0 [module]`, or the number if there is no symbol.
-    pub(super) fn text(&mut self, address: u64, symbols: Symbols<'_>) -> &str {
+    pub fn text(&mut self, address: u64, symbols: Symbols<'_>) -> &str {
         &self.at(address, symbols).text
     }
 
     /// The symbol's name, or the number if there is no symbol.
-    pub(super) fn name(&mut self, address: u64, symbols: Symbols<'_>) -> &str {
+    pub fn name(&mut self, address: u64, symbols: Symbols<'_>) -> &str {
         let spelled = self.at(address, symbols);
         &spelled.text[..spelled.name]
     }

@@ -57,6 +57,9 @@ struct Known {
 /// The most probes that all events together may have.
 const MOST_MEMBERS: usize = 65_535;
 
+/// Most places in the message about an ambiguous name.
+const MOST_PLACES: usize = 8;
+
 /// The number of removed events whose format is kept. Older formats are kept only while the ring has records of them.
 const MOST_REMOVED: usize = 256;
 /// As many more may be removed before somebody looks which are still needed.
@@ -416,10 +419,24 @@ fn is_unique(name: &str, guest: &dyn Guest) -> Result<(), (Code, Errno, String)>
         0 => Err((Code::BAD_PROBE_ADDR, Errno::ENOENT, unknown_symbol(name, guest))),
         1 => Ok(()),
         many => {
-            let why = format!("{many} symbols have the name '{name}': give the address of the one that is meant");
+            let why = format!(
+                "{many} symbols have the name '{name}': name the one that is meant by its place{}",
+                places_of(name, guest)
+            );
             Err((Code::NON_UNIQ_SYMBOL, Errno::EADDRNOTAVAIL, why))
         }
     }
+}
+
+/// The places of all symbols of a name, in the form in which perf writes them: `: _text+3566048 or _text+3566100`.
+fn places_of(name: &str, guest: &dyn Guest) -> String {
+    let text = guest.symbol("_text").map(|symbol| symbol.start);
+    let place = |address: u64| match text.and_then(|text| u32::try_from(address.checked_sub(text)?).ok()) {
+        Some(offset) => format!("_text+{offset}"),
+        None => format!("{address:#x}"),
+    };
+    let places: Vec<String> = guest.addresses_named(name).into_iter().take(MOST_PLACES).map(place).collect();
+    if places.is_empty() { ", an address".to_owned() } else { format!(", {}", places.join(" or ")) }
 }
 
 /// Whether this offset from a function's symbol is the function's entry.

@@ -220,3 +220,15 @@ fn a_symbol_with_special_characters_needs_an_event_name() {
     assert_eq!((refused.code, refused.column, refused.errno), (Code::BAD_EVENT_NAME, 2, Errno::EINVAL));
     add(&mut set, Arch::X86_64, "p:named later:vf$x").expect("it has a name");
 }
+
+/// DV-4: the message about an ambiguous name has the places, in the form in which the next line can name one.
+#[test]
+fn an_ambiguous_name_is_answered_with_its_places() {
+    let error = add(&mut EventSet::default(), Arch::X86_64, "p twice").expect_err("there are two");
+    assert!(
+        error
+            .message
+            .ends_with("2 symbols have the name 'twice': name the one that is meant by its place, 0x81000200 or 0x81000210"),
+        "{error}"
+    );
+}

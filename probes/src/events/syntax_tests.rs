@@ -49,6 +49,10 @@ fn a_bad_line_is_refused_at_its_column() {
         ("p ^+4".to_owned(),                                            "BAD_PROBE_ADDR"),
         ("p ^/bin/sh:0x400".to_owned(),                                 "BAD_PROBE_ADDR"),
         ("p ^0xc0100000%return".to_owned(),                             "BAD_PROBE_ADDR"),
+        ("p ^do_open:12".to_owned(),                                    "BAD_PROBE_ADDR"),
+        ("r ^do_open:0%return".to_owned(),                              "BAD_PROBE_ADDR"),
+        ("p:probe/ev ^ext4:sync:7".to_owned(),                          "BAD_PROBE_ADDR"),
+        ("p ^do_open:12+4".to_owned(),                                  "BAD_PROBE_ADDR"),
         ("p do_open^%returns".to_owned(),                               "BAD_ADDR_SUFFIX"),
         ("p:^/ev do_open".to_owned(),                                   "NO_GROUP_NAME"),
         (format!("p:^{long}/ev do_open"),                               "GROUP_TOO_LONG"),
@@ -71,6 +75,9 @@ fn a_bad_line_is_refused_at_its_column() {
         ("p do_open ^@jiffies+x".to_owned(),                            "BAD_MEM_ADDR"),
         ("p do_open ^@+16".to_owned(),                                  "FILE_ON_KPROBE"),
         ("p do_open v=\\^one".to_owned(),                               "BAD_IMM"),
+        ("p do_open v=\\^08".to_owned(),                                "BAD_IMM"),
+        ("p do_open v=\\^deade12g".to_owned(),                          "BAD_IMM"),
+        ("p do_open v=\\^fffffffffffffffff".to_owned(),                 "BAD_IMM"),
         ("p do_open v=\\\"one^ two\"".to_owned(),                       "IMMSTR_NO_CLOSE"),
         ("p do_open ^+8$arg1)".to_owned(),                              "DEREF_NEED_BRACE"),
         ("p do_open ^+8x(%di)".to_owned(),                              "BAD_DEREF_OFFS"),
@@ -109,6 +116,8 @@ fn a_bad_line_is_refused_at_its_column() {
         ("p do_open a=%di ^a=%si".to_owned(),                           "USED_ARG_NAME"),
         ("p do_open ^common_pid=%di".to_owned(),                        "USED_ARG_NAME"),
         ("p do_open arg2=%di ^%si".to_owned(),                          "USED_ARG_NAME"),
+        ("p:probes/ev do_open a=%di ^a=%si".to_owned(),                 "USED_ARG_NAME"),
+        ("p:probe/ev do_open ^common_pid=%di".to_owned(),               "USED_ARG_NAME"),
         (format!("p do_open ^+{}(%di)", "0".repeat(63)),                "ARG_TOO_LONG"),
         (format!("p do_open a=^%{}", "r".repeat(63)),                   "ARG_TOO_LONG"),
         ("p do_open a=^".to_owned(),                                    "NO_ARG_BODY"),
@@ -334,4 +343,34 @@ proptest! {
         let read = definition(&text);
         prop_assert_eq!(definition(&read.to_string()), read);
     }
+}
+
+/// DV-4: the lines that `perf probe -D` prints are taken as they are.
+#[test]
+fn the_lines_of_perf_probe_are_taken() {
+    let long = "n".repeat(32);
+    let cut = "n".repeat(30);
+    #[rustfmt::skip]
+    let cases = [
+        // the line                                                                  the line that is shown
+        ("p:probe/open do_open+4 v=\\deade12d:x64".to_owned(),                      "p:probe/open do_open+4 v=\\deade12d:x64".to_owned()),
+        ("p:probe/open do_open+4 v=\\42:s32".to_owned(),                            "p:probe/open do_open+4 v=\\42:s32".to_owned()),
+        ("p:probe/open _text+3566048 f=%bp:x64".to_owned(),                         "p:probe/open _text+3566048 f=%bp:x64".to_owned()),
+        ("p:probe/open do_open+4 buf=%si buf=%r12 n=%di buf=%r13".to_owned(),       "p:probe/open do_open+4 buf=%si buf_2=%r12 n=%di buf_3=%r13".to_owned()),
+        ("p:probe/open do_open+4 buf=%si buf_2=%di buf=%r12".to_owned(),            "p:probe/open do_open+4 buf=%si buf_2=%di buf_3=%r12".to_owned()),
+        ("p:probe/rcv do_open cb=+40(%di):s8 cb=+43(%di):x8".to_owned(),            "p:probe/rcv do_open cb=+40(%di):s8 cb_2=+43(%di):x8".to_owned()),
+        (format!("p:probe/open do_open {long}=%di {long}=%si"),                     format!("p:probe/open do_open {long}=%di {cut}_2=%si")),
+    ];
+    for (text, shown) in cases {
+        match line(&text) {
+            Ok(Some(EventCommand::Add(definition))) => assert_eq!(definition.to_string(), shown, "{text}"),
+            other => panic!("{text} gives {other:?}"),
+        }
+    }
+    let Ok(Some(EventCommand::Add(definition))) = line("p:probe/open do_open v=\\deade12d:x64") else { panic!("it is taken") };
+    assert_eq!(definition.arguments[0].fetch.base, Base::Immediate(0xdead_e12d));
+    // All names of an event that has as many as it may have.
+    let all = format!("p:probe/open do_open{}", " same=%di".repeat(128));
+    let Ok(Some(EventCommand::Add(definition))) = line(&all) else { panic!("it is taken") };
+    assert_eq!(definition.arguments[127].name, "same_128");
 }

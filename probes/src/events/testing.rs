@@ -56,6 +56,9 @@ impl Guest for FakeKernel {
     fn symbols_named(&self, name: &str) -> usize {
         SYMBOLS.iter().filter(|(known, ..)| *known == name).count()
     }
+    fn addresses_named(&self, name: &str) -> Vec<u64> {
+        SYMBOLS.iter().filter(|(known, ..)| *known == name).map(|(_, start, _)| *start).collect()
+    }
     fn symbol_at(&self, address: u64) -> Option<Symbol> {
         symbol_at(address)
     }

@@ -478,6 +478,9 @@ impl Guest for ToyGuest {
     fn symbols_named(&self, name: &str) -> usize {
         self.symbols.iter().filter(|symbol| symbol.name == name).count()
     }
+    fn addresses_named(&self, name: &str) -> Vec<u64> {
+        self.symbols.iter().filter(|symbol| symbol.name == name).map(|symbol| symbol.start).collect()
+    }
     fn symbol_at(&self, address: u64) -> Option<Symbol> {
         let data = Symbol { name: "data".into(), start: DATA.start, size: DATA.end - DATA.start, module: None };
         let covers = |symbol: &&Symbol| (symbol.start..symbol.start + symbol.size).contains(&address);

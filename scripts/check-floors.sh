@@ -166,6 +166,7 @@ stands_on files
 stands_on snapshot clock files
 stands_on error snapshot
 stands_on symbols error
+stands_on outputs
 stands_on boot arches error symbols
 stands_on unpacked boot files
 stands_on config boot

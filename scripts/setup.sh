@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that everything a Makefile target needs is installed. Prints nothing if it is.
 #
-#   scripts/setup.sh NEED...     NEED: build, test, opinions, licences, fuzz, budget, machines
+#   scripts/setup.sh NEED...     NEED: build, test, opinions, readers, licences, fuzz, budget, machines
 #
 # On Debian and Ubuntu, as root or with sudo, missing packages are installed by apt-get. Elsewhere, or with NO_INSTALL=1, the script
 # lists them with the command that installs them, and exits with status 1. Subcommands of cargo come from crates.io.
@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The versions to install. Any version that is already installed is accepted.
-readonly NEXTEST=0.9.143 DENY=0.20.2 FUZZ=0.13.2
+readonly NEXTEST=0.9.143 DENY=0.20.2 FUZZ=0.13.2 PERFETTO=0.59.1
 
 missing=()  # descriptions for the user
 packages=() # the Debian packages that provide them
@@ -73,6 +73,12 @@ look_for_rivals() {
 look_for_other_emulators() {
     have qemu-sparc64-static || lack "qemu-sparc64-static (tests of SPARC programs compare with it)" qemu-user-static
     have riscv64-linux-gnu-objdump || lack "riscv64-linux-gnu-objdump (tests of RISC-V kernels compare with it)" binutils-riscv64-linux-gnu
+}
+
+# The programs that open what trapline writes. Tests ask them what they have read.
+look_for_readers() {
+    have trace-cmd || lack "trace-cmd (tests let it read trace.dat)" trace-cmd
+    have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || lack "python3 with venv (tests read Perfetto's files with it)" python3-venv
 }
 
 look_for_fuzz_tools() {
@@ -153,6 +159,18 @@ cargo_tool() {
     cargo install "$name" --version "$version" --locked --debug "$@"
 }
 
+# Perfetto's protobuf classes come from PyPI, into a folder of their own.
+bring_perfetto_classes() {
+    local python=target/readers/bin/python3
+    "$python" -c 'import perfetto' 2>/dev/null && return
+    if [[ -n ${NO_INSTALL:-} ]]; then
+        echo "Perfetto's Python classes are missing, and NO_INSTALL is set. Install them with: python3 -m venv target/readers && $python -m pip install perfetto==$PERFETTO" >&2
+        exit 1
+    fi
+    python3 -m venv target/readers
+    "$python" -m pip install --quiet "perfetto==$PERFETTO"
+}
+
 # Without it the installed QEMU is what trapline is compared with.
 bring_newest_qemu() {
     [[ -z ${NO_INSTALL:-} ]] || return 0
@@ -168,11 +186,12 @@ look_for_all() {
         case $need in
             build | test | licences) ;;
             opinions) look_for_other_emulators ;;
+            readers) look_for_readers ;;
             fuzz) look_for_fuzz_tools ;;
             budget) look_for_budget_tools ;;
             machines) look_for_rivals ;;
             *)
-                echo "setup.sh: unknown need '$need' (build, test, opinions, licences, fuzz, budget, machines)" >&2
+                echo "setup.sh: unknown need '$need' (build, test, opinions, readers, licences, fuzz, budget, machines)" >&2
                 exit 2
                 ;;
         esac
@@ -189,5 +208,6 @@ for need in "${needs[@]}"; do
         licences) cargo_tool cargo-deny "$DENY" ;;
         fuzz) cargo_tool cargo-fuzz "$FUZZ" ;;
         machines) bring_newest_qemu ;;
+        readers) bring_perfetto_classes ;;
     esac
 done

@@ -79,6 +79,9 @@ expect "no C++ compiler" 1 "  - c++" "g++"
 needs=(opinions)
 expect "no qemu-user" 1 "  - qemu-sparc64-static" "qemu-user-static" "binutils-riscv64-linux-gnu"
 
+needs=(readers)
+expect "no trace-cmd, no Python" 1 "  - trace-cmd" "  - python3 with venv" "trace-cmd python3-venv"
+
 needs=(machines)
 expect "no QEMU" 1 "  - qemu-system-x86_64" "  - qemu-system-aarch64" "qemu-system-x86 qemu-system-arm"
 

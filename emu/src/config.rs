@@ -21,6 +21,8 @@ pub struct Config {
     /// Calls the machine at every block, so that no block counts its own time. This is slow but gives the identical
     /// run; tests use it.
     pub every_block: bool,
+    /// Collects the blocks of kernel code that run. Guest time stays the same.
+    pub coverage: bool,
     /// The number of traps and turns without progress of virtual time after which the run ends.
     pub patience: u32,
     /// The name of the CPU that the guest sees (`Model::choices`). `None` means the ISA's default.
@@ -40,6 +42,7 @@ impl Default for Config {
             ram: None,
             initrd: None,
             every_block: false,
+            coverage: false,
             patience: 1_000_000,
             cpu: None,
             whole: None,

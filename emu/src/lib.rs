@@ -52,6 +52,7 @@ pub mod config;
 pub mod devices;
 pub mod error;
 pub mod files;
+pub mod outputs;
 pub mod snapshot;
 pub mod still;
 pub mod symbols;

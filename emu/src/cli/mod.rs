@@ -7,6 +7,7 @@ mod check;
 mod commands;
 mod completions;
 mod console;
+mod coverage;
 mod cpu;
 mod disasm;
 mod end;

@@ -1,23 +1,23 @@
-//! Writes records, as ftrace's text or as JSON lines. JSON lines are written at once. ftrace's text begins with counts,
-//! so it is collected until the end.
-//!
-//! Up to [`MOST_KEPT`] bytes are collected in memory. Beyond that, sorted runs of lines go to an unnamed temporary
-//! file, and are merged at the end.
+//! Takes records out of the ring buffer and gives them to the outputs that the command line asks for.
 
 use super::Failure;
 use super::output::Paint;
+use crate::outputs::csv::Csv;
+use crate::outputs::folded::{Form, Stacks};
+use crate::outputs::json::Json;
+use crate::outputs::perfetto::Perfetto;
+use crate::outputs::text::Text;
+use crate::outputs::tracedat::TraceDat;
+use crate::outputs::{About, End, Seen, Sink};
 use clap::ValueEnum;
-use std::env;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use trapline_isa::arch::Isa;
+use trapline_isa::mem::ByteOrder;
 use trapline_probes::Engine;
-use trapline_probes::events::format::Format as Fields;
-use trapline_probes::events::places::{Places, Symbols};
 use trapline_probes::events::set::EventSet;
-use trapline_probes::events::{json, trace};
-use trapline_probes::guest::Guest;
+use trapline_probes::guest::{Guest, Symbol};
 use trapline_probes::records::Record;
 
 /// The format of the records
@@ -28,232 +28,151 @@ pub enum Format {
     Trace,
     /// A line of JSON for each record
     Json,
+    /// Comma-separated values, with a column for each argument
+    Csv,
+    /// trace.dat, for trace-cmd and KernelShark
+    Dat,
+    /// Perfetto's format, for ui.perfetto.dev
+    Perfetto,
+    /// Backtraces as folded stacks, each with its number of records
+    Folded,
+    /// Backtraces as a flame graph (SVG)
+    Flame,
 }
 
-/// The largest number of bytes of text collected in memory.
-const MOST_KEPT: usize = 32 << 20;
-/// Bytes of a run that are read at a time.
-const READ_AHEAD: usize = 256 << 10;
-/// Size of the header in front of each line in the file: 8 bytes of time, 4 bytes of length.
-const HEAD: usize = 12;
+/// File names whose ending names a format.
+const ENDINGS: &[(&str, Format)] = &[
+    ("dat", Format::Dat),
+    ("perfetto", Format::Perfetto),
+    ("pftrace", Format::Perfetto),
+    ("perfetto-trace", Format::Perfetto),
+    ("csv", Format::Csv),
+    ("folded", Format::Folded),
+    ("svg", Format::Flame),
+];
+
+impl Format {
+    /// The format that the file's name asks for, otherwise this one.
+    pub fn of_file(self, file: &Path) -> Format {
+        let ending = file.extension().and_then(|ending| ending.to_str());
+        ENDINGS.iter().find(|(name, _)| Some(*name) == ending).map_or(self, |(_, format)| *format)
+    }
+
+    /// Whether it shows nothing but backtraces.
+    pub fn needs_stacks(self) -> bool {
+        matches!(self, Format::Folded | Format::Flame)
+    }
+
+    /// Whether it cannot be printed on a terminal.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Format::Dat | Format::Perfetto)
+    }
+
+    fn sink(self, to: Box<dyn Write>, about: &About, has_file: bool) -> Box<dyn Sink> {
+        let to = BufWriter::new(to);
+        match self {
+            Format::Trace => Box::new(Text::new(to, has_file)),
+            Format::Json => Box::new(Json::new(to)),
+            Format::Csv => Box::new(Csv::new(to)),
+            Format::Dat => Box::new(TraceDat::new(to, about.clone())),
+            Format::Perfetto => Box::new(Perfetto::new(to)),
+            Format::Folded => Box::new(Stacks::new(to, Form::Folded)),
+            Format::Flame => Box::new(Stacks::new(to, Form::Flame)),
+        }
+    }
+}
 
 /// Takes records out of the ring buffer and writes them.
 pub struct Records {
-    format: Format,
-    to: BufWriter<Box<dyn Write>>,
-    name: String,
+    outputs: Vec<Output>,
     /// A buffer for one record.
     record: Record,
-    places: Places,
-    /// The collected text, or one JSON line. Lines of several CPUs are sorted by time at the end, as ftrace merges its
-    /// buffers.
-    text: String,
-    lines: Vec<Line>,
-    most_kept: usize,
-    pieces: Option<Pieces>,
     shown: u64,
+    /// The ring buffer's count of dropped records when it was last emptied.
+    dropped: u64,
 }
 
-/// The position of a line in the collected text.
-#[derive(Clone, Copy)]
-struct Line {
-    time: u64,
-    start: usize,
-    bytes: u32,
+struct Output {
+    sink: Box<dyn Sink>,
+    /// The file's name. Empty for standard output.
+    name: String,
+}
+
+/// The facts about the guest that file formats need.
+pub fn about(isa: &Isa, cpus: usize) -> About {
+    About { word: isa.word, big_endian: isa.order == ByteOrder::Big, isa: isa.arch.name(), cpus }
+}
+
+/// Facts about a run that has ended.
+pub struct Totals<'a> {
+    /// All records that were made, including lost ones.
+    pub made: u64,
+    /// The number of CPUs.
+    pub cpus: usize,
+    /// The guest's time, in nanoseconds.
+    pub time: u64,
+    /// Columns that are not known on this kernel.
+    pub unknown: &'a [&'a str],
 }
 
 impl Records {
-    /// Writes to a file, or to standard output.
-    pub fn new(format: Format, file: Option<&Path>) -> Result<Records, Failure> {
-        let (to, name): (Box<dyn Write>, String) = match file {
-            Some(path) => {
-                let name = path.display().to_string();
-                let file = File::create(path).map_err(|error| Failure::usage(format!("`{name}` cannot be written: {error}")))?;
-                (Box::new(file), name)
-            }
-            None => (Box::new(io::stdout()), String::new()),
-        };
-        Ok(Records {
-            format,
-            to: BufWriter::new(to),
-            name,
-            record: Record::default(),
-            places: Places::default(),
-            text: String::new(),
-            lines: Vec::new(),
-            most_kept: MOST_KEPT,
-            pieces: None,
-            shown: 0,
-        })
+    /// Writes to files, each in the format that its name asks for, or to standard output.
+    pub fn new(format: Format, files: &[PathBuf], about: &About) -> Result<Records, Failure> {
+        let mut outputs =
+            files.iter().map(|file| Output::file(format.of_file(file), file, about)).collect::<Result<Vec<_>, _>>()?;
+        if outputs.is_empty() {
+            outputs.push(Output { sink: format.sink(Box::new(io::stdout()), about, false), name: String::new() });
+        }
+        Ok(Records { outputs, record: Record::default(), shown: 0, dropped: 0 })
+    }
+
+    /// Writes to one more file.
+    pub fn also(&mut self, format: Format, file: &Path, about: &About) -> Result<(), Failure> {
+        self.outputs.push(Output::file(format, file, about)?);
+        Ok(())
     }
 
     /// Takes all records out of the engine's ring buffer.
     pub fn take(&mut self, events: &EventSet, engine: &mut Engine, guest: &dyn Guest) -> Result<(), Failure> {
         let mut record = std::mem::take(&mut self.record);
+        let symbols = |address| guest.symbol_at(address);
         while engine.records().pop_into(&mut record) {
-            if let Some(fields) = events.format(record.header.event) {
-                self.add(&record, fields, &|address| guest.symbol_at(address))?;
+            if let Some(format) = events.format(record.header.event) {
+                self.shown += 1;
+                let seen = Seen { record: &record, format, events, symbols: &symbols };
+                for Output { sink, name } in &mut self.outputs {
+                    sink.record(&seen).map_err(|error| failed(name, &error))?;
+                }
             }
         }
         self.record = record;
+        // The ring drops new records while it is full, so the lost ones are younger than all that were in it.
+        let lost = engine.records().dropped() - self.dropped;
+        self.dropped += lost;
+        if lost > 0 {
+            for Output { sink, name } in &mut self.outputs {
+                sink.lost(lost).map_err(|error| failed(name, &error))?;
+            }
+        }
         Ok(())
     }
 
-    /// Adds one more record.
-    fn add(&mut self, record: &Record, fields: &Fields, symbols: Symbols<'_>) -> Result<(), Failure> {
-        self.shown += 1;
-        match self.format {
-            Format::Trace => {
-                let start = self.text.len();
-                trace::write(&mut self.text, record, fields, &mut self.places, symbols);
-                let bytes = u32::try_from(self.text.len() - start).unwrap_or(u32::MAX);
-                self.lines.push(Line { time: record.header.time, start, bytes });
-                if self.text.len() >= self.most_kept {
-                    self.put_away()?;
-                }
-                Ok(())
-            }
-            Format::Json => {
-                self.text.clear();
-                json::write(&mut self.text, record, fields, &mut self.places, symbols);
-                self.to.write_all(self.text.as_bytes()).map_err(|error| failed(&self.name, &error))
-            }
+    /// Completes all outputs. Returns the number of records written.
+    pub fn finish(self, run: &Totals<'_>, symbols: &dyn Fn() -> Vec<Symbol>) -> Result<u64, Failure> {
+        let Totals { made, cpus, time, unknown } = *run;
+        let end = End { shown: self.shown, made, time, cpus, unknown, symbols };
+        for Output { sink, name } in self.outputs {
+            sink.finish(&end).map_err(|error| failed(&name, &error))?;
         }
-    }
-
-    /// Writes the collected text. `made` counts all records, including lost ones. The header names the columns that are not
-    /// known. Returns the number of records written.
-    pub fn finish(mut self, made: u64, cpus: usize, unknown: &[&str]) -> Result<u64, Failure> {
-        if self.format == Format::Trace && (made > 0 || !self.name.is_empty()) {
-            let header = trace::header(self.shown, made, cpus, unknown);
-            self.to.write_all(header.as_bytes()).map_err(|error| failed(&self.name, &error))?;
-            self.put_all()?;
-        }
-        self.to.flush().map_err(|error| failed(&self.name, &error))?;
         Ok(self.shown)
     }
-
-    fn put_all(&mut self) -> Result<(), Failure> {
-        if self.pieces.is_some() {
-            self.put_away()?;
-        }
-        let (to, name) = (&mut self.to, &self.name);
-        let put = |line: &[u8]| to.write_all(line).map_err(|error| failed(name, &error));
-        match &self.pieces {
-            None => in_order(&mut self.lines, &self.text).try_for_each(put),
-            Some(pieces) => pieces.in_order(put),
-        }
-    }
-
-    /// Writes the collected lines to the temporary file as a sorted run.
-    fn put_away(&mut self) -> Result<(), Failure> {
-        let pieces = match &mut self.pieces {
-            Some(pieces) => pieces,
-            none => none.insert(Pieces::new().map_err(|error| unkept(&error))?),
-        };
-        pieces.add(&mut self.lines, &self.text).map_err(|error| unkept(&error))?;
-        self.lines.clear();
-        self.text.clear();
-        Ok(())
-    }
 }
 
-/// The lines sorted by time. Lines of the same time keep their order.
-fn in_order<'a>(lines: &'a mut [Line], text: &'a str) -> impl Iterator<Item = &'a [u8]> {
-    lines.sort_by_key(|line| line.time);
-    lines.iter().map(|line| text.as_bytes().get(line.start..line.start + line.bytes as usize).unwrap_or_default())
-}
-
-/// A temporary file with sorted runs of lines.
-struct Pieces {
-    file: File,
-    /// The offset of each run's end.
-    ends: Vec<u64>,
-}
-
-impl Pieces {
-    fn new() -> io::Result<Pieces> {
-        let path = env::temp_dir().join(format!("trapline-records-{}", std::process::id()));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-        // Without a name, the file is deleted by the operating system when this process ends.
-        fs::remove_file(&path)?;
-        Ok(Pieces { file, ends: Vec::new() })
-    }
-
-    fn add(&mut self, lines: &mut [Line], text: &str) -> io::Result<()> {
-        let mut written = self.ends.last().copied().unwrap_or(0);
-        lines.sort_by_key(|line| line.time);
-        let mut to = BufWriter::new(&self.file);
-        for line in lines.iter() {
-            let bytes = text.as_bytes().get(line.start..line.start + line.bytes as usize).unwrap_or_default();
-            to.write_all(&line.time.to_le_bytes())?;
-            to.write_all(&(bytes.len() as u32).to_le_bytes())?;
-            to.write_all(bytes)?;
-            written += (HEAD + bytes.len()) as u64;
-        }
-        to.flush()?;
-        self.ends.push(written);
-        Ok(())
-    }
-
-    /// Merges all runs by time. Lines of the same time come in the order of their runs, which is the order of arrival.
-    fn in_order(&self, mut put: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
-        let starts = [0].into_iter().chain(self.ends.iter().copied());
-        let mut pieces: Vec<Piece> = starts
-            .zip(&self.ends)
-            .map(|(at, end)| Piece { file: &self.file, at, end: *end, ahead: Vec::new(), used: 0 })
-            .collect();
-        loop {
-            let mut first: Option<(u64, usize)> = None;
-            for (number, piece) in pieces.iter_mut().enumerate() {
-                let time = piece.time().map_err(|error| unkept(&error))?;
-                if let Some(time) = time.filter(|time| first.is_none_or(|(earliest, _)| *time < earliest)) {
-                    first = Some((time, number));
-                }
-            }
-            let Some(piece) = first.and_then(|(_, number)| pieces.get_mut(number)) else { return Ok(()) };
-            put(piece.line().map_err(|error| unkept(&error))?)?;
-        }
-    }
-}
-
-/// A run that is being read.
-struct Piece<'a> {
-    file: &'a File,
-    /// The file offset of the next byte to read.
-    at: u64,
-    end: u64,
-    ahead: Vec<u8>,
-    /// The number of bytes in `ahead` that are done.
-    used: usize,
-}
-
-impl Piece<'_> {
-    /// The time of the next line. `None` at the end of the run.
-    fn time(&mut self) -> io::Result<Option<u64>> {
-        Ok(self.next(HEAD)?.first_chunk().map(|time| u64::from_le_bytes(*time)))
-    }
-
-    fn line(&mut self) -> io::Result<&[u8]> {
-        let length = self.next(HEAD)?.get(8..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        let all = HEAD + length as usize;
-        self.next(all)?;
-        self.used += all;
-        Ok(&self.ahead[self.used - length as usize..self.used])
-    }
-
-    /// The next bytes, without consuming them; empty at the end of the run.
-    fn next(&mut self, bytes: usize) -> io::Result<&[u8]> {
-        if self.ahead.len() - self.used < bytes && self.at < self.end {
-            self.ahead.drain(..self.used);
-            self.used = 0;
-            let kept = self.ahead.len();
-            let more = (self.end - self.at).min(READ_AHEAD.max(bytes) as u64) as usize;
-            self.ahead.resize(kept + more, 0);
-            self.file.read_exact_at(&mut self.ahead[kept..], self.at)?;
-            self.at += more as u64;
-        }
-        Ok(self.ahead.get(self.used..self.used + bytes).unwrap_or_default())
+impl Output {
+    fn file(format: Format, file: &Path, about: &About) -> Result<Output, Failure> {
+        let name = file.display().to_string();
+        let to = File::create(file).map_err(|error| Failure::usage(format!("`{name}` cannot be written: {error}")))?;
+        Ok(Output { sink: format.sink(Box::new(to), about, true), name })
     }
 }
 
@@ -268,56 +187,34 @@ pub fn say_what_is_unknown(columns: &[&str]) {
 fn failed(name: &str, error: &io::Error) -> Failure {
     match name {
         "" => Failure::output(error),
-        name => Failure::failed(format!("`{name}` cannot be written: {error}")),
+        name => Failure::failed(format!("`{name}` cannot be written: {error}"))
+            .advise("large outputs also need room in the folder for temporary files, which TMPDIR names"),
     }
-}
-
-fn unkept(error: &io::Error) -> Failure {
-    let folder = env::temp_dir();
-    Failure::failed(format!(
-        "there are too many records to keep in memory, and no room for them in {}: {error}",
-        folder.display()
-    ))
-    .advise("let TMPDIR name a folder with room, or take the records as they come: --format json")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use trapline_probes::records::{EventId, Flags, Header};
+    use super::Format;
+    use std::path::Path;
 
-    /// DV-4: lines that went through the file come out as those kept in memory.
+    /// DV-4: the end of a file's name chooses the format, otherwise --format does.
     #[test]
-    fn lines_that_wait_in_a_file_come_out_as_those_in_memory() {
-        let folder = env::temp_dir().join(format!("trapline-records-test-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        let fields = Fields {
-            group: "kprobes".into(),
-            event: "read".into(),
-            returns: false,
-            fields: Vec::new(),
-            mirrors: false,
-            stack: None,
-        };
-        let written = |most_kept: usize| {
-            let path = folder.join(most_kept.to_string());
-            let mut records = Records::new(Format::Trace, Some(&path)).expect("a file");
-            records.most_kept = most_kept;
-            for number in 0..10_000_u64 {
-                let (cpu, turn) = ((number / 100 % 2) as u16, number / 200);
-                // Both CPUs' lines have the same times, so every second run begins before the previous run's end.
-                let time = (turn * 100 + number % 100) * 1000 / 3;
-                let (comm, flags) = (*b"cat\0\0\0\0\0\0\0\0\0\0\0\0\0", Flags::NONE);
-                let header = Header { event: EventId(0), cpu, flags, pid: number as u32, comm, time, ip: number, return_ip: 0 };
-                let record = Record { header, payload: Vec::new() };
-                assert!(records.add(&record, &fields, &|_| None).is_ok());
-            }
-            assert_eq!(records.finish(10_003, 2, &[]).ok(), Some(10_000));
-            fs::read_to_string(&path).expect("it was written")
-        };
-        let (all, pieces) = (written(usize::MAX), written(5_000));
-        let _ = fs::remove_dir_all(&folder);
-        assert!(all.contains("entries-in-buffer/entries-written: 10000/10003"), "{}", &all[..200]);
-        assert!(all == pieces, "they differ");
+    fn the_ending_of_a_file_chooses_its_format() {
+        #[rustfmt::skip]
+        let cases = [
+            ("a.dat",             Format::Json,  Format::Dat),
+            ("a.perfetto",        Format::Trace, Format::Perfetto),
+            ("a.pftrace",         Format::Trace, Format::Perfetto),
+            ("dir.dat/a.csv",     Format::Trace, Format::Csv),
+            ("a.folded",          Format::Trace, Format::Folded),
+            ("a.svg",             Format::Trace, Format::Flame),
+            ("a.txt",             Format::Trace, Format::Trace),
+            ("a.txt",             Format::Dat,   Format::Dat),
+            ("dir.dat/a",         Format::Json,  Format::Json),
+            ("dat",               Format::Json,  Format::Json),
+        ];
+        for (name, asked, expected) in cases {
+            assert_eq!(asked.of_file(Path::new(name)), expected, "{name}");
+        }
     }
 }

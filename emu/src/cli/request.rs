@@ -41,7 +41,11 @@ pub struct Request {
     /// A console text at which to stop.
     pub console_text: Option<String>,
     /// The file for records.
-    pub out: Option<PathBuf>,
+    pub out: Vec<PathBuf>,
+    /// The file for a flame graph.
+    pub flame: Option<PathBuf>,
+    /// The file for the blocks of code that ran.
+    pub coverage: Option<PathBuf>,
     /// Whether records have backtraces.
     pub stacktrace: bool,
     /// The format of the records.

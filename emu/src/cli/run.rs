@@ -49,12 +49,21 @@ pub struct Args {
     /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
     #[arg(long, value_name = "LIMIT", value_parser = Until::parse)]
     until: Vec<Until>,
-    /// The file for records, instead of standard output
+    /// A file for records, instead of standard output; may be repeated. The file's ending chooses the format: .dat
+    /// (trace-cmd, KernelShark), .perfetto or .pftrace (ui.perfetto.dev), .csv, .folded and .svg (backtraces); for
+    /// other files --format does
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    out: Vec<PathBuf>,
     /// The format of the records
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Draws the backtraces of all records as a flame graph (SVG). Turns --stacktrace on
+    #[arg(long, value_name = "FILE")]
+    flame: Option<PathBuf>,
+    /// Writes which blocks of kernel code ran, in drcov's format (Lighthouse, Cutter). Guest time stays the same; the
+    /// run takes longer on the host
+    #[arg(long, value_name = "FILE")]
+    coverage: Option<PathBuf>,
     /// Adds a backtrace to each record, like ftrace's option `stacktrace`; entries that are only guesses are marked
     /// with `?`
     #[arg(long)]
@@ -108,6 +117,11 @@ Examples:
   trapline run debian/amd64 --whole                     the kernel is unpacked by its own decompressor
   trapline run debian/amd64 --module dummy.ko -e 'p:up dummy:dummy_dev_init'
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
+  trapline run -e 'p vfs_read' -e 'r:done vfs_read n=$retval' --out trace.dat --out trace.perfetto
+                                                        for `trace-cmd report -i trace.dat` and ui.perfetto.dev
+  trapline run -e 'p vfs_read' --flame reads.svg        who calls vfs_read, as a flame graph
+  trapline run -e 'p vfs_read count=$arg3' --format csv --quiet
+  trapline run --coverage tiny.drcov                    the blocks of code that ran
   trapline run -e 'p:read vfs_read' --at 100us 'disable read' --at 300us profile --at 300us 'enable read'
   trapline run -e 'j:fork do_fork flags=$arg1'          a jprobe; the letter j is trapline's own
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
@@ -178,6 +192,10 @@ impl Args {
         if texts.next().is_some() {
             return Err(Failure::usage("only one text can be waited for").advise("give one `--until console:TEXT`"));
         }
+        if self.out.is_empty() && self.format.is_binary() {
+            let why = "--format: this format is binary and cannot be printed among the console's text";
+            return Err(Failure::usage(why).advise("name a file: --out trace.dat, --out trace.perfetto"));
+        }
         let input = self.input(kernel.is_stock())?;
         Ok(Request {
             name: self.image.clone(),
@@ -193,7 +211,9 @@ impl Args {
             time_limit: times.min(),
             console_text,
             out: self.out.clone(),
-            stacktrace: self.stacktrace,
+            flame: self.flame.clone(),
+            coverage: self.coverage.clone(),
+            stacktrace: self.stacktrace || self.needs_stacks(),
             format: if self.json { Format::Json } else { self.format },
             summary: if self.json { SummaryFormat::Json } else { self.summary },
             policy: self.policy,
@@ -208,6 +228,10 @@ impl Args {
 }
 
 impl Args {
+    fn needs_stacks(&self) -> bool {
+        self.flame.is_some() || self.format.needs_stacks() || self.out.iter().any(|file| self.format.of_file(file).needs_stacks())
+    }
+
     fn views(&self) -> Vec<View> {
         let wanted = [(self.list, View::List), (self.profile, View::Profile), (self.list_blacklist, View::Blacklist)];
         wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, view)| view).collect()

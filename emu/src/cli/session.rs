@@ -3,6 +3,7 @@
 
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
+use super::coverage::CoverageFile;
 use super::end::End;
 use super::event_error::Event;
 use super::last_words::{self, LastWords};
@@ -41,11 +42,12 @@ pub fn run(request: Request) -> Result<(), Failure> {
         initrd: request.initrd.clone(),
         cpu: request.cpu.clone(),
         whole: request.whole.clone(),
+        coverage: request.coverage.is_some(),
         ..Config::default()
     };
     let (kernel, policy) = (request.kernel.clone(), request.policy.on(request.kernel.arch)?);
     let booted = match &request.from_boot {
-        Some(_) => Some(from_boot::fetch(&request.name, &kernel, &config, !request.quiet)?),
+        Some(_) => Some(from_boot::fetch(&request.name, &kernel, &Config { coverage: false, ..config.clone() }, !request.quiet)?),
         None => None,
     };
     if request.input == Input::Terminal {
@@ -73,7 +75,12 @@ pub fn run(request: Request) -> Result<(), Failure> {
         session.machine_mut().console_input(text);
         session.machine_mut().console_input_ends();
     }
-    let records = Records::new(request.format, request.out.as_deref())?;
+    let about = records::about(request.kernel.arch.isa(), request.cpus);
+    let mut records = Records::new(request.format, &request.out, &about)?;
+    if let Some(file) = &request.flame {
+        records.also(Format::Flame, file, &about)?;
+    }
+    let coverage = request.coverage.as_deref().map(CoverageFile::new).transpose()?;
     let mut run = Run {
         session,
         events: EventSet::default(),
@@ -85,6 +92,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         log: Vec::new(),
         refused: 0,
         armed: Armed::new(),
+        coverage,
     };
     run.session.stop_at_modules(true);
     if run.request.stacktrace {
@@ -114,6 +122,7 @@ struct Run {
     /// The number of module probes and commands that failed.
     refused: usize,
     armed: Armed,
+    coverage: Option<CoverageFile>,
 }
 
 impl Run {
@@ -250,7 +259,7 @@ impl Run {
     }
 
     fn prints_json(&self) -> bool {
-        let records = self.request.format == Format::Json && self.request.out.is_none();
+        let records = self.request.format != Format::Trace && self.request.out.is_empty();
         records || self.request.summary == SummaryFormat::Json
     }
 
@@ -292,7 +301,12 @@ impl Run {
         let probes = probes.into_iter().map(with_time).collect();
         let counts = self.session.engine().counts();
         let unknown = if self.request.kernel.is_stock() { self.session.machine().unknown_columns() } else { Vec::new() };
-        let records = self.records.finish(written + dropped, self.request.cpus, &unknown)?;
+        let symbols = || self.session.symbols();
+        let run = records::Totals { made: written + dropped, cpus: self.request.cpus, time: virtual_ns, unknown: &unknown };
+        let records = self.records.finish(&run, &symbols)?;
+        if let Some(file) = self.coverage {
+            file.write(&mut self.session)?;
+        }
         let losses = vec![
             Count::new("records lost because the ring buffer was full", dropped),
             Count::new("returns that belonged to no followed call", counts.mismatched_returns),

@@ -56,7 +56,7 @@ pub struct Args {
     /// Adds a backtrace to each record of --event, like ftrace's option `stacktrace`
     #[arg(long)]
     stacktrace: bool,
-    /// The file for records of --event, instead of standard output
+    /// The file for records of --event, instead of standard output. Its ending chooses the format, as with `run --out`
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
     /// The format of the output
@@ -322,7 +322,8 @@ impl<'a> Run<'a> {
         }
         let events = args.events(&mut session)?;
         let format = if args.format == Format::Json { records::Format::Json } else { records::Format::Trace };
-        let records = (!args.events.is_empty()).then(|| Records::new(format, args.records.as_deref())).transpose()?;
+        let about = records::about(kernel.arch.isa(), args.cpus.into());
+        let records = (!args.events.is_empty()).then(|| Records::new(format, args.records.as_slice(), &about)).transpose()?;
         if session.kernel().is_stock() && records.is_some() {
             records::say_what_is_unknown(&session.machine().unknown_columns());
         }
@@ -393,7 +394,9 @@ impl<'a> Run<'a> {
         let Some(records) = self.records.take() else { return Ok(()) };
         let (written, dropped) = self.session.with_engine(|engine, _| (engine.records().written(), engine.records().dropped()));
         let unknown = if self.session.kernel().is_stock() { self.session.machine().unknown_columns() } else { Vec::new() };
-        records.finish(written + dropped, self.args.cpus.into(), &unknown)?;
+        let symbols = || self.session.symbols();
+        let (cpus, time) = (self.args.cpus.into(), self.session.machine().now());
+        records.finish(&records::Totals { made: written + dropped, cpus, time, unknown: &unknown }, &symbols)?;
         if dropped > 0 {
             eprintln!("{} {dropped} records were lost because the ring buffer was full", Paint::for_errors().advice("note:"));
         }

@@ -1,5 +1,6 @@
 //! Assembles a machine: the core, RAM, the loaded kernel, the board, and each CPU in its entry state.
 
+use super::coverage::Coverage;
 use super::fetched::Fetched;
 use super::gate::Gate;
 use super::watchdog::Watchdog;
@@ -99,7 +100,8 @@ impl<L: Listener> Machine<L> {
             frozen: false,
             frozen_blocks: 0,
             next_look: 0,
-            every_block: config.every_block,
+            every_block: config.every_block || config.coverage,
+            coverage: config.coverage.then(|| Box::new(Coverage::new())),
             wish: None,
             limit: Ticks::MAX,
             slice_end: 0,

@@ -19,7 +19,7 @@
 use super::gate::Gate;
 use super::{FROZEN_MOST, Inner, Listener, Wish};
 use crate::boards::At;
-use crate::clock::{Meaning, Ticks};
+use crate::clock::{DetourTiming, Meaning, Ticks};
 use crate::unicorn::engine::BlockContext;
 
 impl<L: Listener> Inner<L> {
@@ -101,7 +101,9 @@ impl<L: Listener> Inner<L> {
 
     fn set_at_gate(&mut self) {
         self.was_busy = self.listener.is_busy(self.view.current);
-        self.at_gate = if self.gate.is_wide() {
+        self.at_gate = if self.coverage.is_some() {
+            Self::covered_block
+        } else if self.gate.is_wide() {
             Self::odd_block
         } else if self.was_busy || self.listener.times() {
             Self::at_another
@@ -121,9 +123,31 @@ impl<L: Listener> Inner<L> {
     /// The general handler: a block in the probe window, the first block outside it, a block of a handler in guest
     /// code, or a block that the listener follows.
     pub(super) fn odd_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
+        self.any_block(pc, size, cpu);
+    }
+
+    /// While coverage is collected: any block.
+    fn covered_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
+        let in_kernel = (self.view.model.registers.in_kernel)(&cpu.handle());
+        let (start, len) = match self.window.holds(pc).then(|| self.listener.meaning(pc)) {
+            None => (pc, size),
+            Some(Meaning::Copy { origin, len } | Meaning::Restoring { origin, len, .. }) => (origin, len.into()),
+            Some(Meaning::Detour(DetourTiming { origin, len, .. })) => (origin, len.into()),
+            Some(_) => (pc, 0),
+        };
+        if self.any_block(pc, size, cpu)
+            && in_kernel
+            && let Some(coverage) = &mut self.coverage
+        {
+            coverage.note(start, len);
+        }
+    }
+
+    /// What is right for every block. False: the CPU stops in front of it.
+    fn any_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) -> bool {
         if let Some(Wish::Shutdown(_)) = self.wish {
             cpu.stop();
-            return;
+            return false;
         }
         // The core has translated the fetch address already. A displaced instruction that reads or writes page tables
         // must not see our entry either.
@@ -139,7 +163,7 @@ impl<L: Listener> Inner<L> {
         let counts_as = if self.frozen { Meaning::Nothing } else { meaning };
         let falls_through = self.view.clock.enter(pc, size.into(), counts_as);
         if !falls_through && self.is_to_look(pc) && self.look_up(cpu, pc) {
-            return;
+            return false;
         }
         if self.listener.follows() {
             let (listener, view) = self.show(pc);
@@ -152,6 +176,7 @@ impl<L: Listener> Inner<L> {
             Meaning::Trampoline => self.called(pc),
             _ => {}
         }
+        true
     }
 
     /// Handles due events at a block start; only here a run can end. Returns true if it ends.

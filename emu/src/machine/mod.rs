@@ -7,6 +7,7 @@
 mod assemble;
 mod between_runs;
 mod blocks;
+mod coverage;
 mod fetched;
 mod firmware;
 mod gate;
@@ -26,6 +27,7 @@ use trapline_isa::arch::Isa;
 
 pub use crate::config::Config;
 pub use crate::snapshot::Counts;
+use coverage::Coverage;
 use fetched::Fetched;
 use gate::Gate;
 pub use happening::{Happening, What};
@@ -79,6 +81,8 @@ pub(crate) struct Inner<L> {
     pub(crate) next_look: Ticks,
     /// Whether every block is reported, by the configuration.
     pub(crate) every_block: bool,
+    /// The blocks that ran, if they are collected.
+    pub(crate) coverage: Option<Box<Coverage>>,
     pub(crate) wish: Option<Wish>,
     pub(crate) limit: Ticks,
     pub(crate) slice_end: Ticks,
@@ -204,6 +208,11 @@ impl<L: Listener> Machine<L> {
     /// The log of events, if the configuration asked for it.
     pub fn happenings(&self) -> &[Happening] {
         self.inner.happenings.as_deref().unwrap_or_default()
+    }
+
+    /// The blocks of kernel code that ran, if the configuration asked for them: the length of each, by its address.
+    pub fn covered(&self) -> std::collections::BTreeMap<u64, u32> {
+        self.inner.coverage.as_ref().map(|coverage| coverage.blocks()).unwrap_or_default()
     }
 
     /// Counters of traps, interrupts and other events.

@@ -2,8 +2,7 @@
 //! /dev/null.
 
 use super::bench_loop::{BenchLoop, TARGET};
-use crate::cli::records::{Format, Records};
-use std::path::Path;
+use crate::cli::records::{self, Format, Records};
 use trapline_probes::events::parse::{self, EventCommand};
 use trapline_probes::events::set::EventSet;
 
@@ -28,7 +27,8 @@ impl Recorded {
             events.add(engine, guest, definition).map_err(|error| error.to_string())?;
             events.enable_all(engine, guest, true).map_err(|refusal| refusal.to_string())
         })?;
-        let records = Records::new(format, Some(Path::new("/dev/null"))).map_err(|_| "/dev/null cannot be written")?;
+        let about = records::about(bench.session().kernel().arch.isa(), 1);
+        let records = Records::new(format, &["/dev/null".into()], &about).map_err(|_| "/dev/null cannot be written")?;
         Ok(Recorded { bench, events, records })
     }
 

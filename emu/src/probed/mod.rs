@@ -1,5 +1,6 @@
 //! A [`Session`]: a machine with a probe engine as its listener.
 
+mod code;
 pub mod guest;
 mod guest_alone;
 mod memory;

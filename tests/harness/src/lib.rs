@@ -9,7 +9,7 @@
 
 mod need;
 
-pub use need::{ForTest, Need, complete, kernel, stock, stock_with, tool};
+pub use need::{ForTest, Need, complete, kernel, python, python_module, stock, stock_with, tool};
 
 use libtest_mimic::{Arguments, Trial};
 use std::env;

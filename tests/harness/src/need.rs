@@ -54,6 +54,22 @@ pub fn tool(name: &str, package: &str) -> Need {
     Need { what: name.into(), missing }
 }
 
+/// A Python that can import the module: that of `scripts/setup.sh readers`, or the computer's own.
+pub fn python(module: &str) -> Option<PathBuf> {
+    let ours = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/readers/bin/python3"));
+    [ours, "python3".into()].into_iter().find(|program| {
+        let mut command = Command::new(program);
+        command.args(["-c", &format!("import {module}")]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    })
+}
+
+/// The need of a Python module.
+pub fn python_module(module: &str) -> Need {
+    let missing = python(module).is_none().then(|| format!("Python's module {module}: scripts/setup.sh readers"));
+    Need { what: module.into(), missing }
+}
+
 /// The stock kernel of this name, for a test that has declared the need.
 ///
 /// # Panics

@@ -1,0 +1,54 @@
+//! The blocks of kernel code that ran. While they are collected every block calls the machine, which costs host time
+//! and no guest time.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+/// Entries of the cache of recent blocks, a power of two.
+const RECENT: usize = 1 << 14;
+
+/// Collects blocks.
+pub(crate) struct Coverage {
+    /// The length of each block, by its address. Of blocks at one address the longest counts.
+    blocks: HashMap<u64, u32>,
+    /// Blocks that were noted a short time ago, by the low bits of their address.
+    recent: Vec<(u64, u32)>,
+}
+
+impl Coverage {
+    /// No blocks yet.
+    pub fn new() -> Coverage {
+        Coverage { blocks: HashMap::new(), recent: vec![(0, 0); RECENT] }
+    }
+
+    /// Notes that the code ran.
+    pub fn note(&mut self, start: u64, len: u32) {
+        let recent = &mut self.recent[(start ^ start >> 14) as usize % RECENT];
+        if *recent == (start, len) {
+            return;
+        }
+        *recent = (start, len);
+        let known = self.blocks.entry(start).or_insert(0);
+        *known = len.max(*known);
+    }
+
+    /// All blocks: the length of each, by its address.
+    pub fn blocks(&self) -> BTreeMap<u64, u32> {
+        self.blocks.iter().filter(|(_, len)| **len > 0).map(|(start, len)| (*start, *len)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DV-4: every block is kept once, with its greatest length, whatever the cache forgets.
+    #[test]
+    fn blocks_are_kept_once_with_their_greatest_length() {
+        let mut coverage = Coverage::new();
+        for (start, len) in [(0x1000, 4), (0x1000 + (RECENT as u64) * 0x4000, 8), (0x1000, 12), (0x1000, 4), (0x2000, 0)] {
+            coverage.note(start, len);
+        }
+        assert_eq!(coverage.blocks().into_iter().collect::<Vec<_>>(), [(0x1000, 12), (0x1000_1000, 8)]);
+    }
+}

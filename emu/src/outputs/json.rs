@@ -1,0 +1,32 @@
+//! Records as JSON, one object per line, written at once.
+
+use super::{End, Seen, Sink};
+use std::io::{self, Write};
+use trapline_probes::events::json;
+use trapline_probes::events::places::Places;
+
+/// Writes lines of JSON.
+pub struct Json<W> {
+    to: W,
+    places: Places,
+    line: String,
+}
+
+impl<W: Write> Json<W> {
+    /// A sink that writes to `to`.
+    pub fn new(to: W) -> Json<W> {
+        Json { to, places: Places::default(), line: String::new() }
+    }
+}
+
+impl<W: Write> Sink for Json<W> {
+    fn record(&mut self, seen: &Seen<'_>) -> io::Result<()> {
+        self.line.clear();
+        json::write(&mut self.line, seen.record, seen.format, &mut self.places, seen.symbols);
+        self.to.write_all(self.line.as_bytes())
+    }
+
+    fn finish(mut self: Box<Self>, _: &End<'_>) -> io::Result<()> {
+        self.to.flush()
+    }
+}

@@ -67,6 +67,9 @@ pub struct Detour {
     pub far: Option<&'static Far>,
 }
 
+/// Finds two registers whose values nobody reads, one at each address of a function.
+pub type FreeRegisters = fn(at: [u64; 2], function: &Range<u64>, around: &mut dyn Surroundings) -> Option<[Reg; 2]>;
+
 /// A jump that reaches further than an ISA's first one, and overwrites a register.
 #[derive(Debug)]
 pub struct Far {
@@ -74,7 +77,7 @@ pub struct Far {
     pub jump_length: u64,
     /// Chooses the registers of the jump at the first address and of the jump back to the second one. Nobody reads their
     /// values there. `None` if no register is free.
-    pub free: fn(at: [u64; 2], function: &Range<u64>, around: &mut dyn Surroundings) -> Option<[Reg; 2]>,
+    pub free: FreeRegisters,
     /// Encodes the jump from one address to another through a register; `None` if it does not reach.
     pub jump: fn(from: u64, to: u64, through: Reg) -> Option<[u8; JUMP_MOST]>,
 }

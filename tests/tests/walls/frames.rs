@@ -81,7 +81,7 @@ pub fn enters(arch: Arch, frame: &[u64]) -> Vec<u8> {
 
 /// A descriptor of writable data.
 fn data_segment(base: u64, limit: u64, big: bool, level: u64) -> u64 {
-    let top = 0x0010_0000_0000_0000 * u64::from(limit > 0xffff) * 8 | if big { 1 << 54 } else { 0 };
+    let top = (0x0010_0000_0000_0000 * u64::from(limit > 0xffff) * 8) | if big { 1 << 54 } else { 0 };
     let limit = if limit > 0xffff { limit >> 12 } else { limit };
     let access = 0x93 | level << 5;
     limit & 0xffff | (base & 0xff_ffff) << 16 | access << 40 | (limit >> 16) << 48 | top | (base >> 24) << 56

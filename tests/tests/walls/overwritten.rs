@@ -63,7 +63,7 @@ impl Writer {
         bare.enter_kernel();
         let machine = bare.machine();
         match self {
-            Writer::Physical => return bare.put(at, bytes),
+            Writer::Physical => bare.put(at, bytes),
             Writer::Bytes => machine.look(|view| view.write(seen(arch, at), bytes)).expect("memory"),
             Writer::Number => machine.look(|view| view.write_number(place, number, 4)).expect("memory"),
             Writer::Exchange => drop(machine.look(|view| view.exchange_number(place, number, 4)).expect("memory")),

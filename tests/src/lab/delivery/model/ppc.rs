@@ -99,7 +99,7 @@ pub fn wide(arch: Arch, numbers: &mut Numbers<'_>) -> Case {
     let msr = SF | HV | TRANSLATED | order | units;
     let stays = numbers.one_in(2);
     let lpcr = LPCR | if stays { STAYS_TRANSLATED } else { 0 };
-    let nowhere = 0xc000_0000_0000_0000 | NOWHERE + 8 * numbers.below(100) as u64;
+    let nowhere = 0xc000_0000_0000_0000 | (NOWHERE + 8 * numbers.below(100) as u64);
     let entry = if raise.name == FETCH.name { nowhere & !3 } else { seen(arch, RAISES) };
     let words = |words: &[u32]| words.iter().flat_map(|word| arch.isa().order.word_bytes(*word)).collect::<Vec<u8>>();
     // mtspr LPCR,r3; mtspr SRR0,r4; mtspr SRR1,r5; mtdec r6; isync; rfid
@@ -137,7 +137,7 @@ pub fn narrow(numbers: &mut Numbers<'_>) -> Case {
     let arch = Arch::Ppc;
     let raise = pick(numbers, &[NO_INSTRUCTION]);
     let msr = TRANSLATED | drawn(numbers, &raise, &[FP, FE[0], FE[1], RI, ME, PR]);
-    let nowhere = 0xc000_0000 | NOWHERE + 8 * numbers.below(100) as u64;
+    let nowhere = 0xc000_0000 | (NOWHERE + 8 * numbers.below(100) as u64);
     let entry = if raise.name == FETCH.name { nowhere & !3 } else { seen(arch, RAISES) };
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     // mtspr SRR0,r4; mtspr SRR1,r5; mtdec r6; rfi

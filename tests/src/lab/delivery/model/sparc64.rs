@@ -68,7 +68,7 @@ const STACKED: [[&str; 4]; 5] = [
 
 /// What the globals of exceptions and of the MMU hold.
 fn banked(bank: u64, number: u64) -> u64 {
-    bank << 40 | 0x1111 * number
+    (bank << 40) | (0x1111 * number)
 }
 
 /// A case.

@@ -192,7 +192,7 @@ fn many_events_are_removed_in_work_by_their_number() {
             }
             for number in 0..events {
                 assert_eq!(remove(&mut set, &lines(number)[1]), Ok(1), "{what}");
-                set.forget_removed(|| Default::default());
+                set.forget_removed(Default::default);
             }
             assert_eq!(set.members().len(), 0, "{what}");
             set.looked_at

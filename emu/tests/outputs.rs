@@ -172,7 +172,7 @@ fn reported(room: &Room, about: &About, records: impl FnOnce(&mut dyn FnMut(u16,
     };
     records(&mut add, &|count| sink.borrow_mut().lost(count).unwrap());
     let symbols = || symbol(base).into_iter().collect();
-    let end = End { shown: 0, made: 0, time: 0, cpus: about.cpus, symbols: &symbols };
+    let end = End { shown: 0, made: 0, time: 0, cpus: about.cpus, unknown: &[], symbols: &symbols };
     sink.into_inner().finish(&end).unwrap();
     said("trace-cmd", &["report", "-t", "-i", &file])
 }

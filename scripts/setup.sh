@@ -69,10 +69,9 @@ look_for_rivals() {
     have qemu-system-aarch64 && have qemu-system-arm || lack "qemu-system-aarch64 and qemu-system-arm (the benchmarks compare with them)" qemu-system-arm
 }
 
-# The programs that tests compare with, if they are installed: tests/tests/user_mode, tests/tests/releases.rs.
+# The emulator that tests/tests/user_mode compares with, if it is installed.
 look_for_other_emulators() {
     have qemu-sparc64-static || lack "qemu-sparc64-static (tests of SPARC programs compare with it)" qemu-user-static
-    have riscv64-linux-gnu-objdump || lack "riscv64-linux-gnu-objdump (tests of RISC-V kernels compare with it)" binutils-riscv64-linux-gnu
 }
 
 # The programs that open what trapline writes. Tests ask them what they have read.

@@ -53,7 +53,7 @@ fn what_is_wrong_is_said() {
     let truncated = File::new("truncated", &tiny[..5000]);
     let foreign = File::new("foreign", &{
         let mut bytes = tiny.to_vec();
-        bytes[18] = 243;
+        bytes[18..20].copy_from_slice(&258_u16.to_le_bytes());
         bytes
     });
     let text = File::new("text", b"# a script\n");
@@ -65,7 +65,7 @@ fn what_is_wrong_is_said() {
         ("no command",                  vec![],                                                             2, vec!["Usage: trapline"]),
         ("an unknown command",          vec!["chekc"],                                                      2, vec!["unrecognized subcommand", "check"]),
         ("a truncated file",            vec!["check", truncated.name()],                                    2, vec!["cut off", "help: copy or download the file again"]),
-        ("a foreign machine",           vec!["check", foreign.name()],                                      2, vec!["it is for RISC-V", "supported are i386"]),
+        ("a foreign machine",           vec!["check", foreign.name()],                                      2, vec!["it is for LoongArch", "supported are i386"]),
         ("a text file",                 vec!["disasm", text.name(), "vfs_read"],                            2, vec!["it looks like text", "vmlinux"]),
         ("a compressed file",           vec!["symbols", gzip.name()],                                       2, vec!["cannot be unpacked (gzip)", "download the file again"]),
         ("a directory",                 vec!["check", directory.to_str().unwrap()],                         2, vec!["is a directory"]),
@@ -250,6 +250,8 @@ fn symbols_and_images_are_listed() {
             "debian/arm64-rt",
             "debian/armhf-lpae",
             "debian/armhf-rt",
+            "debian/arm64-16k",
+            "debian/ppc64el-64k",
             "linux/mips",
             "linux/ppc",
         ]

@@ -51,7 +51,7 @@ fn the_tiny_kernels_are_understood() {
 #[test]
 fn a_kernel_that_runs_from_flash_is_refused() {
     let mut bytes = tiny("tiny/arm").to_vec();
-    let (name, other) = (b"\0do_fork\0", b"\0_xiprom\0");
+    let (name, other) = (b"\0backlog\0", b"\0_xiprom\0");
     let at = bytes.windows(name.len()).position(|window| window == name).expect("its table of strings");
     bytes[at..at + name.len()].copy_from_slice(other);
     let refusal = Kernel::from_bytes(&bytes).expect_err("it runs in place");
@@ -145,7 +145,7 @@ fn broken_files_are_refused_with_the_reason() {
         ("no program headers",              whole[..64].to_vec(),                               "the table of program headers should reach to byte"),
         ("half a segment",                  whole[..0x1800].to_vec(),                           "segment 0 should reach to byte"),
         ("no symbols' names",               whole[..whole.len() - 6000].to_vec(),               "cut off"),
-        ("for RISC-V",                      patched(&[(MACHINE, 2, 243)]),                      "it is for RISC-V (64-bit, little-endian), which is not supported; supported are i386"),
+        ("for LoongArch",                   patched(&[(MACHINE, 2, 258)]),                      "it is for LoongArch (64-bit, little-endian), which is not supported; supported are i386"),
         ("for no known machine",            patched(&[(MACHINE, 2, 0x7777)]),                   "machine number 30583"),
         ("64-bit i386",                     patched(&[(MACHINE, 2, 3)]),                        "not supported"),
         ("big-endian x86",                  big_endian,                                         "not supported"),

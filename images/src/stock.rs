@@ -310,7 +310,8 @@ pub fn folders() -> Vec<PathBuf> {
 /// Finds a kernel: in the first folder that has it, the version or the suite asked for, or else the newest of Debian 12 that
 /// is no backport.
 pub fn locate(wanted: &Wanted, folders: &[PathBuf]) -> Option<Local> {
-    let is_other = |local: &Local| names_release(&local.version) || suites_of(Some(&local.version)) != [SUITE];
+    let is_other =
+        |local: &Local| wanted.stock.is_packed() && (names_release(&local.version) || suites_of(Some(&local.version)) != [SUITE]);
     let is_it = |local: &Local| match (&wanted.version, wanted.suite()) {
         (_, Some(suite)) => local.is_of(suite),
         (Some(version), None) => *version == local.version,

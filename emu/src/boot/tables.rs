@@ -132,7 +132,11 @@ impl Tables {
         tables.indirect_thunks = thunks.unwrap_or_default();
         tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
         for (bounds, site, row) in SITES.iter().filter(|(_, site, _)| !marks.never.contains(site)) {
-            let rows: Vec<(u64, &[u8])> = reader.rows(bounds, row(marks, reader.word)).collect();
+            let size = row(marks, reader.word);
+            let mut rows: Vec<(u64, &[u8])> = reader.rows(bounds, size).collect();
+            if *site == Site::Bug && reader.traps_in(&rows) < rows.len().min(SAMPLE) {
+                rows = reader.longer_rows_of_bugs(rows, size);
+            }
             let form = match site {
                 Site::Ftrace => Form::Absolute,
                 Site::Bug => reader.form_of_bugs(&rows),
@@ -215,6 +219,9 @@ fn unlisted_area(bounds: &Bounds, range: Range<u64>) -> Blacklisted {
     Blacklisted { range, name: bounds.section.to_string(), listed: false }
 }
 
+/// Rows of the table of traps that are tried to find the size of a row.
+const SAMPLE: usize = 64;
+
 struct Reader<'a> {
     kernel: &'a Kernel,
     marks: &'static Marks,
@@ -296,6 +303,29 @@ impl<'a> Reader<'a> {
             site.is_some_and(|site| self.kernel.read(site, &mut bytes).is_ok() && (marks.looks.bug)(&bytes))
         };
         [marks.form, Form::Absolute].into_iter().find(is_trap).unwrap_or(marks.form)
+    }
+
+    /// The number of rows among the first [`SAMPLE`] of the table of traps that lead to a trap.
+    fn traps_in(&self, rows: &[(u64, &[u8])]) -> usize {
+        let form = self.form_of_bugs(rows);
+        let is_trap = |(at, row): &&(u64, &[u8])| {
+            let mut bytes = [0; 8];
+            let site = self.field(*at, row, 0, form);
+            site.is_some_and(|site| self.kernel.read(site, &mut bytes).is_ok() && (self.marks.looks.bug)(&bytes))
+        };
+        rows.iter().take(SAMPLE).filter(is_trap).count()
+    }
+
+    /// The rows of the table of traps in kernels that keep an address more in each: the format of the message (7.x). The
+    /// rows stay as they are if they lead to more traps that way.
+    fn longer_rows_of_bugs(&self, rows: Vec<(u64, &'a [u8])>, size: usize) -> Vec<(u64, &'a [u8])> {
+        let Some((start, _)) = rows.first() else { return rows };
+        let longer = size + self.form_of_bugs(&rows).bytes(self.word);
+        let range = *start..*start + (rows.len() * size) as u64;
+        let bytes = self.kernel.held(&range).unwrap_or_default();
+        let other = bytes.chunks_exact(longer).enumerate().map(|(number, row)| (start + (number * longer) as u64, row));
+        let other: Vec<_> = other.collect();
+        if self.traps_in(&other) > self.traps_in(&rows) { other } else { rows }
     }
 
     fn exceptions(&mut self) -> Vec<Exception> {

@@ -5,7 +5,7 @@ use crate::unicorn::engine::{Core, TrapContext};
 use crate::unicorn::kinds::{CoreKind, Register};
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::{CoreState, drop_translations};
+use crate::unicorn::surgery::CoreState;
 use crate::unicorn::witness::{Witness, unfit};
 use trapline_isa::mem::ByteOrder;
 
@@ -50,7 +50,6 @@ impl Bench {
         for (word, at) in words.iter().zip((lies..).step_by(4)) {
             self.ram.set_word32(at, *word);
         }
-        drop_translations(self.core.handle(), &self.ram, lies, 4 * words.len());
         (self.prepare)(&self.core.stopped());
         self.core.stopped().set_pc(self.code);
     }

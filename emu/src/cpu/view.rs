@@ -7,7 +7,6 @@ use crate::clock::running::Clock;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::line::Line;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::drop_translations;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers, get_each, put_back_each};
@@ -107,7 +106,10 @@ impl View {
         let breakpoint = self.isa.breakpoint;
         let mut bytes = [0; 8];
         let bytes = &mut bytes[..breakpoint.len().min(8)];
-        self.read(pc, bytes).is_ok() && bytes == breakpoint
+        let read = self.page_by_page(pc, bytes.len(), Access::Look, |ram, physical, done, part| {
+            ram.read(physical, &mut bytes[done..done + part]);
+        });
+        read.is_ok() && bytes == breakpoint
     }
 }
 
@@ -127,18 +129,8 @@ impl View {
     fn exchange_word(&self, address: u64, value: u64, size: usize) -> Option<u64> {
         let (handle, ram) = (self.trap.handle(), &self.ram);
         match size {
-            8 => {
-                let physical = handle.cached_physical(ram, address, 8, true)?;
-                let before = ram.get64(physical)?;
-                ram.set_word64(physical, value);
-                Some(before)
-            }
-            4 => {
-                let physical = handle.cached_physical(ram, address, 4, true)?;
-                let before = ram.get32(physical)?;
-                ram.set_word32(physical, value as u32);
-                Some(before.into())
-            }
+            8 => handle.exchange_cached64(ram, address, value),
+            4 => handle.exchange_cached32(ram, address, value as u32).map(u64::from),
             _ => None,
         }
     }
@@ -349,10 +341,8 @@ impl Cpu for View {
         self.clock.look_at(0);
     }
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        let handle = self.trap.handle();
         self.page_by_page(address, bytes.len(), Access::Look, |ram, physical, done, part| {
             ram.write(physical, &bytes[done..done + part]);
-            drop_translations(handle, ram, physical, part);
         })
     }
 }

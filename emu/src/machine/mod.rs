@@ -22,7 +22,7 @@ use crate::clock::{Stopped, Ticks, ticks};
 use crate::cpu::{Choice, Model, Shown, View, WindowPlace};
 use crate::unicorn::engine::{BlockContext, Core, Handle};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::{self, CoreState};
+use crate::unicorn::surgery::CoreState;
 use trapline_isa::arch::Isa;
 
 pub use crate::config::Config;
@@ -264,9 +264,7 @@ impl<L: Listener> Machine<L> {
 
     /// Writes guest memory by physical address, and drops the translation blocks made from it.
     pub fn write_physical(&mut self, physical: u64, bytes: &[u8]) -> bool {
-        let written = self.inner.view.ram.write(physical, bytes);
-        surgery::drop_translations(self.core.handle(), &self.inner.view.ram, physical, bytes.len());
-        written
+        self.inner.view.ram.write(physical, bytes)
     }
 
     /// Gives access to a CPU as in a handler. Switches to that CPU and back if needed. The listener is not called.

@@ -6,7 +6,6 @@ use super::modules::Modules;
 use super::window::WindowAllocator;
 use crate::boot::{Kernel, Segment};
 use crate::machine::Parts;
-use crate::unicorn::surgery::drop_translations;
 use std::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
@@ -196,11 +195,9 @@ impl Guest for Live<'_> {
 
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         for (physical, range) in self.pieces(address, bytes.len())? {
-            let piece = &bytes[range];
-            if !self.parts.ram.write(physical, piece) {
+            if !self.parts.ram.write(physical, &bytes[range]) {
                 return Err(Fault { address, write: true });
             }
-            drop_translations(self.parts.handle, self.parts.ram, physical, piece.len());
         }
         Ok(())
     }
@@ -216,7 +213,6 @@ impl Guest for Live<'_> {
     fn window_write(&mut self, at: u64, bytes: &[u8], stands_for: StandsFor) {
         if let Some(physical) = self.window.note(at, bytes.len(), stands_for) {
             self.parts.ram.write(physical, bytes);
-            drop_translations(self.parts.handle, self.parts.ram, physical, bytes.len());
         }
     }
 

@@ -119,7 +119,7 @@ impl Handle {
     }
 
     /// The physical address of a word of 4 or 8 bytes, if the core's TLB has its page for such an access with kernel
-    /// rights.
+    /// rights. A write also needs a page without translated code.
     #[inline(always)]
     pub fn cached_physical(&self, ram: &Ram, address: u64, size: usize, write: bool) -> Option<u64> {
         let engine = self.engine();
@@ -127,6 +127,19 @@ impl Handle {
         // SAFETY: set in `Core::new` only, as `find` requires.
         let host = unsafe { at.as_ref().find(&engine.shape, address, size as u64, write) };
         host.and_then(|host| ram.physical_of(host))
+    }
+
+    /// Exchanges an 8-byte number if the core's TLB has its page for writes and the page has no translated code. Returns
+    /// the old number.
+    #[inline(always)]
+    pub fn exchange_cached64(&self, ram: &Ram, address: u64, value: u64) -> Option<u64> {
+        ram.exchange_data64(self.cached_physical(ram, address, 8, true)?, value)
+    }
+
+    /// Like [`Handle::exchange_cached64`], with 4 bytes.
+    #[inline(always)]
+    pub fn exchange_cached32(&self, ram: &Ram, address: u64, value: u32) -> Option<u32> {
+        ram.exchange_data32(self.cached_physical(ram, address, 4, true)?, value)
     }
 
     /// Reads a general register by its number in `isa`. If registers have 4 bytes, only the low half of the result is
@@ -378,6 +391,7 @@ impl<E: Events> Core<E> {
     /// Gives up a core that has crashed. Its memory is never freed, because its own lists may be corrupt.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
+        stores::leave(self.stores);
     }
 
     /// Read access, between runs.
@@ -433,6 +447,9 @@ impl<E: Events> Drop for Core<E> {
     fn drop(&mut self) {
         if self.is_abandoned {
             return;
+        }
+        if !self.stores.is_null() {
+            stores::leave(self.stores);
         }
         // SAFETY: opened in `new`, closed once; the RAM and the callbacks are dropped after this.
         unsafe { sys::uc_close(self.handle.raw()) };

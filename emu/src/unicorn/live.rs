@@ -26,12 +26,12 @@ pub(super) struct Translations {
 }
 
 /// Offsets in a TLB entry; the layout is in `stores.rs`. A tag is the word for a kind of access: the page's address and
-/// flags. It is only compared with the wanted page.
+/// flags. It is the bare page address if the core takes its fast path, which excludes stores to pages with translated
+/// code.
 pub(super) struct TlbEntry {
     write: usize,
     addend: usize,
-    /// The bits of the 8 bytes at an offset that are the tag, without the flag for pages with translated code: a writer
-    /// outside the core drops the translated code itself, so it need not know.
+    /// The bits of the 8 bytes at an offset that are the tag.
     tag: u64,
     /// Shift from an address to the offset of its entry, before the mask is applied.
     shift: u32,
@@ -42,11 +42,10 @@ pub(super) struct TlbEntry {
 impl TlbEntry {
     pub(super) const fn of(layout: &Layout) -> TlbEntry {
         let width = layout.address_bytes;
-        let bits = u64::MAX >> (64 - 8 * width);
         TlbEntry {
             write: width,
             addend: (3 * width).next_multiple_of(WORD) + WORD,
-            tag: bits & !layout.long_way(),
+            tag: u64::MAX >> (64 - 8 * width),
             shift: layout.page_bits() - ENTRY.trailing_zeros(),
             page: !((1 << layout.page_bits()) - 1),
         }

@@ -1,8 +1,14 @@
 //! Guest RAM: one block of host memory that the CPU core and the machine share.
 //!
 //! The guest changes it while it runs, so there is never a Rust reference into it: all access is by copying.
+//!
+//! Whatever writes guest memory from outside of the core writes it here, and every such write drops the blocks that were
+//! translated from the bytes. A map with one byte for each page says where there are any, so a write to a page without
+//! code looks at that byte and does no more.
 
+use super::stores::Stores;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 
@@ -17,14 +23,28 @@ pub struct Ram {
     last_word: u64,
     /// The byte order of the guest's numbers.
     order: ByteOrder,
-    _block: Rc<Block>,
+    /// The map of pages with translated code, in the block.
+    code: *const Cell<u8>,
+    block: Rc<Block>,
 }
 
 struct Block {
     /// The address from the host's allocator; the block is a little larger than `len`.
     allocated: *mut u8,
     layout: Layout,
+    /// One byte for each page, with the bits [`HERE`] and [`NEXT`], and one more at the end.
+    code: Box<[Cell<u8>]>,
+    /// The cores that execute code in this memory.
+    cores: RefCell<Vec<*mut Stores>>,
 }
+
+/// Code was translated from the page.
+const HERE: u8 = 1;
+/// Code was translated from the next page. With it one byte decides about writes that cross the end of the page.
+const NEXT: u8 = 2;
+/// Size in bytes of a page of the map.
+const PAGE: u64 = 1 << PAGE_BITS;
+const PAGE_BITS: u32 = 12;
 
 /// Alignment of the block: a large page of every ISA.
 const ALIGNMENT: usize = 2 << 20;
@@ -43,13 +63,15 @@ impl Ram {
         }
         // SAFETY: the distance to the next aligned address is less than ALIGNMENT, which was added to the size.
         let start = unsafe { allocated.add(allocated.align_offset(ALIGNMENT)) };
+        let code: Box<[Cell<u8>]> = vec![Cell::new(0); (len as u64 / PAGE) as usize + 2].into();
         Some(Ram {
             start,
             base,
             len: len as u64,
             last_word: (len as u64).checked_sub(8)?,
             order,
-            _block: Rc::new(Block { allocated, layout }),
+            code: code.as_ptr(),
+            block: Rc::new(Block { allocated, layout, code, cores: RefCell::default() }),
         })
     }
 
@@ -91,13 +113,14 @@ impl Ram {
         true
     }
 
-    /// Copies bytes to a physical address; false, without writing, if not all of them are RAM. Does not drop translated
-    /// code.
+    /// Copies bytes to a physical address and drops the code translated from there; false, without writing, if not all
+    /// of them are RAM.
     #[inline]
     pub fn write(&self, physical: u64, bytes: &[u8]) -> bool {
         let Some(to) = self.pointer(physical, bytes.len()) else { return false };
         // SAFETY: as in `read`.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        self.written(physical, bytes.len());
         true
     }
 
@@ -129,12 +152,13 @@ impl Ram {
         self.get32(physical).unwrap_or(0)
     }
 
-    /// Writes an 8-byte number in the guest's byte order; false outside RAM. Does not drop translated code.
+    /// Writes an 8-byte number in the guest's byte order and drops the code translated from there; false outside RAM.
     #[inline]
     pub fn set_word64(&self, physical: u64, value: u64) -> bool {
         let Some(to) = self.word(physical) else { return false };
         // SAFETY: `word` has checked that the bytes are in the block.
         unsafe { to.cast::<[u8; 8]>().write(self.order64(value).to_le_bytes()) };
+        self.written(physical, 8);
         true
     }
 
@@ -144,7 +168,86 @@ impl Ram {
         let Some(to) = self.word(physical).or_else(|| self.pointer(physical, 4)) else { return false };
         // SAFETY: as in `set_word64`.
         unsafe { to.cast::<[u8; 4]>().write(self.order32(value).to_le_bytes()) };
+        self.written(physical, 4);
         true
+    }
+
+    /// Writes an 8-byte number to a page without translated code, as the TLB says, and returns the old number.
+    #[inline]
+    pub(super) fn exchange_data64(&self, physical: u64, value: u64) -> Option<u64> {
+        let at = self.word(physical)?.cast::<[u8; 8]>();
+        // SAFETY: as in `set_word64`.
+        unsafe {
+            let before = self.order64(u64::from_le_bytes(at.read()));
+            at.write(self.order64(value).to_le_bytes());
+            Some(before)
+        }
+    }
+
+    /// Like [`Ram::exchange_data64`], with 4 bytes.
+    #[inline]
+    pub(super) fn exchange_data32(&self, physical: u64, value: u32) -> Option<u32> {
+        let at = self.word(physical).or_else(|| self.pointer(physical, 4))?.cast::<[u8; 4]>();
+        // SAFETY: as in `set_word64`.
+        unsafe {
+            let before = self.order32(u32::from_le_bytes(at.read()));
+            at.write(self.order32(value).to_le_bytes());
+            Some(before)
+        }
+    }
+
+    /// Called after a write to these bytes of RAM from outside of the core.
+    #[inline]
+    fn written(&self, physical: u64, len: usize) {
+        let page = (physical.wrapping_sub(self.base) >> PAGE_BITS) as usize;
+        // SAFETY: the map has a byte for each page and one behind the last, where a write of no bytes may be.
+        if unsafe { (*self.code.add(page)).get() } != 0 || len as u64 > PAGE {
+            self.drop_code(physical, len);
+        }
+    }
+
+    /// Drops the blocks that were translated from these bytes, page by page.
+    #[cold]
+    #[inline(never)]
+    fn drop_code(&self, physical: u64, len: usize) {
+        let (mut at, end) = (physical, physical + len as u64);
+        while at < end {
+            let next = end.min(self.base + (((at - self.base) >> PAGE_BITS) + 1) * PAGE);
+            if self.block.code[((at - self.base) >> PAGE_BITS) as usize].get() & HERE != 0 {
+                for core in self.block.cores.borrow().iter() {
+                    // SAFETY: a core is in this list while its tables exist, and runs no translated code that looks at
+                    // them now: whoever writes from outside does so between runs or in a callback.
+                    unsafe { (**core).drop_code(at, (next - at) as usize) };
+                }
+            }
+            at = next;
+        }
+    }
+
+    /// Adds a core that executes code in this memory.
+    pub(super) fn join(&self, core: *mut Stores) {
+        self.block.cores.borrow_mut().push(core);
+    }
+
+    /// Removes a core.
+    pub(super) fn leave(&self, core: *mut Stores) {
+        self.block.cores.borrow_mut().retain(|known| *known != core);
+    }
+
+    /// Records whether these whole pages may have translated code.
+    pub(super) fn note_code(&self, physical: u64, len: u64, is_there: bool) {
+        // Another core may have translated code from them.
+        if !is_there && self.block.cores.borrow().len() != 1 {
+            return;
+        }
+        let first = (physical.wrapping_sub(self.base) >> PAGE_BITS) as usize;
+        for page in first..first + len.div_ceil(PAGE) as usize {
+            for (page, bit) in [(Some(page), HERE), (page.checked_sub(1), NEXT)] {
+                if let Some(byte) = page.and_then(|page| self.block.code.get(page)) {
+                    byte.set(if is_there { byte.get() | bit } else { byte.get() & !bit });
+                }
+            }
+        }
     }
 
     /// Like [`Ram::set_word64`], with 8 bytes or 4.

@@ -120,6 +120,7 @@ pub(super) struct Stores {
     kept: unsafe extern "C" fn(*mut c_void, u64, c_int, *mut u64),
     library: Fill,
     modes: *const Mode,
+    handle: Handle,
     ram: Ram,
     /// One bit for each page from which code was fetched.
     code: Vec<u64>,
@@ -154,15 +155,24 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         // SAFETY: the function is Unicorn's own of this type; Unicorn itself replaces it by others of this type.
         library: unsafe { core::mem::transmute::<usize, Fill>(library) },
         modes: modes as *const Mode,
+        handle,
         ram: ram.clone(),
         code: vec![0; pages.div_ceil(64)],
         last: (0, 0),
         next: FIRST.get(),
     }));
     FIRST.set(stores);
+    ram.join(stores);
     // SAFETY: the address is in the CPU's own table and holds such a function; no translated code runs yet.
     unsafe { (place as *mut Fill).write(fill) };
     Ok(stores)
+}
+
+/// Writes to RAM from outside no longer drop blocks of this engine. Called before it is closed or abandoned.
+pub(super) fn leave(stores: *mut Stores) {
+    // SAFETY: made in `watch`, and not yet freed.
+    let ram = unsafe { (*stores).ram.clone() };
+    ram.leave(stores);
 }
 
 /// Removes an engine from the list, after it was closed.
@@ -285,12 +295,12 @@ impl Stores {
         if access == FETCH {
             if !holds_code {
                 *bits |= bit;
+                self.ram.note_code(physical & !(self.layout.page() - 1), self.layout.page(), true);
                 self.guard(physical, self.layout.page() as usize);
             }
             return;
         }
         if holds_code && access == STORE && self.released(physical) {
-            self.code[number / 64] &= !bit;
             holds_code = false;
         }
         if !holds_code || entry.get(FETCH) == entry.never() {
@@ -353,10 +363,36 @@ impl Stores {
     }
 
     /// Whether this page has no translated code any more; its stores are then on the fast path.
-    fn released(&self, physical: u64) -> bool {
-        let page = self.ram.pointer(physical & !(self.layout.page() - 1), self.layout.page() as usize);
+    fn released(&mut self, physical: u64) -> bool {
+        let (start, len) = (physical & !(self.layout.page() - 1), self.layout.page());
+        let page = self.ram.pointer(start, len as usize);
         // SAFETY: reads tables of the core, and changes TLB entries of this page only.
-        page.is_some_and(|page| unsafe { (self.release)(self.cpu, page.cast()) })
+        let is_released = page.is_some_and(|page| unsafe { (self.release)(self.cpu, page.cast()) });
+        let number = (start.wrapping_sub(self.ram.base()) >> self.layout.page_bits()) as usize;
+        if is_released && let Some(bits) = self.code.get_mut(number / 64) {
+            *bits &= !(1 << (number % 64));
+            self.ram.note_code(start, len, false);
+        }
+        is_released
+    }
+
+    /// Drops the blocks translated from these bytes of one page, independent of the guest's page tables.
+    ///
+    /// # Safety
+    /// Between runs or in a callback, while the engine lives.
+    pub(super) unsafe fn drop_code(&mut self, physical: u64, len: usize) {
+        let Some(host) = self.ram.pointer(physical, len) else { return };
+        let (uc, library) = (self.handle.raw().cast::<c_void>(), self.handle.kind().library);
+        // SAFETY: `host` lies in memory that is mapped into this engine; both functions only look at its tables.
+        unsafe {
+            let start = (library.ram_address)(uc, host.cast());
+            if start != usize::MAX {
+                (library.invalidate)(uc, start, start + len);
+            }
+        }
+        if !self.cpu.is_null() {
+            self.released(physical);
+        }
     }
 
     /// The number of pages of the engine's RAM that have translated code.
@@ -381,6 +417,7 @@ impl Stores {
     #[cold]
     fn distrust(&mut self) {
         self.code.fill(u64::MAX);
+        self.ram.note_code(self.ram.base(), self.ram.len(), true);
         self.guard(self.ram.base(), self.ram.len() as usize);
     }
 }

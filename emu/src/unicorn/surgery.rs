@@ -1,11 +1,9 @@
-//! Operations that Unicorn's API lacks: editing a saved CPU state, and dropping translated code by address.
+//! An operation that Unicorn's API lacks: editing a saved CPU state.
 //!
 //! Offsets are those of the pinned version on a 64-bit host. For each kind of core a self-check compares them with
 //! known results before its first machine is made (`cpu/<arch>/check.rs`).
 
 use super::engine::Handle;
-use super::ram::Ram;
-use core::ffi::c_void;
 use core::ptr::null_mut;
 use unicorn_engine_sys::{self as sys, uc_context, uc_error};
 
@@ -151,26 +149,5 @@ impl Drop for CoreState {
             // SAFETY: allocated by uc_context_alloc, freed once.
             unsafe { sys::uc_context_free(self.context) };
         }
-    }
-}
-
-/// Drops the code translated from these physical addresses, independent of the guest's page tables.
-pub fn drop_translations(handle: Handle, ram: &Ram, physical: u64, len: usize) {
-    const PAGE: u64 = 4096;
-    let mut from = physical;
-    let end = physical + len as u64;
-    while from < end {
-        let to = end.min((from / PAGE + 1) * PAGE);
-        let Some(host) = ram.pointer(from, (to - from) as usize) else { return };
-        // SAFETY: `host` is in memory that is mapped into this engine; both functions only use its tables.
-        unsafe {
-            let uc = handle.raw().cast::<c_void>();
-            let library = handle.kind().library;
-            let start = (library.ram_address)(uc, host.cast());
-            if start != usize::MAX {
-                (library.invalidate)(uc, start, start + (to - from) as usize);
-            }
-        }
-        from = to;
     }
 }

@@ -85,7 +85,6 @@ mod tests {
     use super::*;
     use crate::unicorn::engine::Core;
     use crate::unicorn::ram::Ram;
-    use crate::unicorn::surgery::drop_translations;
     use crate::unicorn::witness::Witness;
     use trapline_isa::regs::Reg;
 
@@ -112,7 +111,6 @@ mod tests {
         let (mut set, mut clear) = (0, 0);
         for (what, thumb, words) in cases {
             words.iter().zip(0..).for_each(|(word, index)| assert!(ram.set_word32(CODE + 4 * index, *word)));
-            drop_translations(core.handle(), &ram, CODE, 8);
             for (one, other) in values.iter().flat_map(|one| values.map(|other| (*one, other))) {
                 for mode in state::MODES {
                     core.stopped().write(RegisterARM::CPSR, mode | thumb);

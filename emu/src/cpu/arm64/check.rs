@@ -73,7 +73,6 @@ mod tests {
     use super::*;
     use crate::unicorn::engine::Core;
     use crate::unicorn::ram::Ram;
-    use crate::unicorn::surgery::drop_translations;
     use crate::unicorn::witness::Witness;
     use trapline_isa::regs::Reg;
 
@@ -101,7 +100,6 @@ mod tests {
                     core.stopped().set_system(SPSR_EL1, 0);
                     ram.set_word32(CODE, word);
                     ram.set_word32(CODE + 4, 0xd420_0080);
-                    drop_translations(core.handle(), &ram, CODE, 8);
                     core.stopped().write(RegisterARM64::X1, one);
                     core.stopped().write(RegisterARM64::X2, other);
                     core.stopped().set_pc(CODE);

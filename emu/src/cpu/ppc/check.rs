@@ -8,7 +8,7 @@ use crate::cpu::Exception;
 use crate::unicorn::engine::Core;
 use crate::unicorn::offsets::ppc64 as offset;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::{CoreState, drop_translations};
+use crate::unicorn::surgery::CoreState;
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
@@ -37,7 +37,6 @@ fn check() -> Result<(), String> {
             state::set_msr(&core.stopped(), state);
             let bytes = |word: &u32| if order == 0 { word.to_be_bytes() } else { word.to_le_bytes() };
             ram.write(CODE, &words.iter().flat_map(bytes).collect::<Vec<u8>>());
-            drop_translations(core.handle(), &ram, CODE, 4 * words.len());
             core.stopped().write(RegisterPPC::R3, 0);
             core.stopped().set_pc(CODE);
             let mut witness = Witness { stops: true, ..Witness::default() };

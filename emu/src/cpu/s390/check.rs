@@ -11,7 +11,6 @@ use crate::unicorn::engine::Core;
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::s390::LEFT_TO_US;
-use crate::unicorn::surgery::drop_translations;
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
@@ -66,7 +65,6 @@ impl Bench {
     /// Overwrites code and drops its translation blocks.
     fn put(&mut self, at: u64, bytes: &[u8]) {
         self.ram.write(at, bytes);
-        drop_translations(self.core.handle(), &self.ram, at, bytes.len());
     }
 
     /// Runs the code that is there again.
@@ -145,7 +143,6 @@ fn check() -> Result<(), String> {
     check_low_protection(&mut bench)?;
     // aghi %r1,1; j back.
     bench.ram.write(CODE, &[ADD_1, [0xa7, 0xf4, 0xff, 0xfe]].concat());
-    drop_translations(bench.core.handle(), &bench.ram, CODE, 8);
     bench.core.stopped().write(RegisterS390X::PSWM, WIDE);
     bench.core.stopped().set_pc(CODE);
     bench.set_general(RegisterS390X::R1, 0);

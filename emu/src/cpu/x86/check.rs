@@ -5,7 +5,7 @@ use super::state;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::{CoreState, drop_translations};
+use crate::unicorn::surgery::CoreState;
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
@@ -35,7 +35,6 @@ fn check() -> Result<(), String> {
     core.stopped().write(RegisterX86::RBX, 0);
     let ran = run(&mut core);
     ram.write(CODE, &[0x43]);
-    drop_translations(core.handle(), &ram, CODE, 1);
     let ran = ran && run(&mut core);
     let seen = (core.handle().read(RegisterX86::RAX), core.handle().read(RegisterX86::RBX));
     if !ran || seen != (1, 1) {
@@ -48,7 +47,6 @@ fn check() -> Result<(), String> {
     const NEITHER: u64 = 0x20_5000;
     let load_and_store = [&[0xa1], &(READ as u32).to_le_bytes()[..], &[0xa3], &(WRITTEN as u32).to_le_bytes(), &[0xf4]].concat();
     ram.write(CODE, &load_and_store);
-    drop_translations(core.handle(), &ram, CODE, load_and_store.len());
     let ran = run(&mut core);
     let shown = [READ, WRITTEN, NEITHER].map(|at| [false, true].map(|write| core.handle().cached_physical(&ram, at, 8, write)));
     core.flush_tlb();
@@ -60,7 +58,6 @@ fn check() -> Result<(), String> {
     // Self-modifying code: mov word [DATA], "inc eax; ret"; call DATA; mov byte [DATA], "inc ebx"; call DATA; hlt.
     const STORES: [u8; 25] = *b"\x66\xc7\x05\0\0\x20\0\x40\xc3\xba\0\0\x20\0\xff\xd2\xc6\x02\x43\xff\xd2\xf4\xf4\xf4\xf4";
     ram.write(CODE, &STORES);
-    drop_translations(core.handle(), &ram, CODE, STORES.len());
     core.stopped().write(RegisterX86::RAX, 1);
     core.stopped().write(RegisterX86::RBX, 1);
     core.stopped().write(RegisterX86::RSP, CODE);
@@ -71,14 +68,12 @@ fn check() -> Result<(), String> {
 
     // inc eax; jmp back.
     ram.write(CODE, &[0x40, 0xeb, 0xfd]);
-    drop_translations(core.handle(), &ram, CODE, 3);
     core.stopped().set_pc(CODE);
     line::self_check(&mut core, CODE, 3, |cpu| cpu.read(RegisterX86::RAX))?;
 
     // mov byte [CODE + 8], nop; inc eax; inc ecx; hlt: a block of 10 bytes that modifies itself.
     let write_itself = [&[0xc6, 0x05][..], &(CODE as u32 + 8).to_le_bytes(), &[0x90, 0x40, 0x41, 0xf4]].concat();
     ram.write(CODE, &write_itself);
-    drop_translations(core.handle(), &ram, CODE, write_itself.len());
     let (before, mut line) = (core.handle().read(RegisterX86::RCX), core.line());
     line.set_count(-1000);
     if !run(&mut core) || core.handle().read(RegisterX86::RCX) != before || line.count() != -990 {
@@ -88,7 +83,6 @@ fn check() -> Result<(), String> {
 
     // int3: the pc must be the address behind it.
     ram.write(CODE, &[0xcc, 0xf4]);
-    drop_translations(core.handle(), &ram, CODE, 2);
     core.stopped().set_pc(CODE);
     let mut witness = Witness::default();
     core.run(&mut witness);

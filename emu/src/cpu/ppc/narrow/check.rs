@@ -8,7 +8,7 @@ use crate::cpu::ppc::trap::{EMULATION, PROGRAM, SYSTEM_CALL, TRACE};
 use crate::cpu::{Exception, WindowPlace};
 use crate::unicorn::engine::Core;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::{CoreState, drop_translations};
+use crate::unicorn::surgery::CoreState;
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
@@ -34,7 +34,6 @@ fn check() -> Result<(), String> {
     let mut run = |words: &[u32], state: u64| {
         state::set_msr(&core.stopped(), state);
         put(CODE, words);
-        drop_translations(core.handle(), &ram, CODE, 4 * words.len());
         core.stopped().write(RegisterPPC::R3, 0);
         core.stopped().set_pc(CODE);
         let mut witness = Witness { stops: true, ..Witness::default() };
@@ -68,7 +67,6 @@ fn check() -> Result<(), String> {
     state::set_msr(&core.stopped(), MSR_ME | MSR_IR);
     window::clear(&core.stopped(), &ram, &hidden);
     put(CODE, &[ADDI, SC]);
-    drop_translations(core.handle(), &ram, CODE, 8);
     core.flush_tlb();
     core.stopped().set_pc(SEEN + CODE);
     let mut witness = Witness { stops: true, ..Witness::default() };

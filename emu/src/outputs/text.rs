@@ -1,5 +1,5 @@
 //! Records as the text of ftrace's file `trace`. The text begins with counts, so it is collected until the end.
-//! Up to [`MOST_KEPT`] bytes are collected in memory. Beyond that, sorted runs of lines go to an unnamed temporary
+//! Up to 32 MiB are collected in memory. Beyond that, sorted runs of lines go to an unnamed temporary
 //! file, and are merged at the end.
 
 use super::spool::spool;

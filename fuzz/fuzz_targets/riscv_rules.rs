@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
     let function = address..address.saturating_add(text.len() as u64);
     for policy in [Policy::Best, Policy::LINUX_6_12, Policy::LINUX_7_2] {
         let mut around = PlainText { start: address, bytes: text.to_vec(), ..PlainText::default() };
-        let stands = (isa.stands)(&insn, policy, function.clone(), &mut around);
+        let stands = (isa.check_context)(&insn, policy, function.clone(), &mut around);
         assert!(stands.is_ok() || policy == Policy::Best, "Linux does not look around: {insn:x?}");
         match (isa.plan)(&insn, policy) {
             Err(refusal) => assert!(isa.rule_of(&refusal).is_some(), "{refusal}"),

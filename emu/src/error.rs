@@ -66,7 +66,7 @@ pub enum BootError {
     /// Symbols from another file that do not belong to the image.
     #[error("the symbols that were given do not belong to this kernel: {why}")]
     ForeignSymbols {
-        /// What does not fit.
+        /// The reason why it does not fit.
         why: String,
     },
     /// A kernel that is executed in place.

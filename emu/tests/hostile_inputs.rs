@@ -33,7 +33,7 @@ fn with_segment(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// What looks like so many beginnings of tables of symbols.
+/// Data of this size in which every row looks like the beginning of a kallsyms table.
 fn beginnings_of_kallsyms(size: usize) -> Vec<u8> {
     let count = (size / 32) as u64;
     let row = [&count.to_le_bytes()[..], &[15], &[1; 7]].concat();

@@ -27,7 +27,7 @@ const ARGUMENTS: [(&str, &[&str], &[&str]); 9] = [
     ("console input", &["run", "tiny/x86_64", "--quiet", "--console-input"], &[]),
 ];
 
-/// What is given in a file's place: its name, and whether there is a guest that can do with it.
+/// Paths that are no ordinary files, each with a name for messages.
 fn strange(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
     let pipe = folder.0.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success(), "mkfifo is part of every Unix");

@@ -13,17 +13,17 @@ pub enum Policy {
     /// Ours: accept what provably works, refuse what Linux accepts although it breaks the guest.
     #[default]
     Best,
-    /// Those of a release of Linux, with its known defects. [`crate::linux::Linux::releases`] lists the releases whose
+    /// The rules of a release of Linux, with its known defects. [`crate::linux::Linux::releases`] lists the releases whose
     /// decisions are known on an ISA. Another release decides like the nearest known one.
     Linux(Release),
 }
 
 impl Policy {
-    /// Those of Linux 6.1.
+    /// The rules of Linux 6.1.
     pub const LINUX_6_1: Policy = Policy::Linux(Release::V6_1);
-    /// Those of Linux 6.12.
+    /// The rules of Linux 6.12.
     pub const LINUX_6_12: Policy = Policy::Linux(Release::V6_12);
-    /// Those of Linux 7.2.
+    /// The rules of Linux 7.2.
     pub const LINUX_7_2: Policy = Policy::Linux(Release::V7_2);
 
     /// Whether these are the rules of a release of Linux.

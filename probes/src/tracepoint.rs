@@ -121,7 +121,7 @@ pub(crate) struct Watched {
     facts: Arc<Tracepoint>,
     /// Whether the raw arguments of its functions are wanted instead of its record.
     is_raw: bool,
-    /// Where the functions trap that end a run: behind a landing pad, such as `endbr64`, that they begin with.
+    /// The addresses at which the functions that end a run trap: behind their landing pad, such as `endbr64`.
     ends: Ends,
     /// The sites that can be watched. Sites whose out-of-line code does more than call the functions are omitted.
     sites: Vec<u64>,
@@ -147,7 +147,7 @@ pub(crate) struct TracepointRun {
     list_before: u64,
     /// Address, size and value of the preempt count before the run.
     count: (u64, usize, u64),
-    /// The same of the counter that the code raises before its calls, if it does.
+    /// Address and value of the counter that the code raises before its calls, if it does.
     lock: Option<(u64, u64)>,
     length: usize,
     /// Index of the tracepoint, while its code runs.

@@ -406,7 +406,7 @@ mod tests {
     /// find as others do, and twice as many keys twice as many steps.
     #[test]
     fn chosen_keys_do_not_collide() {
-        /// What odd number times 2^64 / golden ratio is 1: with it keys can be chosen for the product's bits.
+        /// The inverse of 2^64 / golden ratio, modulo 2^64. With it keys can be chosen for the product's bits.
         const UNMIX: u64 = 0xf1de_83e1_9937_733d;
         const MOST: u64 = 1 << 14;
         type Make = fn(u64) -> Vec<u8>;

@@ -319,7 +319,7 @@ fn vary(rows: &[(&str, &[&str])]) -> Result<(), String> {
     if differ.is_empty() { Ok(()) } else { Err(format!("not the same everywhere:{differ}")) }
 }
 
-/// The same for all rows that `budget` measures.
+/// Measures every row of `budget` under each variation of the host.
 fn vary_all() -> Result<(), String> {
     let budgets: Vec<Budget> = budgets()?.into_iter().filter(|budget| !budget.takes_long()).collect();
     let mut guests: Vec<&str> = budgets.iter().map(|budget| budget.guest.as_str()).collect();

@@ -82,7 +82,7 @@ pub(super) fn arch_of(header: &Header) -> Result<Arch, BootError> {
     row.map(|row| row.arch).ok_or_else(|| foreign(machine_name(&identity)))
 }
 
-/// Of the ISAs with this header, the one to whose code most function symbols point.
+/// Chooses among the ISAs with this ELF header the one to whose code most function symbols point.
 fn arch_by_symbols(arch: Arch, table: &Symtab<'_>) -> Arch {
     let same = arches::all().filter(|row| row.elf == arches::of(arch).elf).map(|row| row.arch);
     same.into_iter().find(|other| elf_symbols::point_to_code_of(table, *other)).unwrap_or(arch)
@@ -154,7 +154,7 @@ fn program_headers(bytes: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<Progra
 pub struct Headers<'a> {
     /// The first one.
     pub header: Header,
-    /// What is loaded.
+    /// The program headers.
     pub programs: Vec<ProgramHeader>,
     sections: Vec<SectionHeader>,
     names: &'a [u8],
@@ -171,7 +171,7 @@ impl<'a> Headers<'a> {
         Ok(Headers { header, programs, sections, names, bytes })
     }
 
-    /// What the file holds of the first section with that name.
+    /// Returns the bytes of the first section with that name, as far as the file holds them.
     pub fn section(&self, name: &str) -> Option<&'a [u8]> {
         let is_named = |section: &&SectionHeader| elf_symbols::name(self.names, section.sh_name) == Some(name);
         self.bytes.get(self.sections.iter().find(is_named)?.file_range()?)

@@ -118,8 +118,8 @@ impl Kernel {
         Kernel::from_shelf_with(shelf, bytes, None)
     }
 
-    /// The same with these symbols, if any are given, instead of the image's own. An image without a header or a table of
-    /// symbols is placed by them.
+    /// Reads an image with the given symbols, if any, instead of its own. They also give the address of an image that has
+    /// neither a header nor a symbol table.
     pub fn from_shelf_with(shelf: &dyn Shelf, bytes: &[u8], given: Option<Symbols>) -> Result<Kernel, BootError> {
         let inner = payload::unpack_from(shelf, bytes, &payload::budget())?;
         let image = image::parse(shelf, &inner, given.as_ref()).unwrap_or_else(|| elf::parse(&inner))?;
@@ -155,7 +155,7 @@ impl Kernel {
         kernel.with_symbols(symbols)
     }
 
-    /// The same kernel with other symbols, for an image without its own.
+    /// Replaces the kernel's symbols, for an image without its own, and reads its tables again.
     pub fn with_symbols(mut self, symbols: Symbols) -> Kernel {
         self.symbols = symbols;
         self.tables = Tables::of(&self);

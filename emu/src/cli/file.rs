@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// What a file is read as.
+/// The kind of a file argument: its name in errors, and its largest size.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// Its name in errors.
@@ -47,7 +47,7 @@ pub fn standard_input(kind: Kind) -> io::Result<Vec<u8>> {
     at_most(bytes, kind.most)
 }
 
-/// The same as [`read`], with the system's error.
+/// Reads a file of this kind and returns the system's own error, for callers that word it themselves.
 pub fn bytes(path: &Path, kind: Kind) -> io::Result<Vec<u8>> {
     let about = fs::metadata(path)?;
     if about.is_dir() {

@@ -26,9 +26,9 @@ pub enum Step {
     UpperHalf { into: Register, value: u16 },
     /// Another register's value with these bits cleared.
     Cleared { into: Register, base: Register, bits: u64 },
-    /// The same with only those bits kept that a register has set.
+    /// A register's value with only those bits kept that another register has set.
     Masked { into: Register, base: Register, mask: Register },
-    /// What is in memory at a distance from a register: a number of 32 bits, or anything else.
+    /// A load from memory at a distance from a register: a number of 32 bits, or anything else.
     Load { into: Register, base: Register, distance: i64, is_number: bool },
     /// The same, with the distance in a register.
     LoadBy { into: Register, base: Register, by: Register, is_number: bool },
@@ -36,7 +36,7 @@ pub enum Step {
     Others(u32),
 }
 
-/// What is known of a register's value.
+/// The known origin of a register's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Other,
@@ -137,7 +137,7 @@ impl Reader {
                 if !from_stack {
                     return None;
                 }
-                // What is loaded from the bottom of the stack and then used as an address is the task's.
+                // A value that is loaded from the bottom of the stack and used as an address is the task's address.
                 self.pointer = Some(offset);
                 for value in self.values.iter_mut().filter(|value| **value == Value::Loaded(number)) {
                     *value = Value::Task(0, None);

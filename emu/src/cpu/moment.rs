@@ -18,7 +18,7 @@ const SOFT_INTERRUPTS: u64 = 0xff00;
 const SERVING_SOFT: u64 = 0x100;
 /// The amount added when a device's interrupt starts.
 pub const HARD_INTERRUPT: u64 = 0x1_0000;
-/// The same since 7.3, which counts in between how often interrupts were switched off.
+/// The amount that an interrupt adds since 7.3. The bits below count how often interrupts were disabled.
 pub const NEWER_HARD_INTERRUPT: u64 = 0x100_0000;
 /// The fields of interrupts and of NMIs, in units of an interrupt. 7.3 has one bit for NMIs.
 const HARD_INTERRUPTS: u64 = 0xf;
@@ -46,7 +46,7 @@ pub struct Moments {
     pub need_resched: u32,
 }
 
-/// Where a CPU keeps the distance from a per-CPU variable in the kernel's image to its own.
+/// The place of a CPU's per-CPU offset: the distance from a variable in the kernel's image to the CPU's own copy.
 #[derive(Clone, Copy)]
 pub enum PerCpu {
     /// In a register.
@@ -100,7 +100,7 @@ pub struct MomentPlace {
     pub soft: Option<u64>,
     /// The kernel keeps tasks from moving to another CPU, and does not say where it counts that.
     pub hides_migration: bool,
-    /// The same of soft interrupts, which it counts elsewhere (PREEMPT_RT).
+    /// The kernel counts disabled soft interrupts at an unknown place (PREEMPT_RT).
     pub hides_soft: bool,
     /// Offset of the distance to the CPU's own variables, where a member of a structure has it.
     pub per_cpu: Option<u64>,

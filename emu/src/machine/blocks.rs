@@ -143,7 +143,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// What is right for every block. False: the CPU stops in front of it.
+    /// Does the work that every block needs. False: the CPU stops in front of the block.
     fn any_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) -> bool {
         if let Some(Wish::Shutdown(_)) = self.wish {
             cpu.stop();

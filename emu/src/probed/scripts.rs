@@ -192,8 +192,8 @@ pub struct How {
     pub style: Style,
     /// The seed of `rand`.
     pub seed: u64,
-    /// What the places of its maps' keys depend on. `None`: random numbers of the host, so that a guest cannot choose
-    /// keys that collide. Measurements give one, for their counts of host instructions.
+    /// The secret of the maps' hash function. `None`: random numbers of the host, so that a guest cannot choose keys that
+    /// collide. Measurements set one, so that they count the same host instructions every time.
     pub secret: Option<Secret>,
 }
 

@@ -67,7 +67,7 @@ mod tests {
     use super::{nearest, slips};
     use proptest::prelude::*;
 
-    /// The same distance, computed from every entry of the table.
+    /// The edit distance, computed from every entry of the table.
     fn slips_by_the_whole_table(wanted: &[u8], given: &[u8], most: usize) -> Option<usize> {
         let mut table = vec![vec![0; given.len() + 1]; wanted.len() + 1];
         for i in 0..=wanted.len() {

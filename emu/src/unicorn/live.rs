@@ -167,8 +167,8 @@ fn search(memory: &Memory, handle: Handle, image: &mut CoreState) -> Option<Rout
     one.filter(|_| one == other)
 }
 
-/// Of all pairs of pointers that lead to the state, returns the pair whose first pointer is nearest to it: a pointer to
-/// something before the CPU has the same distance in this engine only.
+/// Returns the pair of pointers that leads to the state and whose first pointer is nearest to it. A pointer to something
+/// before the CPU has the same distance in this engine only.
 fn look(memory: &Memory, handle: Handle, wanted: &[u8]) -> Option<Route> {
     let pointers = |start, len| memory.words(start, len).into_iter().enumerate().collect::<Vec<_>>();
     let pairs = pointers(handle.raw() as usize, STRUCTURE).into_iter().flat_map(|(number, cpu)| {

@@ -1,6 +1,6 @@
 //! The registers that an instruction reads and writes, and those whose values nobody reads any more at an address.
 //!
-//! Where an instruction is not known exactly, it reads more registers than it does and writes fewer.
+//! An instruction that is not known exactly counts as reading more registers than it does, and as writing fewer.
 
 use super::Set;
 use super::decode::{register, word};

@@ -62,7 +62,7 @@ const MOST_PLACES: usize = 8;
 
 /// The number of removed events whose format is kept. Older formats are kept only while the ring has records of them.
 const MOST_REMOVED: usize = 256;
-/// As many more may be removed before somebody looks which are still needed.
+/// The number of further removals before the removed events are searched for those that nobody needs any more.
 const REMOVED_AT_ONCE: usize = 32;
 
 /// One probe of an event.
@@ -296,7 +296,7 @@ impl EventSet {
             }
             stays
         });
-        // Where many stay because of their records, the next look waits until half as many have come.
+        // If many stay because of their records, the next search waits for half as many removals.
         self.look_at = self.removed.len() + REMOVED_AT_ONCE.max((self.removed.len() - MOST_REMOVED) / 2);
     }
 

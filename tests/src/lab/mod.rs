@@ -466,8 +466,8 @@ fn kernel(arch: Arch) -> Kernel {
     kernel_named(arch, &[])
 }
 
-/// The same with the names by which a Linux is known, so that it gets the board of stock kernels. Its first function is
-/// where it first runs at its own addresses: the entry or, elsewhere, the end of the set-up code.
+/// The lab's kernel with the symbols by which a Linux is known, so that it gets the board of stock kernels. Its first
+/// function is the first code at its own addresses: the entry or, elsewhere, the end of the set-up code.
 fn linux(arch: Arch) -> Kernel {
     let bench = bench(arch);
     let behind = (bench.set_up)(arch).len() - bench.halt.len();

@@ -11,9 +11,9 @@ use trapline_probes::guest::Cpu;
 use trapline_tests::lab::hostile::{ARCHES, Bare, seen};
 use trapline_tests::lab::{DATA, ELSEWHERE, FREE, HANDLERS, PAGE_TABLES, PLACE, bench};
 
-/// Where the code is that is overwritten: in the page of the lab's instruction, which every ISA may execute.
+/// Offset of the code to overwrite. It is in the page of the lab's instruction, which every ISA may execute.
 const CODE: u64 = PLACE + 0x700;
-/// Where the same code is run in its stead, so that it has never been translated at [`CODE`].
+/// Offset of a copy that runs instead, so that nothing was ever translated at [`CODE`].
 const OTHER: u64 = PLACE + 0x500;
 
 /// Code that sets a register to a small number, and that register.
@@ -124,7 +124,7 @@ struct Case {
     at: u64,
     /// The code that makes us write; nothing: the end of the code itself does.
     code: Vec<u8>,
-    /// Beside the case's own registers.
+    /// Further registers to set.
     registers: Vec<(Reg, u64)>,
     memory: Vec<(u64, Vec<u8>)>,
     /// The code needs what [`interrupts`] prepares.

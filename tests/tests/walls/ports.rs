@@ -88,7 +88,7 @@ impl Bitmap {
     }
 }
 
-/// Who runs the instruction.
+/// The mode that runs the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runs {
     Kernel,

@@ -8,7 +8,7 @@ use trapline_isa::sparc64::abi;
 use trapline_tests::lab::hostile::{Bare, seen};
 use trapline_tests::lab::{DATA, PLACE, STACK};
 
-/// Where a return leads to: a load, a store, a call, a jump to itself.
+/// Offset of the code to which a return leads: a load, a store, a call, a jump to itself.
 const LANDS: u64 = PLACE + 0x300;
 
 /// A way to return.

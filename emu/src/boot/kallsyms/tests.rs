@@ -334,7 +334,7 @@ fn numbers_everywhere(size: usize) -> Vec<u8> {
     in_front_of_tokens(row.repeat(size / 16))
 }
 
-/// As above, and each count is right. Only the markers are wrong.
+/// Hostile data whose counts are right. Only the markers are wrong.
 fn right_numbers(size: usize) -> Vec<u8> {
     let rows = size / 16;
     let row = |number: usize| [&((rows - number) as u64).to_le_bytes()[..], &[15], &[1; 7]].concat();

@@ -85,7 +85,7 @@ impl Info {
             add(&mut image, place.checked_sub(entry), offset, |value| value != 0);
         }
         let physical = heap_end.next_multiple_of(SEGMENT) | (offset % SEGMENT);
-        // Such a kernel cannot boot without the data that its decompressor collects.
+        // This kernel cannot boot without the data that its decompressor collects.
         let starter = starter(file, info, payload, &listed, physical).ok_or_else(|| refused(ODD))?;
         Ok(Inner { bytes: image, size: size + bss, start: offset + entry, physical, starter: Some(starter) })
     }

@@ -75,7 +75,7 @@ pub static LOOP: Program = Program {
     behind: 4,
 };
 
-/// The same loop in Thumb code.
+/// The loop of the self-check in Thumb code.
 pub static LOOP_IN_THUMB: Program = Program {
     pointer_bits: 1,
     // bl function; subs r1, #1; bne back

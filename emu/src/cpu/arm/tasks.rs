@@ -35,8 +35,8 @@ fn read(code: &[u32]) -> TaskPlace {
     members::find(code.iter().map(|word| step(*word)), Some((SP, AAPCS.stack_size)))
 }
 
-/// Where the count of the moment is: the word in `thread_info` to which this code adds an interrupt. That begins the task
-/// or, in older kernels, the stack.
+/// Finds the preemption count: the word in `thread_info` to which this code adds an interrupt. `thread_info` begins the
+/// task structure or, in older kernels, the stack.
 pub fn count_by_code(_: u64, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let (mut task, mut loaded): (Option<u32>, Option<(u32, CountPlace)>) = (None, None);
     // Registers that the stack pointer was copied to, with or without its low bits.

@@ -12,12 +12,12 @@ pub fn current(view: &mut View) -> u64 {
     view.trap.handle().live64(STACK_EL0)
 }
 
-/// What the printing code tells; nothing if it is of another form.
+/// Reads the places out of the printing code. The result is empty if the code has another form.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     tasks::printing_code(kernel).map_or(TaskPlace::default(), |(_, bytes)| members::find(words(&bytes).map(step), None))
 }
 
-/// Where the count of the moment is: the word of the running task to which this code adds an interrupt.
+/// Finds the preemption count: the word of the running task to which this code adds an interrupt.
 pub fn count_by_code(_: u64, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let (mut task, mut loaded): (Option<u8>, Option<(u32, u64)>) = (None, None);
     let mut constant = None;
@@ -55,7 +55,7 @@ fn words(code: &[u8]) -> impl Iterator<Item = u32> + '_ {
 
 /// Registers that a called function may change: x0 to x18 and x30.
 const OF_THE_CALLED: u32 = 0x4007_ffff;
-/// As a base the stack pointer, elsewhere the register that is 0.
+/// Register number 31: the stack pointer as a base, the zero register elsewhere.
 const NO_REGISTER: u8 = 31;
 
 fn step(word: u32) -> Step {

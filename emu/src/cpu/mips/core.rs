@@ -66,11 +66,11 @@ const fn program(mode: Mode, calls: &'static [u8], nothing: &'static [u8], break
 
 /// A loop of calls on a bare core, for the benches.
 pub static LOOP_BIG_32: Program = program(mips::MODE_BIG_32, &bytes(CALLS, true), &bytes(NOTHING, true), &bytes(TRAP, true));
-/// The same loop, little-endian.
+/// The loop of the self-check, 32 bits, little-endian.
 pub static LOOP_LITTLE_32: Program =
     program(mips::MODE_LITTLE_32, &bytes(CALLS, false), &bytes(NOTHING, false), &bytes(TRAP, false));
-/// The same loop for 64 bits.
+/// The loop of the self-check, 64 bits, big-endian.
 pub static LOOP_BIG_64: Program = program(mips::MODE_BIG_64, &bytes(CALLS, true), &bytes(NOTHING, true), &bytes(TRAP, true));
-/// The same loop for 64 bits, little-endian.
+/// The loop of the self-check, 64 bits, little-endian.
 pub static LOOP_LITTLE_64: Program =
     program(mips::MODE_LITTLE_64, &bytes(CALLS, false), &bytes(NOTHING, false), &bytes(TRAP, false));

@@ -8,7 +8,7 @@ use unicorn_engine_sys::RegisterPPC;
 /// Unicorn's POWER10, which implements ISA 3.0 like a POWER9. Unicorn's default, and the only 64-bit model that it can
 /// create.
 pub static BIG: CoreKind = kind(false);
-/// The same core for little-endian guests. Byte order is a bit of the core's state.
+/// The core for little-endian guests. Byte order is a bit of the core's state.
 pub static LITTLE: CoreKind = kind(true);
 
 const fn kind(turned_round: bool) -> CoreKind {

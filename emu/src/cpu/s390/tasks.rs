@@ -131,7 +131,7 @@ fn place(second: u8, third: u8) -> u64 {
     u64::from(second & 15) << 8 | u64::from(third)
 }
 
-/// Where the count of the moment is: the word of the lowcore to which this code adds an interrupt.
+/// Finds the preemption count: the word of the lowcore to which this code adds an interrupt.
 pub fn count_by_code(_: u64, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let (mut zero, mut has_constant) = (None, false);
     let [_, _, _, _, high @ .., _, _] = interrupt.to_be_bytes();
@@ -216,7 +216,7 @@ mod tests {
         let code = [0xa5, 0x1e, 0, 0, 0x58, 0x20, 0x13, 0xa8, 0xc2, 0x2b, 0x00, 0x01, 0x00, 0x00];
         assert_eq!(count_by_code(0, &code, HARD_INTERRUPT), Some(CountPlace::OwnData(936)));
         assert_eq!(count_by_code(0, &code[4..], HARD_INTERRUPT), None, "of some address");
-        // Of 7.2: lghi %r2,0; llilh %r3,1; l %r1,936(%r2); lr %r4,%r1; ar %r4,%r3; cs %r1,%r4,936(%r2); jl; 4 bytes more
+        // 7.2: lghi %r2,0; llilh %r3,1; l %r1,936(%r2); lr %r4,%r1; ar %r4,%r3; cs %r1,%r4,936(%r2); jl; 4 bytes more
         #[rustfmt::skip]
         let code = [
             0xa7, 0x29, 0, 0, 0xa5, 0x3e, 0, 1, 0x58, 0x10, 0x23, 0xa8, 0x18, 0x41, 0x1a, 0x43, 0xba, 0x14, 0x23, 0xa8, 0xa7, 0x44,
@@ -224,7 +224,7 @@ mod tests {
         ];
         assert_eq!(count_by_code(0, &code, HARD_INTERRUPT), Some(CountPlace::OwnData(936)));
         assert_eq!(count_by_code(0, &[&code[..4], &code[8..]].concat(), HARD_INTERRUPT), None, "nothing says what is added");
-        // Of 7.3: lghi %r2,0; llilh %r3,0x100; lg %r1,936(%r2); csg %r1,%r4,936(%r2); 4 bytes more
+        // 7.3: lghi %r2,0; llilh %r3,0x100; lg %r1,936(%r2); csg %r1,%r4,936(%r2); 4 bytes more
         #[rustfmt::skip]
         let code = [
             0xa7, 0x29, 0, 0, 0xa5, 0x3e, 1, 0, 0xe3, 0x10, 0x23, 0xa8, 0, 4, 0xeb, 0x14, 0x23, 0xa8, 0, 0x30, 0, 0, 0, 0,

@@ -34,7 +34,7 @@ pub static LOOP_64: Program = Program {
     behind: 0,
 };
 
-/// The same loop in 32-bit code.
+/// The loop of the self-check in 32-bit code.
 pub static LOOP_32: Program = Program {
     library: (Arch::X86, Mode::MODE_32),
     registers: || [RegisterX86::EIP.into(), RegisterX86::ESP.into(), RegisterX86::ECX.into()],

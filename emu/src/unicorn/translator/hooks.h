@@ -13,7 +13,7 @@ struct instead {
     bool raises;
 };
 
-/* What `target_translate` did with the next instruction. */
+/* The result of `target_translate`: who translates the next instruction. */
 enum translated {
     /* Nothing, or it emitted code in front: the library's translator goes on. */
     BY_THE_LIBRARY,

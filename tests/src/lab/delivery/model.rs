@@ -23,7 +23,7 @@ pub const MODELLED: &[Arch] =
 /// Every register of the CPU by name.
 type State = BTreeMap<&'static str, u64>;
 
-/// What a case changes, by the manual; of a register without a value nothing is promised.
+/// The changes that the manual prescribes for a case. A register without a value may hold anything.
 #[derive(Default)]
 struct Changes {
     registers: Vec<(&'static str, Option<u64>)>,
@@ -57,7 +57,7 @@ struct Case {
     written: Option<(u64, usize)>,
 }
 
-/// Where the CPU waits when it is in its state, and where the instruction is that raises the exception.
+/// Offsets of the loop in which the CPU waits after setup, and of the instruction that raises the exception.
 const WAITS: u64 = PLACE + 0x200;
 const RAISES: u64 = PLACE + 0x400;
 

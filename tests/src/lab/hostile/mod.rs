@@ -157,7 +157,7 @@ impl Bare {
         Bare::with(arch, ready(arch))
     }
 
-    /// The same on the board of stock kernels.
+    /// A guest without a kernel on the board of stock kernels.
     pub fn on_stock_board(arch: Arch) -> Bare {
         Bare::with(arch, ready_with(&linux(arch)))
     }

@@ -153,7 +153,7 @@ static void forget_page(CPUX86State *env, target_ulong address)
                 memset(outlive->blocks, 0, sizeof(outlive->blocks));
             }
         }
-        /* As in Unicorn's own table: a block that begins in the page before may reach into this one. */
+        /* Unicorn does this with its own table, too: a block that begins in the page before may reach into this one. */
         memset(&outlive->blocks[tb_jmp_cache_hash_page(env->uc, page)], 0, TB_JMP_PAGE_SIZE * sizeof(*outlive->blocks));
         memset(&outlive->blocks[tb_jmp_cache_hash_page(env->uc, page - TARGET_PAGE_SIZE)], 0, TB_JMP_PAGE_SIZE * sizeof(*outlive->blocks));
     }

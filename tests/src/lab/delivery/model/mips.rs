@@ -12,7 +12,7 @@ const COPROCESSOR_0: u64 = 1 << 28;
 const EXTENDED: u64 = 0x80;
 const LEVEL: u64 = 2;
 const MASKS: u64 = 0xff00;
-// Of Cause.
+// Bits of the Cause register.
 const DELAYED: u64 = 1 << 31;
 const UNIT_BIT: u32 = 28;
 const CODE: u64 = 0x7c;

@@ -62,7 +62,7 @@ const FETCH: Raise = Raise { name: "a fetch", vector: 0x400, reason: 0x4000_0000
 /// The vector of what no CPU has, which is the hypervisor's.
 const EMULATION: u64 = 0xe40;
 
-/// Of 64 bits alone.
+/// Causes of exceptions that 64-bit CPUs alone have.
 #[rustfmt::skip]
 const OF_WIDE: &[Raise] = &[
     Raise { name: "no instruction", vector: EMULATION, ..RAISE },

@@ -66,7 +66,7 @@ const STACKED: [[&str; 4]; 5] = [
     ["tpc5", "tnpc5", "tstate5", "tt5"],
 ];
 
-/// What the globals of exceptions and of the MMU hold.
+/// The start value of a global register in the alternate or MMU bank.
 fn banked(bank: u64, number: u64) -> u64 {
     (bank << 40) | (0x1111 * number)
 }

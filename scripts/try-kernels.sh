@@ -18,8 +18,7 @@ printf '%s\n' 'echo "release=$(uname -r)"' 'echo "task=$(cat /proc/self/stat)"' 
 
 all() {
     local isa suite
-    for isa in amd64 amd64-cloud amd64-rt i386 i386-pae i386-rt arm64 arm64-16k arm64-cloud arm64-rt armhf armhf-lpae armhf-rt ppc64el \
-        ppc64el-64k s390x mipsel mips64el; do
+    for isa in $("$trapline" images list --json | grep -oP '"name":"debian/\K[^"@]+'); do
         for suite in bullseye bookworm bookworm-backports trixie trixie-backports sid experimental; do
             echo "debian/$isa@$suite"
         done

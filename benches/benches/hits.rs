@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trapline::arches;
 use trapline::overhead::bench_loop::{BenchLoop, TARGET};
-use trapline::overhead::{GUESTS, Mechanism, many};
+use trapline::overhead::{Mechanism, guests, many};
 use trapline::unicorn::plain_hooks::{PlainCore, Watch};
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
@@ -80,7 +80,7 @@ fn measure(
 
 /// Every mechanism with every kind of handler. The unprobed loop is measured once.
 fn mechanisms(criterion: &mut Criterion) {
-    for guest in GUESTS {
+    for guest in guests() {
         let mut bench = BenchLoop::tiny(guest).expect("the guest boots and calls");
         let arch = bench.session().kernel().arch;
         let mut calls = None;
@@ -235,7 +235,7 @@ fn bare(criterion: &mut Criterion) {
         ("code hook and 1000 others", Watch::CodeHook { others: 1_000 }),
         ("empty trap", Watch::Trap),
     ];
-    for guest in GUESTS {
+    for guest in guests() {
         let arch = Arch::from_name(guest.trim_start_matches("tiny/")).expect("its ISA");
         let Some(program) = arches::of(arch).machine().expect("a machine").program else { continue };
         let mut group = criterion.benchmark_group(format!("{guest}/bare"));

@@ -6,7 +6,8 @@
 
 use std::fs;
 use std::process::{Command, ExitCode, Stdio};
-use trapline_harness::{self as harness, on, tests};
+use trapline_harness::guests::{self, Family, facts_of};
+use trapline_harness::{self as harness, each};
 
 /// Called by programs; out of the timer's interrupt; out of a soft interrupt; in the scheduler.
 const FUNCTIONS: [&str; 5] =
@@ -42,9 +43,11 @@ fn of_ours(line: &str) -> Option<(&str, &str)> {
     place.starts_with('(').then_some((event, letters))
 }
 
-/// `behind`: where the function's code goes on behind what the tracer changes.
-fn letters_are_the_guests_own(name: &str, behind: u64) {
-    let script = std::env::temp_dir().join(format!("trapline-moment-{}-{behind}", std::process::id()));
+/// DV-4: the preempt count is in the CPU's own data or in the task. Its place comes from names, types or code. Our probes
+/// are behind the code that the guest's tracer changes.
+fn letters_are_the_guests_own(name: &'static str) {
+    let (process, behind) = (std::process::id(), facts_of(name).behind_ftrace);
+    let script = std::env::temp_dir().join(format!("trapline-moment-{process}-{}", name.replace('/', "-")));
     fs::write(&script, SCRIPT.replace("FUNCTIONS", &FUNCTIONS.join(" "))).expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
     command.args(["run", name, "--until", "60s", "--script"]).arg(&script).stdin(Stdio::null());
@@ -71,31 +74,6 @@ fn letters_are_the_guests_own(name: &str, behind: u64) {
     }
 }
 
-/// DV-4: the count in the CPU's own data, by its name.
-fn amd64_shows_what_its_own_tracer_shows() {
-    letters_are_the_guests_own("debian/amd64", 5);
-}
-
-/// DV-4: the same, by what the code does.
-fn i386_shows_what_its_own_tracer_shows() {
-    letters_are_the_guests_own("debian/i386", 5);
-}
-
-/// DV-4: in the task, by the kernel's types. It does not count preemption.
-fn arm64_shows_what_its_own_tracer_shows() {
-    letters_are_the_guests_own("debian/arm64", 8);
-}
-
-/// DV-4: in the task, by what the code does. It does not count preemption.
-fn armhf_shows_what_its_own_tracer_shows() {
-    letters_are_the_guests_own("debian/armhf", 20);
-}
-
 fn main() -> ExitCode {
-    harness::run([
-        on("debian/amd64", tests![amd64_shows_what_its_own_tracer_shows]),
-        on("debian/i386", tests![i386_shows_what_its_own_tracer_shows]),
-        on("debian/arm64", tests![arm64_shows_what_its_own_tracer_shows]),
-        on("debian/armhf", tests![armhf_shows_what_its_own_tracer_shows]),
-    ])
+    harness::run([each!(guests::stock_in(Family::Letters), letters_are_the_guests_own)])
 }

@@ -8,15 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use trapline::outputs::tracedat::TraceDat;
 use trapline::outputs::{About, End, Seen, Sink};
-use trapline_harness::{self as harness, Test, python, python_module, tests, tool};
+use trapline_harness::{self as harness, Test, guests, python, python_module, tests, tool};
 use trapline_probes::events::format::{Field, Format};
 use trapline_probes::events::set::EventSet;
 use trapline_probes::events::types::{Stored, Style};
 use trapline_probes::guest::Symbol;
 use trapline_probes::records::{EventId, Flags, Header, Record};
-
-/// Guests of both byte orders and word sizes.
-const GUESTS: [&str; 6] = ["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/mips", "tiny/s390x", "tiny/sparc64"];
 
 /// Every kind of value, in entries and returns.
 const EVENTS: [&str; 5] = [
@@ -492,7 +489,7 @@ fn each(name: &str, need: impl Fn() -> Option<harness::Need>, test: fn(&'static 
             None => test,
         }
     };
-    GUESTS.into_iter().map(of).collect()
+    guests::tiny().map(of).collect()
 }
 
 fn main() -> ExitCode {

@@ -26,6 +26,8 @@ pub struct Builtin {
     pub command_line: &'static str,
     /// Demo probes, as lines of kprobe_events.
     pub demo: &'static str,
+    /// Whether `trapline bench` and the documents measure it by default. Kernels of a sibling ISA cost the same.
+    pub measured: bool,
 }
 
 /// Offsets in structures depend on the size of pointers, so there are two sets of demo probes.
@@ -40,6 +42,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["gcc", "ld"],
         command_line: "",
         demo: DEMO_64,
+        measured: true,
     },
     Builtin {
         name: "tiny/i386",
@@ -48,6 +51,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["gcc", "ld"],
         command_line: "",
         demo: DEMO_32,
+        measured: true,
     },
     Builtin {
         name: "tiny/arm64",
@@ -56,6 +60,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_64,
+        measured: true,
     },
     Builtin {
         name: "tiny/arm",
@@ -64,6 +69,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-ld"],
         command_line: "",
         demo: DEMO_32,
+        measured: true,
     },
     Builtin {
         name: "tiny/thumb2",
@@ -72,6 +78,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-ld"],
         command_line: "",
         demo: DEMO_32,
+        measured: false,
     },
     Builtin {
         name: "tiny/ppc64le",
@@ -80,6 +87,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["powerpc64le-linux-gnu-gcc", "powerpc64le-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_64,
+        measured: true,
     },
     Builtin {
         name: "tiny/ppc64",
@@ -88,6 +96,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["powerpc64-linux-gnu-gcc", "powerpc64-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_64,
+        measured: false,
     },
     Builtin {
         name: "tiny/ppc",
@@ -96,6 +105,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["powerpc-linux-gnu-gcc", "powerpc-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_32,
+        measured: false,
     },
     Builtin {
         name: "tiny/mips",
@@ -104,6 +114,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["mips-linux-gnu-gcc", "mips-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_32,
+        measured: false,
     },
     Builtin {
         name: "tiny/mipsel",
@@ -112,6 +123,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["mipsel-linux-gnu-gcc", "mipsel-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_32,
+        measured: true,
     },
     Builtin {
         name: "tiny/mips64",
@@ -120,6 +132,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["mips64-linux-gnuabi64-gcc", "mips64-linux-gnuabi64-ld"],
         command_line: "",
         demo: DEMO_64,
+        measured: false,
     },
     Builtin {
         name: "tiny/mips64el",
@@ -128,6 +141,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["mips64el-linux-gnuabi64-gcc", "mips64el-linux-gnuabi64-ld"],
         command_line: "",
         demo: DEMO_64,
+        measured: false,
     },
     Builtin {
         name: "tiny/s390x",
@@ -136,6 +150,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["s390x-linux-gnu-gcc", "s390x-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_64,
+        measured: true,
     },
     Builtin {
         name: "tiny/sparc64",
@@ -144,6 +159,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["sparc64-linux-gnu-gcc", "sparc64-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_64,
+        measured: true,
     },
 ];
 

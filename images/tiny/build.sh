@@ -1,29 +1,29 @@
 #!/bin/sh
-# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [ppc] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64] [riscv64] [riscv32]; by default all whose compiler is installed.
-# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu, gcc-powerpc64-linux-gnu, gcc-powerpc-linux-gnu,
-# gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64, gcc-s390x-linux-gnu,
-# gcc-sparc64-linux-gnu, gcc-riscv64-linux-gnu).
+# Builds the tiny kernel: build.sh OUTPUT-FOLDER [ISA]... ; by default for all ISAs whose compiler is installed.
+# build.sh --list prints the ISAs, build.sh --prefixes the prefixes of their compilers: for x86 none, for the others what
+# the package gcc-PREFIX of Debian installs.
 # The same compiler and linker give the same bytes in any folder: see COMPILER.
 set -eu
 export LC_ALL=C
 
+# The ISAs, each with the prefix of its gcc and GNU ld.
+isas='x86_64= i386= arm64=aarch64-linux-gnu- arm=arm-linux-gnueabihf- thumb2=arm-linux-gnueabihf- ppc64le=powerpc64le-linux-gnu-
+ ppc64=powerpc64-linux-gnu- ppc=powerpc-linux-gnu- mips=mips-linux-gnu- mipsel=mipsel-linux-gnu- mips64=mips64-linux-gnuabi64-
+ mips64el=mips64el-linux-gnuabi64- s390x=s390x-linux-gnu- sparc64=sparc64-linux-gnu- riscv64=riscv64-linux-gnu-
+ riscv32=riscv64-linux-gnu-'
+
+case ${1:-} in
+--list) for isa in $isas; do echo "${isa%%=*}"; done; exit ;;
+--prefixes) for isa in $isas; do echo "${isa#*=}"; done | awk '!seen[$0]++'; exit ;;
+esac
+
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [ppc] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64] [riscv64] [riscv32]}
+out=${1:?usage: build.sh OUTPUT-FOLDER [ISA]..., or build.sh --list}
 shift
 if [ $# -eq 0 ]; then
-    set -- x86_64 i386
-    command -v arm-linux-gnueabihf-gcc >/dev/null && set -- "$@" arm thumb2
-    command -v aarch64-linux-gnu-gcc >/dev/null && set -- "$@" arm64
-    command -v powerpc64le-linux-gnu-gcc >/dev/null && set -- "$@" ppc64le
-    command -v powerpc64-linux-gnu-gcc >/dev/null && set -- "$@" ppc64
-    command -v powerpc-linux-gnu-gcc >/dev/null && set -- "$@" ppc
-    command -v mips-linux-gnu-gcc >/dev/null && set -- "$@" mips
-    command -v mipsel-linux-gnu-gcc >/dev/null && set -- "$@" mipsel
-    command -v mips64-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64
-    command -v mips64el-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64el
-    command -v s390x-linux-gnu-gcc >/dev/null && set -- "$@" s390x
-    command -v sparc64-linux-gnu-gcc >/dev/null && set -- "$@" sparc64
-    command -v riscv64-linux-gnu-gcc >/dev/null && set -- "$@" riscv64 riscv32
+    for isa in $isas; do
+        command -v "${isa#*=}gcc" >/dev/null && set -- "$@" "${isa%%=*}"
+    done
 fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -53,30 +53,34 @@ sparc="-m64 -mcpu=ultrasparc -mcmodel=medlow -mno-fpu -mno-app-regs -fno-jump-ta
 riscv="-mcmodel=medany -msmall-data-limit=0"
 
 for arch in "$@"; do
-    prefix='' shared=mmio folder=$arch library= width=
+    prefix=
+    for isa in $isas; do
+        [ "${isa%%=*}" != "$arch" ] || prefix=${isa#*=}
+    done
+    shared=mmio folder=$arch library= width=
     case $arch in
     x86_64) machine="$x86 -m64 -march=x86-64 -mno-red-zone -mcmodel=kernel -mpreferred-stack-boundary=3"
         emulation=elf_x86_64 format=elf64-x86-64 shared=x86 ;;
     i386) machine="$x86 -m32 -march=i686 -mregparm=3 -mpreferred-stack-boundary=2"
         emulation=elf_i386 format=elf32-i386 shared=x86 ;;
-    arm) machine="$arm -marm" prefix=arm-linux-gnueabihf- library=arm/divide.S
+    arm) machine="$arm -marm" library=arm/divide.S
         emulation=armelf_linux_eabi format=elf32-littlearm ;;
-    thumb2) machine="$arm -mthumb" prefix=arm-linux-gnueabihf- folder=arm library=arm/divide.S
+    thumb2) machine="$arm -mthumb" folder=arm library=arm/divide.S
         emulation=armelf_linux_eabi format=elf32-littlearm ;;
-    arm64) machine="-march=armv8-a+crc -mgeneral-regs-only -mno-outline-atomics -mbranch-protection=none" prefix=aarch64-linux-gnu-
+    arm64) machine="-march=armv8-a+crc -mgeneral-regs-only -mno-outline-atomics -mbranch-protection=none"
         emulation=aarch64linux format=elf64-littleaarch64 ;;
-    ppc64le) machine="$ppc -mabi=elfv2" prefix=powerpc64le-linux-gnu- folder=ppc64 emulation=elf64lppc format=elf64-powerpcle ;;
-    ppc64) machine="$ppc -mabi=elfv1" prefix=powerpc64-linux-gnu- emulation=elf64ppc format=elf64-powerpc ;;
-    ppc) machine="$ppc32" prefix=powerpc-linux-gnu- library=ppc/shift.S emulation=elf32ppclinux format=elf32-powerpc ;;
-    mips | mipsel) machine="$mips -mabi=32 -march=mips32r2" prefix=$arch-linux-gnu- folder=mips library=mips/shift.S ;;
-    mips64 | mips64el) machine="$mips -mabi=64 -march=mips64r2 -msym32" prefix=$arch-linux-gnuabi64- folder=mips ;;
-    sparc64) machine="$sparc" prefix=sparc64-linux-gnu- emulation=elf64_sparc format=elf64-sparc ;;
-    riscv64) machine="-march=rv64imac_zicsr_zifencei -mabi=lp64 $riscv" prefix=riscv64-linux-gnu- folder=riscv
+    ppc64le) machine="$ppc -mabi=elfv2" folder=ppc64 emulation=elf64lppc format=elf64-powerpcle ;;
+    ppc64) machine="$ppc -mabi=elfv1" emulation=elf64ppc format=elf64-powerpc ;;
+    ppc) machine="$ppc32" library=ppc/shift.S emulation=elf32ppclinux format=elf32-powerpc ;;
+    mips | mipsel) machine="$mips -mabi=32 -march=mips32r2" folder=mips library=mips/shift.S ;;
+    mips64 | mips64el) machine="$mips -mabi=64 -march=mips64r2 -msym32" folder=mips ;;
+    sparc64) machine="$sparc" emulation=elf64_sparc format=elf64-sparc ;;
+    riscv64) machine="-march=rv64imac_zicsr_zifencei -mabi=lp64 $riscv" folder=riscv
         emulation=elf64lriscv format=elf64-littleriscv ;;
-    riscv32) width='-march=rv32imac -mabi=ilp32' machine="-march=rv32imac_zicsr_zifencei -mabi=ilp32 $riscv" prefix=riscv64-linux-gnu- folder=riscv
+    riscv32) width='-march=rv32imac -mabi=ilp32' machine="-march=rv32imac_zicsr_zifencei -mabi=ilp32 $riscv" folder=riscv
         emulation=elf32lriscv format=elf32-littleriscv ;;
-    s390x) machine="$z" prefix=s390x-linux-gnu- emulation=elf64_s390 format=elf64-s390 ;;
-    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, ppc64, ppc, mips, mipsel, mips64, mips64el, s390x, sparc64, riscv64, riscv32)" >&2; exit 2 ;;
+    s390x) machine="$z" emulation=elf64_s390 format=elf64-s390 ;;
+    *) echo "build.sh: no such ISA: $arch (build.sh --list prints them)" >&2; exit 2 ;;
     esac
     case $arch in
     mips) emulation=elf32btsmip format=elf32-tradbigmips ;;

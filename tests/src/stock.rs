@@ -26,15 +26,6 @@ pub struct AtShell {
     pub snapshot: Snapshot,
 }
 
-/// The first stock kernel of each architecture.
-pub fn one_of_each() -> impl Iterator<Item = &'static str> {
-    let stocks = trapline_images::stocks();
-    let is_first = |(place, stock): &(usize, &Stock)| {
-        stocks.iter().position(|other| other.architecture == stock.architecture) == Some(*place)
-    };
-    stocks.iter().enumerate().filter(is_first).map(|(_, stock)| stock.name)
-}
-
 /// The kernel of that name, for a test that has declared the need.
 pub fn at_shell(name: &str) -> AtShell {
     let found = trapline_harness::stock(name);

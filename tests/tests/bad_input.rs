@@ -27,7 +27,7 @@ fn places_that_cannot_be_probed_are_refused_with_a_reason() {
         ("data",                        || Kprobe::at("jprobes_seen"),                      Errno::EINVAL, "text"),
         ("no symbol there",             || Kprobe::at_address(0x10),                        Errno::ENOENT, "symbol"),
     ];
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         for (what, probe, errno, word) in cases {
             let refusal = session.register_kprobe(&probe().pre(|_| Flow::Continue)).expect_err(what);
@@ -46,7 +46,7 @@ fn places_that_cannot_be_probed_are_refused_with_a_reason() {
 /// looked at.
 #[test]
 fn guests_that_crash_or_hang_end_with_a_reason() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let facts = facts(*arch);
         let end = |command_line: &str| {
             let config = Config { command_line: command_line.into(), ..Config::default() };

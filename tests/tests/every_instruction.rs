@@ -19,7 +19,7 @@ const NEVER_PROBED: &[&str] = &["exclusive", "between-exclusives"];
 /// same checksum, with and without post-handlers. Every refusal is by a named rule, and few are refused.
 #[test]
 fn a_kernel_probed_everywhere_computes_the_same() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         for post in [false, true] {
             let mut probed = session(name, 1);
@@ -73,7 +73,7 @@ fn a_kernel_probed_everywhere_computes_the_same() {
 /// only reached by jumps from the same text.)
 #[test]
 fn a_stopped_kernel_gives_the_same_answers_as_a_machine() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let kernel = kernel(name);
         let (mut still, mut engine) = (StillGuest::new(&kernel), Engine::new(kernel.arch.isa(), 1));
         let mut machine = session(name, 1);

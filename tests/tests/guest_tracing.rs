@@ -8,7 +8,8 @@ use std::sync::Arc;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
-use trapline_harness::{self as harness, on, tests};
+use trapline_harness::guests::{self, Family, facts_of};
+use trapline_harness::{self as harness, each, on, tests};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{Run, assert_same};
 
@@ -78,9 +79,9 @@ fn finished(session: &mut Session, stop: Stop) -> Run {
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
 }
 
-/// `site`: offset of the first instruction behind the ftrace site.
-fn traces_itself_as_unprobed(name: &str, site: u32) {
-    let stock = stock(name);
+/// BY-4: the guest's ftrace and kprobes work beside our probes on the same functions.
+fn traces_itself_as_unprobed(name: &'static str) {
+    let (stock, site) = (stock(name), facts_of(name).behind_ftrace);
     let tracing = TRACING.replace("BEHIND", &site.to_string());
     let plain = run(&mut stock.session(tracing.as_bytes()));
     assert_eq!(plain.stop, Stop::PowerOff(5), "{name}:\n{}", plain.console);
@@ -107,41 +108,6 @@ fn traces_itself_as_unprobed(name: &str, site: u32) {
     for patcher in ["arch_ftrace_update_code", "arch_prepare_kprobe", "arch_arm_kprobe", "arch_disarm_kprobe"] {
         assert!(patchers.contains_key(patcher), "{name}: {patcher} was not seen: {patchers:?}");
     }
-}
-
-/// BY-4: amd64.
-fn debian_amd64_traces_itself_beside_our_probes() {
-    traces_itself_as_unprobed("debian/amd64", 5);
-}
-
-/// BY-4: i386.
-fn debian_i386_traces_itself_beside_our_probes() {
-    traces_itself_as_unprobed("debian/i386", 5);
-}
-
-/// BY-4: z/Architecture. The guest's own tracer also steps code in which our probes are.
-fn debian_s390x_traces_itself_beside_our_probes() {
-    traces_itself_as_unprobed("debian/s390x", 6);
-}
-
-/// BY-4: 64-bit PowerPC. The site follows the TOC setup and the copy of the link register.
-fn debian_ppc64el_traces_itself_beside_our_probes() {
-    traces_itself_as_unprobed("debian/ppc64el", 16);
-}
-
-/// BY-4: 32-bit PowerPC, whose functions have no TOC setup.
-fn linux_ppc_traces_itself_beside_our_probes() {
-    traces_itself_as_unprobed("linux/ppc", 8);
-}
-
-/// BY-4: MIPS. The site is a copy of the return address and a call with its delay slot.
-fn debian_mipsel_traces_itself_beside_our_probes() {
-    traces_itself_as_unprobed("debian/mipsel", 16);
-}
-
-/// BY-4: 64-bit MIPS, otherwise as mipsel.
-fn debian_mips64el_traces_itself_beside_our_probes() {
-    traces_itself_as_unprobed("debian/mips64el", 16);
 }
 
 /// BY-4, DV-4: the guest's own probes single-step a comparison and branches. If branch targets or condition code were
@@ -219,18 +185,8 @@ fn two_thousand_probes_come_and_go_under_a_busy_script() {
 
 fn main() -> ExitCode {
     harness::run([
-        on(
-            "debian/amd64",
-            tests![debian_amd64_traces_itself_beside_our_probes, two_thousand_probes_come_and_go_under_a_busy_script],
-        ),
-        on("debian/i386", tests![debian_i386_traces_itself_beside_our_probes]),
-        on(
-            "debian/s390x",
-            tests![debian_s390x_traces_itself_beside_our_probes, debian_s390x_steps_its_own_comparisons_and_branches],
-        ),
-        on("debian/ppc64el", tests![debian_ppc64el_traces_itself_beside_our_probes]),
-        on("linux/ppc", tests![linux_ppc_traces_itself_beside_our_probes]),
-        on("debian/mipsel", tests![debian_mipsel_traces_itself_beside_our_probes]),
-        on("debian/mips64el", tests![debian_mips64el_traces_itself_beside_our_probes]),
+        each!(guests::stock_in(Family::TracesItself), traces_itself_as_unprobed),
+        on("debian/amd64", tests![two_thousand_probes_come_and_go_under_a_busy_script]),
+        on("debian/s390x", tests![debian_s390x_steps_its_own_comparisons_and_branches]),
     ])
 }

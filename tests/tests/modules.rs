@@ -9,7 +9,8 @@ use std::sync::Arc;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
-use trapline_harness::{self as harness, Test, tests};
+use trapline_harness::guests::{self, Family, facts_of};
+use trapline_harness::{self as harness, Test};
 use trapline_isa::function;
 use trapline_isa::plan::Errno;
 use trapline_probes::events::set::{Attached, EventSet};
@@ -38,34 +39,17 @@ struct Stock {
     kernel: Kernel,
     initrd: Arc<[u8]>,
     command_line: String,
-    isa: Facts,
 }
-
-/// Differences between ISAs.
-#[derive(Clone, Copy)]
-struct Facts {
-    /// Length of a function's first instruction.
-    first: u32,
-    /// Offset of a function's entry from its symbol.
-    entry: u32,
-    /// The errno for a probe inside an instruction.
-    inside: Errno,
-}
-
-const X86: Facts = Facts { first: 5, entry: 0, inside: Errno::EILSEQ };
-const POWERPC: Facts = Facts { first: 4, entry: 8, inside: Errno::EINVAL };
-const Z: Facts = Facts { first: 6, entry: 0, inside: Errno::EINVAL };
-const MIPS: Facts = Facts { first: 4, entry: 0, inside: Errno::EINVAL };
 
 /// The kernel of that name with the module.
-fn stock(name: &str, isa: Facts) -> Stock {
+fn stock(name: &str) -> Stock {
     let found = harness::stock_with(name, |local| local.module(MODULE).is_some());
     let module = found.local.module(MODULE).expect("it was found");
     let read = |path| std::fs::read(path).expect("its file");
     let files = [(format!("{}000-{MODULE}.ko", initramfs::MODULES), read(module))];
     let initrd = initramfs::with_busybox(&read(found.busybox), Some(SCRIPT), &files).into();
     let kernel = Kernel::from_bytes(&read(found.local.kernel)).expect("a kernel");
-    Stock { kernel, initrd, command_line: found.stock.command_line.into(), isa }
+    Stock { kernel, initrd, command_line: found.stock.command_line.into() }
 }
 
 impl Stock {
@@ -92,10 +76,10 @@ fn list(session: &mut Session) -> Vec<String> {
     list.lines().map(str::to_string).collect()
 }
 
-/// Registers events on a module that the guest loads, unloads and loads again. The events must attach at each load,
+/// BY-4, DV-1, DV-4: registers events on a module that the guest loads, unloads and loads again. The events must attach at each load,
 /// go at the unload, and count and record every hit, while the guest runs as it does without probes.
-fn events_follow_a_module(name: &str, isa: Facts) {
-    let stock = stock(name, isa);
+fn events_follow_a_module(name: &'static str) {
+    let stock = stock(name);
     let mut plain = stock.session();
     let stop = plain.run_until(LONG);
     let plain = finished(&mut plain, stop);
@@ -122,13 +106,13 @@ fn events_follow_a_module(name: &str, isa: Facts) {
         assert_eq!(probed.modules(), [MODULE], "{name}");
         let failed = probed.with_engine(|engine, guest| events.module_came(engine, guest));
         assert!(failed.is_empty(), "{name}: {failed:?}");
-        refusals(name, stock.isa, &mut probed);
+        refusals(name, &mut probed);
         if came == 2 {
             everywhere = probe_everywhere(&mut probed, MODULE);
         }
         let lines = list(&mut probed);
         let of_module = |function: &str| {
-            let start = format!("  k  {function}+{:#x}  {MODULE}", stock.isa.entry);
+            let start = format!("  k  {function}+{:#x}  {MODULE}", facts_of(name).entry);
             lines.iter().any(|line| line.contains(&start))
         };
         assert!(of_module("dummy_init_module") && of_module("dummy_cleanup_module"), "{name}: {lines:#?}");
@@ -158,7 +142,9 @@ fn events_follow_a_module(name: &str, isa: Facts) {
 }
 
 /// KP-5, KP-15: refusals in a module.
-fn refusals(name: &str, isa: Facts, session: &mut Session) {
+fn refusals(name: &str, session: &mut Session) {
+    let facts = facts_of(name);
+    let inside = if facts.has_any_length { Errno::EILSEQ } else { Errno::EINVAL };
     let module = session.module(MODULE).expect("it is there");
     let place = |symbol: &str| module.image.symbols.address_of(symbol).unwrap_or_else(|| panic!("{name}: {symbol}"));
     let (setup, data) = (place("dummy_setup"), place("__this_module"));
@@ -167,9 +153,9 @@ fn refusals(name: &str, isa: Facts, session: &mut Session) {
         ("data",                            Kprobe::at_address(data),                                   Err(Errno::EINVAL)),
         ("no symbol of it",                 Kprobe::at("dummy:dummy_stup"),                             Err(Errno::ENOENT)),
         ("another module's name",           Kprobe::at("nosuch:dummy_setup"),                           Err(Errno::ENOENT)),
-        ("the middle of an instruction",    Kprobe::at("dummy:dummy_setup").offset(2),                  Err(isa.inside)),
-        ("an address",                      Kprobe::at_address(setup + u64::from(isa.first)),                              Ok(())),
-        ("a name without the module's",     Kprobe::at("dummy_setup").offset(isa.first),                        Ok(())),
+        ("the middle of an instruction",    Kprobe::at("dummy:dummy_setup").offset(2),                  Err(inside)),
+        ("an address",                      Kprobe::at_address(setup + u64::from(facts.first)),                              Ok(())),
+        ("a name without the module's",     Kprobe::at("dummy_setup").offset(facts.first),                        Ok(())),
     ];
     for (what, probe, expected) in cases {
         let answer = session.register_kprobe(&probe).map_err(|refusal| refusal.errno);
@@ -201,43 +187,12 @@ fn probe_everywhere(session: &mut Session, module: &str) -> Vec<Kprobe> {
     probes
 }
 
-/// BY-4, DV-1, DV-4: amd64.
-fn a_module_of_amd64_is_followed_and_the_run_is_the_same() {
-    events_follow_a_module("debian/amd64", X86);
-}
-
-/// BY-4, DV-1, DV-4: i386.
-fn a_module_of_i386_is_followed_and_the_run_is_the_same() {
-    events_follow_a_module("debian/i386", X86);
-}
-
-/// BY-4, DV-1, DV-4: big-endian. A module lies far below the kernel's text.
-fn a_module_of_s390x_is_followed_and_the_run_is_the_same() {
-    events_follow_a_module("debian/s390x", Z);
-}
-
-/// BY-4, DV-1, DV-4: functions have two entries. A module is out of reach of the kernel's branches.
-fn a_module_of_ppc64el_is_followed_and_the_run_is_the_same() {
-    events_follow_a_module("debian/ppc64el", POWERPC);
-}
-
-/// BY-4, DV-1, DV-4: a module is mapped by the TLB and calls the kernel through registers.
-fn a_module_of_mipsel_is_followed_and_the_run_is_the_same() {
-    events_follow_a_module("debian/mipsel", MIPS);
-}
-
-/// BY-4, DV-1, DV-4: 64-bit MIPS, otherwise as mipsel.
-fn a_module_of_mips64el_is_followed_and_the_run_is_the_same() {
-    events_follow_a_module("debian/mips64el", MIPS);
-}
-
 /// A module whose init calls one kernel function repeatedly.
 const TESTING: &str = "test_hexdump";
 
 /// KP-1, BY-4: 32-bit PowerPC, whose small kernel has no network. The module calls the kernel and is called by it. With
 /// probes everywhere in it the run is the same, each time the module is loaded.
-fn a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same() {
-    let name = "linux/ppc";
+fn a_module_is_probed_everywhere_and_the_run_is_the_same(name: &'static str) {
     let found = harness::stock_with(name, |local| local.module(TESTING).is_some());
     let read = |path| std::fs::read(path).expect("its file");
     let module = read(found.local.module(TESTING).expect("it was found"));
@@ -245,7 +200,7 @@ fn a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same() {
     let files = [(format!("{}000-{TESTING}.ko", initramfs::MODULES), module)];
     let initrd = initramfs::with_busybox(&read(found.busybox), Some(again.as_bytes()), &files).into();
     let kernel = Kernel::from_bytes(&read(found.local.kernel)).expect("a kernel");
-    let stock = Stock { kernel, initrd, command_line: found.stock.command_line.into(), isa: POWERPC };
+    let stock = Stock { kernel, initrd, command_line: found.stock.command_line.into() };
     let mut plain = stock.session();
     let stop = plain.run_until(LONG);
     let plain = finished(&mut plain, stop);
@@ -271,19 +226,16 @@ fn a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same() {
 }
 
 /// A test that needs this kernel and its module.
-fn with(name: &str, module: &'static str, tests: Vec<Test>) -> Vec<Test> {
-    let need = || harness::complete(name, "--modules ", |local| local.module(module).is_some());
-    tests.into_iter().map(|test| test.needs(need())).collect()
+fn with(name: &'static str, module: &'static str, family: &str, test: fn(&'static str)) -> Test {
+    let need = harness::complete(name, "--modules ", |local| local.module(module).is_some());
+    Test::new(harness::member(family, name), move || test(name)).needs(need)
 }
 
 fn main() -> ExitCode {
+    let followed = |name| with(name, MODULE, "events_follow_a_module", events_follow_a_module);
+    let everywhere = "a_module_is_probed_everywhere_and_the_run_is_the_same";
     harness::run([
-        with("debian/amd64", MODULE, tests![a_module_of_amd64_is_followed_and_the_run_is_the_same]),
-        with("debian/i386", MODULE, tests![a_module_of_i386_is_followed_and_the_run_is_the_same]),
-        with("debian/s390x", MODULE, tests![a_module_of_s390x_is_followed_and_the_run_is_the_same]),
-        with("debian/ppc64el", MODULE, tests![a_module_of_ppc64el_is_followed_and_the_run_is_the_same]),
-        with("debian/mipsel", MODULE, tests![a_module_of_mipsel_is_followed_and_the_run_is_the_same]),
-        with("debian/mips64el", MODULE, tests![a_module_of_mips64el_is_followed_and_the_run_is_the_same]),
-        with("linux/ppc", TESTING, tests![a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same]),
+        guests::stock_in(Family::Modules).map(followed).collect(),
+        vec![with("linux/ppc", TESTING, everywhere, a_module_is_probed_everywhere_and_the_run_is_the_same)],
     ])
 }

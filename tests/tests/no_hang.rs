@@ -21,7 +21,7 @@ fn report(what: &str, stop: Stop) -> String {
 /// KP-6: the handlers of two probes redirect to each other.
 #[test]
 fn two_probes_that_redirect_to_each_other_end_the_run() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         let [here, there] = ["vfs_read", "fibonacci"].map(|function| entry_of(&mut session, function));
         for (at, to) in [(here, there), (there, here)] {
@@ -67,7 +67,7 @@ fn a_kernel_that_does_not_start_says_where_it_stopped() {
 /// KP-9: a fault handler returns "handled" without repairing the cause.
 #[test]
 fn a_fault_handler_that_repairs_nothing_ends_the_run() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         for site in expected_faults(session.kernel()) {
             let probe = Kprobe::at_address(site).pre(|_| Flow::Continue).fault(|_, _| true);
@@ -106,7 +106,7 @@ impl Listener for Stubborn {
 /// requested for ever.
 #[test]
 fn a_listener_without_progress_ends_the_run() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         for (frozen, wants) in [(false, false), (true, false), (false, true)] {
             let what = format!("{name}, frozen: {frozen}, wants attention: {wants}");
             let kernel = kernel(name);
@@ -131,7 +131,7 @@ fn a_listener_without_progress_ends_the_run() {
 /// A thousand probes at one address take no time but are no loop.
 #[test]
 fn many_probes_at_one_address_are_no_loop() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         let mut probed = session(name, 1);
         let probes: Vec<Kprobe> = (0..1000).map(|_| Kprobe::at("vfs_read").pre(|_| Flow::Continue)).collect();

@@ -4,9 +4,9 @@
 
 use std::process::ExitCode;
 use trapline::Stop;
-use trapline_harness::{self as harness, each};
+use trapline_harness::{self as harness, each, guests};
 use trapline_probes::probe::Kretprobe;
-use trapline_tests::stock::{at_shell, one_of_each};
+use trapline_tests::stock::at_shell;
 
 const LONG: u64 = 120_000_000_000;
 
@@ -35,5 +35,5 @@ fn a_panic_report_has_the_call_chain(name: &'static str) {
 }
 
 fn main() -> ExitCode {
-    harness::run([each!(one_of_each(), a_panic_report_has_the_call_chain)])
+    harness::run([each!(guests::stock(), a_panic_report_has_the_call_chain)])
 }

@@ -12,7 +12,7 @@ use trapline::boot::initramfs;
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline::snapshot::file::Key;
-use trapline_harness::{self as harness, ForTest, Test, tests};
+use trapline_harness::{self as harness, ForTest, Test, guests, tests};
 use trapline_probes::events::set::EventSet;
 use trapline_tests::{GUESTS, LONG, session};
 
@@ -112,7 +112,7 @@ fn compare(lines: &[String]) -> bool {
 /// BY-4: the tiny kernels on one CPU and on two, with and without probes.
 fn tiny_kernels_run_as_recorded() {
     let mut lines = Vec::new();
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         for cpus in [1, 2] {
             for events in [&[], TINY_EVENTS] {
                 lines.push(line(name, cpus, events, &mut session(name, cpus), LONG));
@@ -128,8 +128,8 @@ fn release(found: &ForTest) -> String {
     file.trim_end_matches(".xz").to_string()
 }
 
-/// A test that needs this kernel and a line for its release.
-fn on_recorded(name: &str, tests: Vec<Test>) -> Vec<Test> {
+/// The test of a stock kernel. It needs the kernel and a line for its release.
+fn recorded(name: &'static str) -> Test {
     let mut need = harness::kernel(name);
     if need.missing.is_none() && std::env::var_os(WRITE).is_none() {
         let release = release(&harness::stock(name));
@@ -137,7 +137,8 @@ fn on_recorded(name: &str, tests: Vec<Test>) -> Vec<Test> {
         let is_known = known.lines().any(|line| line.starts_with(&format!("{release}\t")));
         need.missing = (!is_known).then(|| format!("lines of {release} in tests/recorded.tsv: make recorded"));
     }
-    tests.into_iter().map(|test| test.needs(need.clone())).collect()
+    let test = Test::new(harness::member("stock_kernel_does_what_it_did", name), || stock_kernel_does_what_it_did(name));
+    test.needs(need)
 }
 
 /// BY-4: a stock kernel from its entry to the end of a script.
@@ -156,48 +157,6 @@ fn stock_kernel_does_what_it_did(name: &str) {
     assert!(compare(&[run(&[]), run(STOCK_EVENTS)]), "{release} has one line of two in {FILE}: `make recorded` writes them");
 }
 
-fn debian_amd64_runs_as_recorded() {
-    stock_kernel_does_what_it_did("debian/amd64");
-}
-
-fn debian_i386_runs_as_recorded() {
-    stock_kernel_does_what_it_did("debian/i386");
-}
-
-fn debian_arm64_runs_as_recorded() {
-    stock_kernel_does_what_it_did("debian/arm64");
-}
-
-fn debian_armhf_runs_as_recorded() {
-    stock_kernel_does_what_it_did("debian/armhf");
-}
-
-fn debian_mipsel_runs_as_recorded() {
-    stock_kernel_does_what_it_did("debian/mipsel");
-}
-
-fn debian_mips64el_runs_as_recorded() {
-    stock_kernel_does_what_it_did("debian/mips64el");
-}
-
-fn debian_ppc64el_runs_as_recorded() {
-    stock_kernel_does_what_it_did("debian/ppc64el");
-}
-
-fn debian_s390x_runs_as_recorded() {
-    stock_kernel_does_what_it_did("debian/s390x");
-}
-
 fn main() -> ExitCode {
-    harness::run([
-        tests![tiny_kernels_run_as_recorded],
-        on_recorded("debian/amd64", tests![debian_amd64_runs_as_recorded]),
-        on_recorded("debian/i386", tests![debian_i386_runs_as_recorded]),
-        on_recorded("debian/arm64", tests![debian_arm64_runs_as_recorded]),
-        on_recorded("debian/armhf", tests![debian_armhf_runs_as_recorded]),
-        on_recorded("debian/mipsel", tests![debian_mipsel_runs_as_recorded]),
-        on_recorded("debian/mips64el", tests![debian_mips64el_runs_as_recorded]),
-        on_recorded("debian/ppc64el", tests![debian_ppc64el_runs_as_recorded]),
-        on_recorded("debian/s390x", tests![debian_s390x_runs_as_recorded]),
-    ])
+    harness::run([tests![tiny_kernels_run_as_recorded], guests::stock().map(recorded).collect()])
 }

@@ -11,7 +11,7 @@ use trapline_tests::{GUESTS, assert_same, boundaries, functions, kernel, run, se
 /// on one CPU and on two.
 #[test]
 fn probes_leave_time_and_interrupts_unchanged() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
             assert_eq!(plain.stop, Stop::PowerOff(0), "{name}, {cpus} CPUs");
@@ -42,7 +42,7 @@ fn probes_leave_time_and_interrupts_unchanged() {
 /// BY-4: an idle CPU sleeps, by an instruction or through the board.
 #[test]
 fn one_of_two_cpus_sleeps_now_and_then() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let happenings = run(&mut session(name, 2)).happenings;
         assert!(happenings.iter().any(|one| one.what == What::Halt), "{name}");
     }
@@ -51,7 +51,7 @@ fn one_of_two_cpus_sleeps_now_and_then() {
 /// BY-4, RP-1: return probes on every function leave the run unchanged.
 #[test]
 fn return_probes_leave_time_and_interrupts_unchanged() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
             let mut probed = session(name, cpus);
@@ -73,7 +73,7 @@ fn return_probes_leave_time_and_interrupts_unchanged() {
 /// BY-4, KP-13: after all probes are removed, RAM is the same except for the window's page-table entries.
 #[test]
 fn memory_is_the_same_after_the_probes_are_removed() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let mut plain = session(name, 1);
         run(&mut plain);
         let mut probed = session(name, 1);
@@ -135,7 +135,7 @@ fn self_counting_blocks_leave_time_unchanged() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % below
     };
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         for (cpus, probed) in [(1, false), (2, false), (1, true), (2, true)] {
             // Step lengths from a few instructions to most of the run.
             let steps: Vec<u64> = (0..300).map(|_| 1 << next(15)).collect::<Vec<_>>().into_iter().map(&mut next).collect();

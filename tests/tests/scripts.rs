@@ -32,7 +32,7 @@ fn traced(session: &mut Session, text: &str, options: &Options) -> (Run, String)
 fn a_script_sees_what_handlers_see() {
     let text = "kprobe:vfs_read { @calls = count(); @asked = sum(arg2); @by[comm, tid] = count(); }
         kretprobe:vfs_read { @got = sum(retval); @places[func] = count(); }";
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let (asked, got) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut watched = session(name, 1);
         let (sum, results) = (Arc::clone(&asked), Arc::clone(&got));
@@ -76,7 +76,7 @@ fn a_traced_run_is_the_same_run() {
         kretprobe:vfs_* /@last[tid]/ { @took = hist(nsecs - @last[tid]); delete(@last, tid); }
         profile:us:70 { @running[cpu, tid] = count(); } software:cpu-clock:90000 { @clock = count(); } software:context-switches:2 { @switches = count(); }
         interval:us:50 { @ticks = count(); @stacks[kstack(3)] = count(); } END { clear(@last); }";
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
             let (seen, printed) = traced(&mut session(name, cpus), text, &Options::default());
@@ -96,7 +96,7 @@ fn a_traced_run_is_the_same_run() {
 fn an_overridden_function_does_not_run() {
     let allowed = Options { allows_unsafe: true, ..Options::default() };
     let text = "kprobe:vfs_read { @calls = count(); override(7); }";
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let kernel = kernel(name);
         let refused = Script::compile(text, &Facts::of(&kernel), &Options::default()).expect_err("override is unsafe");
         assert!(refused[0].message.contains("unsafe"), "{name}: {refused:?}");
@@ -127,7 +127,7 @@ fn kernel_second_instruction(kernel: &trapline::boot::Kernel, start: u64, end: u
 #[test]
 fn a_script_ends_tracing() {
     let text = "kprobe:vfs_read { @n++; printf(\"%d\\n\", @n); if (@n == 3) { exit(); } } END { printf(\"end\\n\"); clear(@n); }";
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let (_, printed) = traced(&mut session(name, 1), text, &Options::default());
         assert_eq!(printed, "1\n2\n3\nend\n\n\n", "{name}");
     }

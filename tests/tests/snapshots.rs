@@ -6,10 +6,10 @@ use trapline::booted::PROMPT;
 use trapline::machine::{Config, Machine, Stop};
 use trapline::probed::Session;
 use trapline::snapshot::{Snapshot, SnapshotError};
-use trapline_harness::{self as harness, each, on, tests};
+use trapline_harness::{self as harness, each, guests, on, tests};
 use trapline_isa::plan::Policy;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
-use trapline_tests::stock::{at_shell, one_of_each};
+use trapline_tests::stock::at_shell;
 use trapline_tests::{GUESTS, LONG, Run, assert_same, boundaries, kernel, saved_guests, session_with};
 
 /// Times at which the tiny kernel is stopped, in nanoseconds: during its boot and during its work.
@@ -254,6 +254,6 @@ fn main() -> ExitCode {
             an_invalid_snapshot_is_refused_and_changes_nothing
         ],
         on("debian/amd64", tests![a_cached_snapshot_equals_the_booted_guest]),
-        each!(one_of_each(), a_stock_kernel_continues_from_its_shell),
+        each!(guests::stock(), a_stock_kernel_continues_from_its_shell),
     ])
 }

@@ -6,7 +6,8 @@
 use std::process::ExitCode;
 use trapline::probed::Session;
 use trapline::probed::scripts::{Facts, How, Script};
-use trapline_harness::{self as harness, each, on, tests};
+use trapline_harness::guests::{self, Family, Types, facts_of};
+use trapline_harness::{self as harness, each};
 use trapline_probes::events::places::Places;
 use trapline_probes::events::set::EventSet;
 use trapline_probes::events::trace;
@@ -50,7 +51,8 @@ fn named_by_script(printed: &str) -> Vec<(String, u64)> {
     printed.lines().filter_map(call).collect()
 }
 
-fn shows_what_the_guest_shows(name: &str) {
+/// BY-1: by ORC, frame pointers, frame records, unwind tables, back chains or function prologues, as each kernel has them.
+fn shows_what_the_guest_shows(name: &'static str) {
     let stock = at_shell(name);
     // The kernel function that saves a task's stack for /proc/self/stack.
     let script = "kprobe:stack_trace_save_tsk { printf(\"%s\", kstack); exit(); }";
@@ -61,8 +63,7 @@ fn shows_what_the_guest_shows(name: &str) {
     // The MIPS kernel lists the unwinding function itself, too.
     guest.retain(|(function, _)| function != "stack_trace_save_tsk");
     assert!(guest.len() > 5, "{name}: {console}");
-    // PowerPC functions have their entry after the TOC setup.
-    let entry = if name == "debian/ppc64el" { 8 } else { 0 };
+    let entry = u64::from(facts_of(name).entry);
     assert_eq!(script.first().map(|(name, at)| (name.as_str(), *at)), Some(("stack_trace_save_tsk", entry)), "{name}: {printed}");
     let from = script.iter().position(|call| Some(call) == guest.first());
     let from = from.unwrap_or_else(|| panic!("{name}: {guest:?}\n{script:?}"));
@@ -72,8 +73,8 @@ fn shows_what_the_guest_shows(name: &str) {
     assert!(same + 1 >= guest.len(), "{name}: the guest {guest:?}\nwe {script:?}");
 }
 
-/// Tests the stacks of an event in kprobe_events.
-fn events_show_what_the_guest_shows(name: &str) {
+/// BY-1, DV-4: the stacks of an event in kprobe_events.
+fn events_show_what_the_guest_shows(name: &'static str) {
     let stock = at_shell(name);
     let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/stack; exit 7\n";
     let mut session: Session = stock.session();
@@ -104,76 +105,6 @@ fn events_show_what_the_guest_shows(name: &str) {
     assert!(same + 1 >= guest.len(), "{name}: the guest {guest:?}\nwe {ours:?}");
 }
 
-/// BY-1, DV-4
-fn stacks_of_events_on_amd64() {
-    events_show_what_the_guest_shows("debian/amd64");
-}
-
-/// BY-1, DV-4
-fn stacks_of_events_on_arm64() {
-    events_show_what_the_guest_shows("debian/arm64");
-}
-
-/// BY-1, DV-4
-fn stacks_of_events_on_i386() {
-    events_show_what_the_guest_shows("debian/i386");
-}
-
-/// BY-1, DV-4
-fn stacks_of_events_on_armhf() {
-    events_show_what_the_guest_shows("debian/armhf");
-}
-
-/// BY-1
-fn stacks_on_amd64_by_orc() {
-    shows_what_the_guest_shows("debian/amd64");
-}
-
-/// BY-1
-fn stacks_on_i386_by_frame_pointers() {
-    shows_what_the_guest_shows("debian/i386");
-}
-
-/// BY-1
-fn stacks_on_arm64_by_frame_records() {
-    shows_what_the_guest_shows("debian/arm64");
-}
-
-/// BY-1
-fn stacks_on_armhf_by_unwind_tables() {
-    shows_what_the_guest_shows("debian/armhf");
-}
-
-/// BY-1
-fn stacks_on_ppc64el_by_back_chains() {
-    shows_what_the_guest_shows("debian/ppc64el");
-}
-
-/// BY-1: 32-bit PowerPC.
-fn stacks_on_ppc_by_back_chains() {
-    shows_what_the_guest_shows("linux/ppc");
-}
-
-/// BY-1, DV-4
-fn stacks_of_events_on_ppc() {
-    events_show_what_the_guest_shows("linux/ppc");
-}
-
-/// BY-1
-fn stacks_on_s390x_by_back_chains() {
-    shows_what_the_guest_shows("debian/s390x");
-}
-
-/// BY-1: no back chain. The frame size is decoded from each function's prologue.
-fn stacks_on_mipsel_by_prologues() {
-    shows_what_the_guest_shows("debian/mipsel");
-}
-
-/// BY-1: 64-bit MIPS, otherwise as mipsel.
-fn stacks_on_mips64el_by_prologues() {
-    shows_what_the_guest_shows("debian/mips64el");
-}
-
 /// BY-1: the user pc is the one that the guest's kernel reports, also on kernels without BTF.
 fn user_pcs_equal_those_of_the_guest(name: &'static str) {
     let stock = at_shell(name);
@@ -188,10 +119,10 @@ fn user_pcs_equal_those_of_the_guest(name: &'static str) {
 
 /// BY-1: the innermost user frame is the pc that the kernel saved at the system call.
 fn user_stacks_begin_at_the_system_call(name: &'static str) {
-    let (function, pc) = if name == "debian/amd64" { ("__x64_sys_read", "ip") } else { ("__arm64_sys_read", "pc") };
+    let Types { sys_read, pc } = facts_of(name).types.expect("it has types");
     let stock = at_shell(name);
     let text = format!(
-        "kprobe:{function} {{ printf(\"%s=%llx\\n\", ustack(raw, 1), ((struct pt_regs *)arg0)->{pc}); @[len(ustack)] = count(); }}"
+        "kprobe:{sys_read} {{ printf(\"%s=%llx\\n\", ustack(raw, 1), ((struct pt_regs *)arg0)->{pc}); @[len(ustack)] = count(); }}"
     );
     let (_, printed) = traced(&stock, b"cat /etc/passwd /init > /dev/null; true; exit 7\n", &text);
     let joined = printed.replace('\n', " ");
@@ -204,17 +135,11 @@ fn user_stacks_begin_at_the_system_call(name: &'static str) {
 }
 
 fn main() -> ExitCode {
+    let with_types = || guests::stock().filter(|name| facts_of(name).types.is_some());
     harness::run([
-        on("debian/amd64", tests![stacks_of_events_on_amd64, stacks_on_amd64_by_orc]),
-        on("debian/arm64", tests![stacks_of_events_on_arm64, stacks_on_arm64_by_frame_records]),
-        on("debian/i386", tests![stacks_of_events_on_i386, stacks_on_i386_by_frame_pointers]),
-        on("debian/armhf", tests![stacks_of_events_on_armhf, stacks_on_armhf_by_unwind_tables]),
-        on("debian/ppc64el", tests![stacks_on_ppc64el_by_back_chains]),
-        on("linux/ppc", tests![stacks_on_ppc_by_back_chains, stacks_of_events_on_ppc]),
-        on("debian/s390x", tests![stacks_on_s390x_by_back_chains]),
-        on("debian/mipsel", tests![stacks_on_mipsel_by_prologues]),
-        on("debian/mips64el", tests![stacks_on_mips64el_by_prologues]),
-        each!(["debian/amd64", "debian/arm64"], user_stacks_begin_at_the_system_call),
-        each!(["debian/amd64", "debian/arm64", "debian/i386", "debian/armhf"], user_pcs_equal_those_of_the_guest),
+        each!(guests::stock_in(Family::EventStacks), events_show_what_the_guest_shows),
+        each!(guests::stock_in(Family::KernelStacks), shows_what_the_guest_shows),
+        each!(with_types(), user_stacks_begin_at_the_system_call),
+        each!(guests::stock_in(Family::UserPcs), user_pcs_equal_those_of_the_guest),
     ])
 }

@@ -11,6 +11,7 @@ use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Counts, Stop};
 use trapline::probed::Session;
 use trapline::snapshot::file::Key;
+use trapline_harness::guests::{self, STOCKS, Unpacks, facts_of};
 use trapline_harness::{self as harness, Test, each, on, tests};
 use trapline_probes::ProbeSummary;
 use trapline_probes::events::set::EventSet;
@@ -35,18 +36,6 @@ const FEW: usize = 16_000;
 const STRIDE_OF_FEW: usize = 2;
 /// The stride in init text, most of which runs once.
 const INIT_STRIDE: usize = 1;
-
-/// Kernels whose console is not a PC's serial port.
-const CONSOLES: [&str; 8] = [
-    "debian/arm64",
-    "debian/armhf",
-    "debian/ppc64el",
-    "debian/s390x",
-    "debian/mipsel",
-    "debian/mips64el",
-    "linux/ppc",
-    "linux/mips",
-];
 
 struct Stock {
     file: Vec<u8>,
@@ -214,12 +203,12 @@ fn assert_twice_the_same(name: &str, first: &mut Probed, second: &mut Probed) {
     );
 }
 
-/// `hits_per_fault`: at least this many hits per window fault. `twice`: repeats the probed run and compares.
-fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault: u64, twice: bool) {
-    let stock = stock(name);
+/// BY-4, OP-7, OP-11: a kernel boots, runs a script and powers off, with probes as without.
+fn boots_and_is_the_same_under_probes(name: &'static str) {
+    let (stock, facts) = (stock(name), facts_of(name));
     let plain = run(&mut stock.session(Some(SCRIPT)));
     assert_eq!(plain.stop, Stop::PowerOff(7), "{name}: the script's status; console:\n{}", plain.console);
-    assert!(plain.console.contains(&format!("hello from {machine}")), "{name}:\n{}", plain.console);
+    assert!(plain.console.contains(&format!("hello from {}", facts.machine)), "{name}:\n{}", plain.console);
     assert!(!plain.console.contains("WARNING:"), "{name}:\n{}", plain.console);
 
     let mut seen = Probed::run(&stock);
@@ -243,7 +232,7 @@ fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault:
     let stay = probes.iter().filter(|probe| !probe.is_gone()).count();
     assert!(optimised * 10 >= stay * 8, "{name}: {optimised} jumps");
     let faults = probed.machine().counts().window_faults;
-    assert!(faults * hits_per_fault < hits, "{name}: the window had to be shown {faults} times for {hits} hits");
+    assert!(faults * facts.hits_per_fault < hits, "{name}: the window had to be shown {faults} times for {hits} hits");
     // A small kernel has fewer functions.
     assert!(hit >= 1000.min(probes.len() / 3), "{name}: {} functions probed, {hit} hit", probes.len());
     let init = stock.kernel.tables.init_text.clone().expect("init text");
@@ -251,34 +240,9 @@ fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault:
         let is_init = probe.address().is_some_and(|address| init.contains(&address));
         assert_eq!(probe.is_gone(), is_init, "{name}: {probe} after the boot");
     }
-    if twice {
+    if facts.boots_twice {
         assert_twice_the_same(name, &mut seen, &mut Probed::run(&stock));
     }
-}
-
-/// BY-4, OP-7, OP-11: amd64.
-fn debian_amd64_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/amd64", "x86_64", 20, true);
-}
-
-/// BY-4, OP-7, OP-11: i386.
-fn debian_i386_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/i386", "i686", 20, true);
-}
-
-/// BY-4, OP-7: i386 with PAE and NX.
-fn debian_i386_with_pae_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/i386-pae", "i686", 20, false);
-}
-
-/// BY-4: 32-bit ARM with long-descriptor page tables (LPAE), on another core.
-fn debian_armhf_with_lpae_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/armhf-lpae", "armv7l", 8, false);
-}
-
-/// BY-4, OP-7: a PREEMPT_RT kernel with threaded interrupts. It sends itself interrupts through its local APIC.
-fn debian_amd64_with_preempt_rt_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/amd64-rt", "x86_64", 20, false);
 }
 
 /// BY-4: with 1 GiB of RAM, the direct map takes the largest possible part of the address space.
@@ -335,47 +299,6 @@ fn cost(session: &Session, hits: u64) -> String {
     format!("{hits} hits, {} traps, {} fetches from the window made good", counts.claimed, counts.window_faults)
 }
 
-/// BY-4: arm64.
-fn debian_arm64_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/arm64", "aarch64", 20, false);
-}
-
-/// BY-4: 32-bit ARM. This CPU drops the window's mapping with every change of the address space.
-fn debian_armhf_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/armhf", "armv7l", 8, false);
-}
-
-/// BY-4, OP-7: z/Architecture. Its kernel switches page tables at every system call.
-fn debian_s390x_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/s390x", "s390x", 4, true);
-}
-
-/// BY-4, OP-7: 64-bit PowerPC, whose functions have two entries. Its core flushes all translated code with each page
-/// that the kernel unmaps.
-fn debian_ppc64el_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/ppc64el", "ppc64le", 4, false);
-}
-
-/// BY-4, OP-7: 32-bit PowerPC. The window is mapped by BATs that the real CPU does not have.
-fn linux_ppc_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("linux/ppc", "ppc", 1000, true);
-}
-
-/// BY-4, OP-7: MIPS, whose kernel fills the TLB itself and whose code has delay slots.
-fn debian_mipsel_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/mipsel", "mips", 20, true);
-}
-
-/// BY-4, OP-7: 64-bit MIPS.
-fn debian_mips64el_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/mips64el", "mips64", 20, true);
-}
-
-/// BY-4, OP-7: big-endian MIPS. Debian has no such kernel (images/linux-mips).
-fn linux_mips_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("linux/mips", "mips", 20, true);
-}
-
 /// RP-10: return probes on exception entries are refused. The return address register belongs to the program there,
 /// which would return to the pad.
 fn exception_entries_on_mips_refuse_return_probes(name: &'static str) {
@@ -389,9 +312,10 @@ fn exception_entries_on_mips_refuse_return_probes(name: &'static str) {
 }
 
 /// The image's own decompressor runs in the guest. Afterwards the boot is the same, only later, and probes work on
-/// functions that run before the console prints `says`.
-fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &str) {
+/// functions that run before the console prints a text.
+fn unpacks_itself_and_boots_the_same(name: &'static str) {
     let stock = stock(name);
+    let Unpacks { functions, says } = facts_of(name).unpacks.expect("it unpacks itself");
     let whole = arches::of(stock.kernel.arch).whole(&stock.file).expect("it can be entered").expect("it unpacks itself");
     let boot = |whole: Option<Whole>| {
         let mut session = stock.session_of(Some(SCRIPT), whole);
@@ -414,31 +338,6 @@ fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &st
     let (itself, late) = boot(Some(whole));
     assert_eq!(unpacked, itself, "{name}");
     assert!(late > early + 500_000_000, "{name}: it has unpacked itself in {} ns", late - early);
-}
-
-/// A bzImage, entered at its 64-bit entry.
-fn debian_amd64_unpacks_itself_and_boots_the_same() {
-    unpacks_itself_and_boots_the_same("debian/amd64", ["start_kernel", "setup_arch"], "pid_max: default");
-}
-
-/// A vmlinuz, whose entry is the same whether it is compressed or not.
-fn debian_s390x_unpacks_itself_and_boots_the_same() {
-    unpacks_itself_and_boots_the_same("debian/s390x", ["start_kernel", "setup_arch"], "pid_max: default");
-}
-
-/// An ELF vmlinuz, of 32 bits and of 64.
-fn debian_mips_unpacks_itself_and_boots_the_same(name: &'static str) {
-    unpacks_itself_and_boots_the_same(name, ["start_kernel", "setup_arch"], "pid_max: default");
-}
-
-/// A bzImage, entered at its 32-bit entry.
-fn debian_i386_unpacks_itself_and_boots_the_same() {
-    unpacks_itself_and_boots_the_same("debian/i386", ["start_kernel", "setup_arch"], "pid_max: default");
-}
-
-/// A zImage. Probes are possible later there, when the kernel has patched its text.
-fn debian_armhf_unpacks_itself_and_boots_the_same() {
-    unpacks_itself_and_boots_the_same("debian/armhf", ["kernel_init", "kernel_init_freeable"], "devtmpfs: initialized");
 }
 
 /// Kernels, the CPU to select, and the words in the guest that identify it.
@@ -526,38 +425,13 @@ fn mips_ends_by_poweroff_reboot_and_halt(name: &'static str) {
 
 fn main() -> ExitCode {
     harness::run([
-        on(
-            "debian/amd64",
-            tests![
-                debian_amd64_boots_and_is_the_same_under_probes,
-                debian_amd64_is_the_same_under_ten_thousand_jumps,
-                debian_amd64_unpacks_itself_and_boots_the_same
-            ],
-        ),
-        on("debian/i386", tests![debian_i386_boots_and_is_the_same_under_probes, debian_i386_unpacks_itself_and_boots_the_same]),
-        on("debian/i386-pae", tests![debian_i386_with_pae_boots_and_is_the_same_under_probes]),
-        on("debian/armhf-lpae", tests![debian_armhf_with_lpae_boots_and_is_the_same_under_probes]),
-        on("debian/amd64-rt", tests![debian_amd64_with_preempt_rt_boots_and_is_the_same_under_probes]),
-        on("debian/arm64", tests![debian_arm64_boots_and_is_the_same_under_probes]),
-        on(
-            "debian/armhf",
-            tests![debian_armhf_boots_and_is_the_same_under_probes, debian_armhf_unpacks_itself_and_boots_the_same],
-        ),
-        on(
-            "debian/s390x",
-            tests![debian_s390x_boots_and_is_the_same_under_probes, debian_s390x_unpacks_itself_and_boots_the_same],
-        ),
-        on("debian/ppc64el", tests![debian_ppc64el_boots_and_is_the_same_under_probes]),
-        on("linux/ppc", tests![linux_ppc_boots_and_is_the_same_under_probes]),
-        on("debian/mipsel", tests![debian_mipsel_boots_and_is_the_same_under_probes]),
-        on("debian/mips64el", tests![debian_mips64el_boots_and_is_the_same_under_probes]),
-        on("linux/mips", tests![linux_mips_boots_and_is_the_same_under_probes]),
+        each!(STOCKS.iter().map(|facts| facts.name), boots_and_is_the_same_under_probes),
+        each!(STOCKS.iter().filter(|facts| facts.unpacks.is_some()).map(|facts| facts.name), unpacks_itself_and_boots_the_same),
+        on("debian/amd64", tests![debian_amd64_is_the_same_under_ten_thousand_jumps]),
         each!(["debian/i386", "debian/i386-pae"], debian_i386_with_a_gigabyte_is_the_same_under_probes),
         each!(["debian/mipsel", "debian/mips64el", "linux/mips"], exception_entries_on_mips_refuse_return_probes),
-        each!(["debian/mipsel", "debian/mips64el"], debian_mips_unpacks_itself_and_boots_the_same),
         each!(["debian/mipsel", "debian/mips64el", "linux/mips"], mips_ends_by_poweroff_reboot_and_halt),
-        each!(CONSOLES, input_waits_until_the_guest_reads_it),
-        each!(["debian/amd64"].into_iter().chain(CONSOLES), the_shell_executes_typed_commands),
+        each!(guests::stock(), input_waits_until_the_guest_reads_it, the_shell_executes_typed_commands),
         on("debian/arm64", on("debian/armhf", tests![programs_of_32_bits_on_arm64_end_with_a_reason])),
         tests![an_unknown_cpu_is_refused_with_a_list],
         CPUS.iter()

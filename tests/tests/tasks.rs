@@ -4,86 +4,64 @@
 //! as skipped.
 
 use std::process::ExitCode;
+use trapline::arches;
 use trapline::boot::Kernel;
 use trapline::boot::btf::Btf;
+use trapline::cpu::TaskPlace;
 use trapline::cpu::moment::{CountPlace, MomentPlace};
-use trapline::cpu::{TaskPlace, arm, arm64, mips, ppc, x86};
-use trapline_harness::{self as harness, each, on, tests};
+use trapline_harness::guests::{self, facts_of};
+use trapline_harness::{self as harness, each};
 
 fn kernel(name: &str) -> Kernel {
     let found = harness::stock(name);
     Kernel::from_bytes(&std::fs::read(&found.local.kernel).expect("the kernel's file")).expect("a kernel")
 }
 
-/// DV-4: armhf has no BTF, and its current task is in a register. arm64 has BTF.
-fn current_task_of_stock_arm_kernels_is_found(name: &'static str) {
-    let (model, expected) = match name {
-        "debian/armhf" => (&arm::ARM, (None, Some(0x630), Some(0x780))),
-        _ => (&arm64::ARM64, (None, Some(0x548), Some(0x778))),
-    };
+/// Offsets in the task structure of a kernel.
+struct Offsets {
+    kernel: &'static str,
+    /// `current` in the CPU's own data. `None`: a register points to the task.
+    current: Option<u64>,
+    pid: u64,
+    comm: u64,
+    count: Option<CountPlace>,
+}
+
+/// The kernels whose offsets are known.
+#[rustfmt::skip]
+const KNOWN: &[Offsets] = &[
+    Offsets { kernel: "debian/arm64",    current: None,        pid: 0x548, comm: 0x778, count: None },
+    Offsets { kernel: "debian/armhf",    current: None,        pid: 0x630, comm: 0x780, count: None },
+    // The preempt count is in the first word of the task.
+    Offsets { kernel: "debian/ppc64el",  current: Some(0x908), pid: 0x7e8, comm: 0x9e0, count: Some(CountPlace::Task(0)) },
+    // The preempt count is in the thread_info that gp points to.
+    Offsets { kernel: "debian/mipsel",   current: None,        pid: 0x420, comm: 0x538, count: Some(CountPlace::OwnData(0x10)) },
+    Offsets { kernel: "debian/mips64el", current: None,        pid: 0x510, comm: 0x708, count: Some(CountPlace::OwnData(0x1c)) },
+    Offsets { kernel: "linux/mips",      current: None,        pid: 0x1f8, comm: 0x2fc, count: Some(CountPlace::OwnData(0x10)) },
+];
+
+/// DV-4: by the kernel's types, or by its code where it has none. Where both exist, they agree.
+fn current_task_is_found(name: &'static str) {
     let kernel = kernel(name);
-    let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), model);
-    assert_eq!((place.current, place.pid, place.comm), expected, "{name}");
-    assert!(place.has_process, "{name}");
-}
-
-/// DV-4: ppc64el has code only. The preempt count is in the first word of the task.
-fn current_task_of_stock_ppc64el_kernels_is_found() {
-    let kernel = kernel("debian/ppc64el");
-    let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::PPC64LE);
-    assert_eq!((place.current, place.pid, place.comm), (Some(0x908), Some(0x7e8), Some(0x9e0)));
-    let moment = MomentPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::PPC64LE);
-    assert_eq!(moment.count, Some(CountPlace::Task(0)));
-}
-
-/// DV-4: 32-bit PowerPC has code only, and r2 points to the task with everything.
-fn current_task_of_linux_ppc_is_found() {
-    let kernel = kernel("linux/ppc");
-    let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::narrow::PPC);
-    assert!(place.has_process && place.current.is_none());
-    // The name follows the pid, and both are in the task structure.
-    assert!(place.pid.zip(place.comm).is_some_and(|(pid, comm)| pid > 0 && pid < comm && comm < 0x1000), "{place:?}");
-    let moment = MomentPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::narrow::PPC);
-    assert_eq!(moment.count, Some(CountPlace::Task(0)));
-}
-
-/// DV-4: MIPS has code only. The preempt count is in the thread_info that gp points to.
-fn current_task_of_stock_mips_kernels_is_found(name: &'static str) {
-    let (model, expected, count) = match name {
-        "debian/mipsel" => (&mips::MIPSEL, (None, Some(0x420), Some(0x538)), 0x10),
-        "debian/mips64el" => (&mips::MIPS64EL, (None, Some(0x510), Some(0x708)), 0x1c),
-        _ => (&mips::MIPS, (None, Some(0x1f8), Some(0x2fc)), 0x10),
-    };
-    let kernel = kernel(name);
-    let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), model);
-    assert_eq!((place.current, place.pid, place.comm), expected, "{name}");
-    let moment = MomentPlace::of(&kernel, Btf::of(&kernel).as_ref(), model);
-    assert_eq!(moment.count, Some(CountPlace::OwnData(count)), "{name}");
-}
-
-/// DV-4: amd64 has BTF, and its code gives the same result. i386 has code only.
-fn current_task_of_stock_x86_kernels_is_found(name: &'static str) {
-    let (model, has_types) = if name == "debian/amd64" { (&x86::X86_64, true) } else { (&x86::I386, false) };
-    let kernel = kernel(name);
-    let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), model);
-    assert!(place.current.is_some() && place.pid.is_some() && place.comm.is_some(), "{name}: {place:x?}");
-    let by_code = (model.tasks.by_code)(&kernel);
-    let three = |place: TaskPlace| (place.current, place.pid, place.comm);
-    assert_eq!(three(by_code), three(place), "{name}: the code's own words");
+    let model = arches::of(kernel.arch).machine().expect("a machine").model;
     let types = Btf::of(&kernel);
-    assert_eq!(types.is_some(), has_types, "{name}");
-    if let Some(types) = types {
-        assert_eq!(types.offset_of("module", "state"), Some(0), "{name}");
-        assert_eq!(types.offset_of("list_head", "prev"), Some(8), "{name}");
+    let place = TaskPlace::of(&kernel, types.as_ref(), model);
+    assert!(place.has_process || place.current.is_some(), "{name}: {place:x?}");
+    // The name follows the pid, and both are in the task structure.
+    assert!(place.pid.zip(place.comm).is_some_and(|(pid, comm)| 0 < pid && pid < comm && comm < 0x2000), "{name}: {place:x?}");
+    assert_eq!(types.is_some(), facts_of(name).types.is_some(), "{name}");
+    if let Some(types) = &types {
+        assert_eq!((types.offset_of("module", "state"), types.offset_of("list_head", "prev")), (Some(0), Some(8)), "{name}");
+    }
+    let three = |place: &TaskPlace| (place.current, place.pid, place.comm);
+    assert_eq!(three(&(model.tasks.by_code)(&kernel)), three(&place), "{name}: by its code");
+    let Some(known) = KNOWN.iter().find(|known| known.kernel == name) else { return };
+    assert_eq!(three(&place), (known.current, Some(known.pid), Some(known.comm)), "{name}");
+    if known.count.is_some() {
+        assert_eq!(MomentPlace::of(&kernel, types.as_ref(), model).count, known.count, "{name}");
     }
 }
 
 fn main() -> ExitCode {
-    harness::run([
-        each!(["debian/armhf", "debian/arm64"], current_task_of_stock_arm_kernels_is_found),
-        each!(["debian/mipsel", "debian/mips64el", "linux/mips"], current_task_of_stock_mips_kernels_is_found),
-        each!(["debian/amd64", "debian/i386"], current_task_of_stock_x86_kernels_is_found),
-        on("debian/ppc64el", tests![current_task_of_stock_ppc64el_kernels_is_found]),
-        on("linux/ppc", tests![current_task_of_linux_ppc_is_found]),
-    ])
+    harness::run([each!(guests::stock(), current_task_is_found)])
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use trapline::overhead::arming::{Probes, Row, rows};
 use trapline::overhead::records::{FORMATS, Recorded};
 use trapline::overhead::table::Measurement;
-use trapline::overhead::{GUESTS, document};
+use trapline::overhead::{document, guests};
 use trapline_benches::{section, user_time};
 
 const ROUNDS: u32 = 15;
@@ -151,7 +151,7 @@ fn write_guest(guest: &str) -> Result<String, String> {
 
 fn write_all() -> Result<(), String> {
     let mut text = String::from(HEAD);
-    for guest in GUESTS {
+    for guest in guests() {
         text.push_str(&write_guest(guest)?);
     }
     text.push('\n');
@@ -179,7 +179,7 @@ fn arming_table() -> Result<String, String> {
 
 fn records_table() -> Result<String, String> {
     let mut text = String::from("| guest | as | us a record |\n| --- | --- | --- |\n");
-    for guest in GUESTS {
+    for guest in guests() {
         for (name, format) in FORMATS {
             let mut recorded = Recorded::new(guest, *format)?;
             let turn = |_| {

@@ -10,8 +10,8 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::{env, fs};
-use trapline::overhead::GUESTS;
 use trapline::overhead::bench_loop::BenchLoop;
+use trapline::overhead::guests;
 use trapline_benches::section;
 
 /// Guest time of the warm-up and of the counted run, in nanoseconds.
@@ -59,7 +59,7 @@ fn table() -> Result<String, String> {
     };
     put("| guest | host instructions a guest nanosecond | of them in the callback | share |\n".into());
     put("| --- | --- | --- | --- |\n".into());
-    for guest in GUESTS {
+    for guest in guests() {
         let (all, callback) = (instructions(guest, ALL)?, instructions(guest, CALLBACK)?);
         if callback == 0 || callback > all {
             return Err(format!("{guest}: {callback} of {all} instructions in the callback: is it called {CALLBACK} still?"));

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::output;
-use crate::overhead::GUESTS;
+use crate::overhead::guests;
 use crate::overhead::table::Measurement;
 use serde::Serialize;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The guests: built-in kernels with a benchmark loop
-    #[arg(default_values_t = GUESTS.iter().map(|guest| guest.to_string()))]
+    #[arg(default_values_t = guests().map(String::from))]
     guests: Vec<String>,
     /// Prints tables (the default)
     #[arg(long)]
@@ -39,7 +39,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
             return Err(Failure::usage(format!(
                 "`{guest}` is not built in, and the benchmark's loop is in the built-in kernels only"
             ))
-            .advise(format!("measure one of {}", GUESTS.join(", "))));
+            .advise(format!("measure one of {}", guests().collect::<Vec<_>>().join(", "))));
         }
         let measured = Measurement::of(guest, args.rounds).map_err(Failure::failed)?;
         output::emit(&if args.json { lines_of_json(guest, &measured)? } else { table(guest, &measured) })?;

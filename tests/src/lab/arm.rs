@@ -16,6 +16,7 @@ use trapline_isa::regs::Reg;
 
 /// A32 code.
 pub static BENCH: Bench = Bench {
+    is_stood_for: false,
     base: BASE,
     seen_from: SEEN_FROM,
     jumps: true,

@@ -9,6 +9,7 @@ use trapline_isa::regs::Reg;
 
 /// 64-bit ARM.
 pub static BENCH: Bench = Bench {
+    is_stood_for: false,
     base: BASE,
     seen_from: SEEN_FROM,
     jumps: true,

@@ -14,7 +14,7 @@ use trapline_isa::mips::decode::has_delay_slot;
 
 /// 32 bits, big-endian.
 pub static BENCH_BIG_32: Bench =
-    Bench { halt: &WAIT_BIG, ruined: |after| ruined(Set::Big32, after), hard: &HARD_BIG_32, ..BENCH };
+    Bench { is_stood_for: true, halt: &WAIT_BIG, ruined: |after| ruined(Set::Big32, after), hard: &HARD_BIG_32, ..BENCH };
 /// 32 bits, little-endian.
 pub static BENCH_LITTLE_32: Bench = Bench { hard: &HARD_LITTLE_32, ..BENCH };
 /// 64 bits, big-endian.
@@ -27,9 +27,11 @@ pub static BENCH_BIG_64: Bench = Bench {
     ..BENCH
 };
 /// 64 bits, little-endian.
-pub static BENCH_LITTLE_64: Bench = Bench { seen_from: SEEN_64, flags: FLAGS_64, hard: &HARD_LITTLE_64, ..BENCH };
+pub static BENCH_LITTLE_64: Bench =
+    Bench { is_stood_for: true, seen_from: SEEN_64, flags: FLAGS_64, hard: &HARD_LITTLE_64, ..BENCH };
 
 const BENCH: Bench = Bench {
+    is_stood_for: false,
     base: 0,
     seen_from: SEEN,
     jumps: true,

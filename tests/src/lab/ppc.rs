@@ -37,6 +37,7 @@ struct In<const LITTLE: bool>;
 
 impl<const LITTLE: bool> In<LITTLE> {
     const BENCH: Bench = Bench {
+        is_stood_for: false,
         base: 0,
         seen_from: SEEN_FROM,
         jumps: true,

@@ -12,6 +12,7 @@ use trapline_isa::s390::opcodes::{is_known, length};
 
 /// 64-bit addressing mode, home space.
 pub static BENCH: Bench = Bench {
+    is_stood_for: false,
     base: 0,
     seen_from: 0,
     jumps: true,

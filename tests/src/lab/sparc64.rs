@@ -15,6 +15,7 @@ use trapline_isa::sparc64::abi::{self, WINDOW_REGISTERS, WINDOWS};
 
 /// 64 bits.
 pub static BENCH: Bench = Bench {
+    is_stood_for: false,
     base: 0,
     seen_from: SEEN_FROM,
     jumps: true,

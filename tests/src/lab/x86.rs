@@ -11,6 +11,7 @@ use trapline_isa::arch::Arch;
 
 /// i386 and x86_64.
 pub static BENCH: Bench = Bench {
+    is_stood_for: false,
     base: 0,
     seen_from: 0,
     jumps: true,

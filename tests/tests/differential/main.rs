@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     };
     let tiny = GUESTS.iter().filter(|(arch, _)| BENCHES.contains(arch)).flat_map(states).collect();
     let hard = each_of(
-        BENCHES,
+        &BENCHES,
         &[("hard_instructions_do_the_same_out_of_line_as_in_place", hard_instructions_do_the_same_out_of_line_as_in_place)],
     );
     let with_load: Vec<Arch> = LOADS.iter().map(|(arch, _)| *arch).collect();

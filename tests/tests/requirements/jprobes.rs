@@ -13,7 +13,7 @@ use trapline_tests::{GUESTS, assert_same, boundaries, run, session};
 /// with an error leaves nothing behind.
 #[test]
 fn jprobes_can_be_changed_while_the_guest_runs() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
         let mut until = 0;
@@ -64,7 +64,7 @@ fn jprobes_can_be_changed_while_the_guest_runs() {
 /// JP-3: places that a jprobe cannot be at, and things that cannot be its handler.
 #[test]
 fn bad_jprobe_places_and_handlers_are_refused() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         let address = |session: &Session, symbol: &str| session.kernel().symbols.address_of(symbol).expect("a symbol");
         let entry = address(&session, "vfs_read");
@@ -96,7 +96,7 @@ fn a_host_handler_gets_typed_arguments() {
     // exit_inside(u32 depth, u64 sum, int for_good)
     const TYPES: &[Type] = &[Type::Unsigned(4), Type::Unsigned(8), Type::Signed(4)];
     let mut first: Option<Vec<[u64; 3]>> = None;
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&seen);

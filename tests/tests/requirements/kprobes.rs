@@ -52,7 +52,7 @@ fn register(name: &str, session: &mut Session, probe: &Kprobe) {
 /// KP-2, KP-3: with any combination of handlers the guest's run is the same, and each hit is counted.
 #[test]
 fn any_handler_may_be_absent() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
         let (pre, post) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -80,7 +80,7 @@ fn any_handler_may_be_absent() {
 /// redirection skips the older probes, a disabled probe is skipped, and removing one leaves the others.
 #[test]
 fn probes_at_one_address_run_newest_first() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         let notes = Notes::default();
         let mirror = notes.clone();
@@ -128,7 +128,7 @@ fn probes_at_one_address_run_newest_first() {
 /// KP-10: a probe inside a guest handler's code runs no handlers. Each such hit counts as a miss, and the code runs.
 #[test]
 fn a_probe_hit_inside_a_handler_is_missed() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
         let jprobe = Jprobe::at("do_fork").guest("jprobe_do_fork");
@@ -166,7 +166,7 @@ fn a_probe_hit_inside_a_handler_is_missed() {
 /// enabled or disabled.
 #[test]
 fn a_probe_can_be_disabled_and_enabled() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let breakpoint = arch.isa().breakpoint;
         let mut session = session(name, 1);
         let stands = |session: &mut Session, probe: &Kprobe| {
@@ -209,7 +209,7 @@ fn a_probe_can_be_disabled_and_enabled() {
 /// KP-18: no interrupt is taken between the pre-handler and the end of the step, although interrupts become due there.
 #[test]
 fn no_interrupt_comes_between_trap_and_end_of_step() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         for cpus in [1, 2] {
             let mut session = session(name, cpus);
             // For each CPU, whether it is between the two handlers of a probe.

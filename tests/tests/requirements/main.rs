@@ -21,7 +21,7 @@ use trapline_tests::{GUESTS, assert_same, boundaries, checksum, entry_of, expect
 /// KP-1, KP-13: arming changes the guest's text, and disarming restores it byte for byte.
 #[test]
 fn arming_writes_a_breakpoint_and_disarming_restores_the_text() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         let breakpoint = arch.isa().breakpoint;
         let at = entry_of(&mut session, "vfs_read");
@@ -49,7 +49,7 @@ fn arming_writes_a_breakpoint_and_disarming_restores_the_text() {
 /// KP-6, KP-7: changes by handlers take effect, and a changed pc is where the guest continues.
 #[test]
 fn handlers_can_change_arguments_and_the_pc() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let first = argument(*arch, 0);
         let plain = run(&mut session(name, 1));
         let mut changed = session(name, 1);
@@ -87,7 +87,7 @@ fn handlers_can_change_arguments_and_the_pc() {
 /// address.
 #[test]
 fn the_guest_repairs_faults_of_the_probed_instruction() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let memory_faults = facts(*arch).memory_faults;
         let plain = run(&mut session(name, 1));
         let mut probed = session(name, 1);
@@ -114,7 +114,7 @@ fn the_guest_repairs_faults_of_the_probed_instruction() {
 /// KP-14: interrupt handlers can be probed. Interrupts are off in them.
 #[test]
 fn interrupt_handlers_can_be_probed() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         let off = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&off);
@@ -134,7 +134,7 @@ fn interrupt_handlers_can_be_probed() {
 /// so probes can be removed at any stop.
 #[test]
 fn two_cpus_hit_probes_and_stops_are_outside_the_window() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 2));
         let mut session = session(name, 2);
         let per_cpu = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
@@ -194,7 +194,7 @@ fn two_cpus_hit_probes_and_stops_are_outside_the_window() {
 /// KP-1: arming and disarming take effect at once while the guest is in user mode with its own page tables.
 #[test]
 fn probes_can_be_changed_while_the_guest_is_in_user_mode() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         let mut now = 0;
         let mut user = |session: &mut Session| {
@@ -233,7 +233,7 @@ fn probes_can_be_changed_while_the_guest_is_in_user_mode() {
 /// KP-1: arming and disarming take effect at once in a translation block that jumps to itself.
 #[test]
 fn a_block_that_jumps_to_itself_can_be_probed() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let mut session = session_with(name, &Config { command_line: "spin=1".into(), ..Config::default() });
         assert_eq!(session.run_until(300_000), Stop::Limit, "{name} spins");
         let pc = session.machine_mut().pcs()[0];
@@ -251,7 +251,7 @@ fn a_block_that_jumps_to_itself_can_be_probed() {
 /// KP-13: a probe in init text works, is gone when the text is freed, and its removal writes nothing there.
 #[test]
 fn probes_in_init_text_are_gone_when_it_is_freed() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
         let probe = Kprobe::at("trap_init").pre(|_| Flow::Continue);
@@ -287,7 +287,7 @@ fn probes_in_init_text_are_gone_when_it_is_freed() {
 /// JP-1, JP-2, JP-3: handlers in guest code and on the host see the arguments, and the function runs as unprobed.
 #[test]
 fn jprobes_run_in_guest_code_and_on_the_host() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let (first, second) = (argument(*arch, 0), argument(*arch, 1));
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
@@ -321,7 +321,7 @@ fn jprobes_run_in_guest_code_and_on_the_host() {
 /// KP-9, JP-3: a guest handler accesses unmapped memory. The fault handler ends it, and the function runs as unprobed.
 #[test]
 fn a_fault_in_a_guest_jprobe_handler_can_be_handled() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
         let end = session.kernel().symbols.address_of("jprobe_return").expect("a symbol");
@@ -370,7 +370,7 @@ fn seen_by_guest(session: &Session, symbol: &str) -> u32 {
 /// an exited task frees its instances.
 #[test]
 fn return_probes_match_calls_and_exits_free_instances() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let pops = u64::from(facts(*arch).return_pops);
         for cpus in [1, 2] {
             let mut session = session(name, cpus);
@@ -422,7 +422,7 @@ fn return_probes_match_calls_and_exits_free_instances() {
 /// RP-9: a backtrace through functions with return probes shows the true return addresses, and can show the pad.
 #[test]
 fn backtraces_show_the_true_return_addresses() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let trace = |hijacked: bool| {
             let mut session = session(name, 1);
             let text = session.kernel().tables.text.clone();
@@ -463,7 +463,7 @@ fn backtraces_show_the_true_return_addresses() {
 /// RP-10: return probes on functions that switch stacks are refused.
 #[test]
 fn functions_that_switch_stacks_take_no_return_probe() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in GUESTS.iter() {
         let isa = arch.isa();
         let mut session = session(name, 1);
         let mut refused = Vec::new();
@@ -482,7 +482,7 @@ fn functions_that_switch_stacks_take_no_return_probe() {
 /// KP-12, DV-2: a failing batch is rolled back, and the global switch disarms and arms all probes in a running guest.
 #[test]
 fn batches_and_the_global_switch_work_in_a_running_guest() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
         assert_eq!(session.run_until(100_000), Stop::Limit);

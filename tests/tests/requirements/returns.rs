@@ -17,7 +17,7 @@ fn register(name: &str, session: &mut Session, probe: &Kretprobe) {
 /// missed and returns normally.
 #[test]
 fn calls_are_followed_up_to_the_number_of_instances() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
             let mut session = session(name, cpus);
@@ -40,7 +40,7 @@ fn calls_are_followed_up_to_the_number_of_instances() {
 /// RP-4: a call that the entry handler declines is not followed. The return handler runs for the others.
 #[test]
 fn an_entry_handler_decides_for_each_call() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
         let accepted = Arc::new(AtomicU64::new(0));
@@ -67,7 +67,7 @@ fn an_entry_handler_decides_for_each_call() {
 /// the call's return address, task and result.
 #[test]
 fn the_handlers_of_one_call_share_its_data() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let mut session = session(name, 1);
         let results = Arc::new(Mutex::new(BTreeMap::new()));
         let seen = Arc::clone(&results);
@@ -106,7 +106,7 @@ fn the_handlers_of_one_call_share_its_data() {
 /// in a dead task.
 #[test]
 fn calls_of_a_dead_task_are_freed() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
             let mut session = session(name, cpus);
@@ -129,7 +129,7 @@ fn calls_of_a_dead_task_are_freed() {
 /// behind.
 #[test]
 fn return_probes_can_be_changed_while_the_guest_runs() {
-    for (_, name) in GUESTS {
+    for (_, name) in GUESTS.iter() {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
         let mut until = 0;

@@ -8,30 +8,18 @@
 
 mod words;
 
-use super::{Before, CODE, CODE_BYTES, DATA, DATA_BYTES, HANDLERS, HANDLERS_BYTES, PLACE, STACK, bench, kernel, linux, place};
+use super::{
+    Before, CODE, CODE_BYTES, DATA, DATA_BYTES, HANDLERS, HANDLERS_BYTES, PLACE, STACK, arches, bench, kernel, linux, place,
+};
+use std::sync::LazyLock;
 use trapline::boot::Kernel;
 use trapline::machine::{Config, Machine, Stop};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::{Reg, Registers};
 
-/// The ISAs that have such programs: all.
-pub const ARCHES: &[Arch] = &[
-    Arch::I386,
-    Arch::X86_64,
-    Arch::Arm64,
-    Arch::Arm,
-    Arch::Thumb2,
-    Arch::Ppc64le,
-    Arch::Ppc64,
-    Arch::Ppc,
-    Arch::S390x,
-    Arch::Mips,
-    Arch::Mipsel,
-    Arch::Mips64,
-    Arch::Mips64el,
-    Arch::Sparc64,
-];
+/// The ISAs that have such programs: all that have a bench.
+pub static ARCHES: LazyLock<Vec<Arch>> = LazyLock::new(|| arches().collect());
 
 /// Bytes that a program is drawn from at most; more are not looked at.
 pub const DRAWN: usize = 2048;

@@ -36,6 +36,9 @@ pub struct Abi {
     pub jprobe_stack: usize,
     /// Bytes of the largest kernel stack, a power of two. Bounds `$stackN`.
     pub stack_size: u64,
+    /// The greatest alignment of a number in a structure, in bytes. It is 4 on i386, where a 64-bit number may follow a
+    /// 32-bit one without a gap.
+    pub most_aligned: u64,
 }
 
 /// The place of the return address at a function's entry.
@@ -48,6 +51,26 @@ pub enum ReturnAddress {
 }
 
 impl Abi {
+    /// The values that most conventions have. A table names its registers and what else it has otherwise, so that a new
+    /// fact leaves the tables of other ISAs alone.
+    pub const USUAL: Abi = Abi {
+        sp: Reg(0),
+        result: Reg(0),
+        second_result: None,
+        arguments: &[],
+        stack_arguments: 0,
+        aligned_pairs: false,
+        splits_pairs: false,
+        return_address: ReturnAddress::OnStack,
+        link_slot: None,
+        pointers: Pointers::Code(None),
+        names: &[],
+        hidden: &[],
+        jprobe_stack: 64,
+        stack_size: 16384,
+        most_aligned: 8,
+    };
+
     /// The register with that name, given without the `%`.
     pub fn register(&self, name: &str) -> Option<Reg> {
         self.names.iter().find(|(known, _)| *known == name).map(|(_, reg)| *reg)

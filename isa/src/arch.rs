@@ -6,7 +6,7 @@ use crate::entry::Entry;
 use crate::insn::{Insn, Progress, Undecodable};
 use crate::linux::Linux;
 use crate::mem::{ByteOrder, Fault, Memory};
-use crate::plan::{Copy, Plan, Policy, Refusal, Rule, Tail, Then};
+use crate::plan::{Copy, Errno, Plan, Policy, Refusal, Rule, Tail, Then};
 use crate::region::Surroundings;
 use crate::regs::{Reg, Registers};
 use core::ops::Range;
@@ -152,6 +152,9 @@ pub type InDelaySlot = fn(insn: &Insn, around: &mut dyn Surroundings) -> Option<
 /// For ISAs without delay slots, and for ISAs that decode a branch and its delay slot as one instruction.
 pub const NO_DELAY_SLOTS: InDelaySlot = |_, _| None;
 
+/// The refusal by an ISA without instructions.
+const NO_INSTRUCTIONS: Refusal = Refusal::new(Errno::EINVAL, "this ISA has no instructions");
+
 /// One ISA, as the engine and the machine see it: first facts, then functions.
 pub struct Isa {
     /// The ISA of this table.
@@ -209,6 +212,35 @@ pub struct Isa {
 }
 
 impl Isa {
+    /// The facts that most ISAs have, and functions of an ISA without instructions. A table names the ISA, its
+    /// instructions, and what else differs, so that a new fact leaves the tables of other ISAs alone.
+    pub const USUAL: Isa = Isa {
+        arch: Arch::ALL[0],
+        word: 8,
+        order: ByteOrder::Little,
+        longest: 4,
+        alignment: 4,
+        pointer_bits: 0,
+        breakpoint: &[],
+        breakpoint_over: |_| &[],
+        is_breakpoint: |_| false,
+        variable_length: false,
+        entry: crate::entry::at_symbol,
+        linux: Linux::USUAL,
+        switches_stacks: &[],
+        abi: &Abi::USUAL,
+        progress: |_| Progress::NONE,
+        address_register: |_| None,
+        decode: |address, _| Err(Undecodable { address, truncated: false }),
+        plan: |_, _| Err(NO_INSTRUCTIONS),
+        check_context: |_, _, _, _| Ok(()),
+        in_delay_slot: NO_DELAY_SLOTS,
+        rules: &[],
+        copy: |_, _, _| Err(NO_INSTRUCTIONS),
+        emulate: |_, insn, _, _| Err(not_ours(insn)),
+        detour: None,
+    };
+
     /// This ISA's rule that made the refusal, if one did.
     pub fn rule_of(&self, refusal: &Refusal) -> Option<&'static Rule> {
         self.rules.iter().copied().find(|rule| rule.errno == refusal.errno && rule.why == refusal.why)

@@ -53,6 +53,23 @@ pub struct Linux {
     pub program: Option<Program>,
 }
 
+impl Linux {
+    /// The facts that most ISAs have. A table names what differs.
+    pub const USUAL: Linux = Linux {
+        releases: &[Release::V6_1],
+        pc_bias: 0,
+        boundary_errno: Errno::EINVAL,
+        finds_boundaries: false,
+        ftrace_carries: false,
+        code_prefix: "",
+        named_entry: crate::entry::named_at_symbol,
+        no_return_probes: &[],
+        system_calls: SystemCalls::PLAIN,
+        signals: SIGNALS,
+        program: None,
+    };
+}
+
 /// The place of a program's saved registers (`pt_regs`), at the top of its task's kernel stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {

@@ -113,9 +113,8 @@ pub fn compile_within(
         defined.push(("BPFTRACE_HAVE_BTF", 1));
     }
     let ast = super::parse::parse(text, &defined, budget).map_err(|error| alloc::vec![error])?;
-    let word = knowledge.isa().word as u8;
     let enums = ast.enums.iter().map(|(name, names)| super::known::own_enum(name, names)).collect();
-    let mut known = Known::new(enums, knowledge.types(), word);
+    let mut known = Known::new(enums, knowledge.types(), knowledge.isa());
     for structure in &ast.structures {
         if let Err((at, name)) = known.lay_out(structure) {
             return Err(alloc::vec![at.error(format!("Unknown type: '{name}': {}", no_types(knowledge)))]);

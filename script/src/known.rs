@@ -11,6 +11,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use trapline_isa::arch::Isa;
 
 /// The types of a script. Its own definitions hide the guest's.
 pub(super) struct Known<'a> {
@@ -26,6 +27,8 @@ pub(super) struct Known<'a> {
     guest_enums: RefCell<BTreeMap<u32, Arc<Enumeration>>>,
     /// The guest's word size, in bytes.
     pub word: u8,
+    /// The greatest alignment of a number, in bytes (`Abi::most_aligned`).
+    most_aligned: u64,
 }
 
 /// A structure that the script defines, with the offsets of its members.
@@ -46,12 +49,15 @@ pub(super) fn own_enum(name: &str, names: &[(String, u64)]) -> Arc<Enumeration> 
     Arc::new(Enumeration { name: name.to_owned(), size, signed, names })
 }
 
+/// Members of the guest's structures that are looked at for one alignment.
+const MOST_MEMBERS: usize = 1000;
+
 /// Numbers of the script's structures start here.
 const OWN: u32 = 1 << 31;
 
 impl<'a> Known<'a> {
     /// Creates the types of a script with these enums and no structures yet.
-    pub fn new(enums: Vec<Arc<Enumeration>>, guest: Option<&'a dyn Types>, word: u8) -> Known<'a> {
+    pub fn new(enums: Vec<Arc<Enumeration>>, guest: Option<&'a dyn Types>, isa: &Isa) -> Known<'a> {
         let (mut enums_by_name, mut enumerators) = (BTreeMap::new(), BTreeMap::new());
         for (number, of) in enums.iter().enumerate() {
             if !of.name.is_empty() {
@@ -62,7 +68,17 @@ impl<'a> Known<'a> {
             }
         }
         let (own_by_name, guest_enums) = (BTreeMap::new(), RefCell::default());
-        Known { own: Vec::new(), own_by_name, enums, enums_by_name, enumerators, guest, guest_enums, word }
+        Known {
+            own: Vec::new(),
+            own_by_name,
+            enums,
+            enums_by_name,
+            enumerators,
+            guest,
+            guest_enums,
+            word: isa.word as u8,
+            most_aligned: isa.abi.most_aligned,
+        }
     }
 
     pub fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType> {
@@ -168,11 +184,32 @@ impl<'a> Known<'a> {
             CType::Array(of, _) => self.align_of(of),
             CType::Struct(number, _) => match number.checked_sub(OWN) {
                 Some(own) => self.own.get(own as usize).map_or(1, |laid| laid.align),
-                None => u64::from(self.word),
+                None => self.align_of_theirs(*number, &mut { MOST_MEMBERS }),
             },
-            // 64-bit integers are aligned to 8 bytes. i386 aligns them to 4 bytes, which is not done here.
-            _ => self.size_of(kind).unwrap_or(1).clamp(1, 8),
+            _ => self.size_of(kind).unwrap_or(1).clamp(1, self.most_aligned),
         }
+    }
+
+    /// The alignment of a guest's structure: the greatest of its members. Types do not record it. The structures may be a
+    /// stranger's and contain themselves, so only `left` members are looked at.
+    fn align_of_theirs(&self, structure: u32, left: &mut usize) -> u64 {
+        let fields = self.guest.map(|guest| guest.fields(structure)).unwrap_or_default();
+        match left.checked_sub(fields.len()) {
+            Some(fewer) if !fields.is_empty() => *left = fewer,
+            _ => return u64::from(self.word),
+        }
+        let mut most = 1;
+        for (_, field) in &fields {
+            let mut kind = &field.kind;
+            while let CType::Array(of, _) = kind {
+                kind = of;
+            }
+            most = most.max(match kind {
+                CType::Struct(number, _) if *number < OWN => self.align_of_theirs(*number, left),
+                _ => self.align_of(kind),
+            });
+        }
+        most
     }
 
     /// Lays out a structure as the guest's compiler would. Fails with the name of the first unknown type.
@@ -206,12 +243,12 @@ impl<'a> Known<'a> {
             }
             let width = member.bits.map(|width| width.min(64) as u8);
             match width {
-                // A bit field that would cross a boundary of its declared type starts at that boundary.
+                // A bit field must lie in one aligned number of its declared type, unless the structure is packed.
                 Some(width) => {
-                    let unit = bytes.saturating_mul(8).max(8);
-                    let last = bit.saturating_add(u64::from(width).max(1) - 1);
-                    if width == 0 || bit / unit != last / unit {
-                        bit = bit.checked_next_multiple_of(unit).unwrap_or(u64::MAX);
+                    let boundary = self.align_of(&kind).saturating_mul(8);
+                    let leaves = bit % boundary + u64::from(width) > bytes.saturating_mul(8).max(8);
+                    if width == 0 || leaves && !structure.packed {
+                        bit = bit.checked_next_multiple_of(boundary).unwrap_or(u64::MAX);
                     }
                 }
                 None => bit = bit.checked_next_multiple_of(this_align.saturating_mul(8)).unwrap_or(u64::MAX),

@@ -2,10 +2,11 @@
 //! error messages.
 
 mod bounds_tests;
+mod layout_tests;
 mod text_tests;
 
 use super::compile::{Knowledge, Options, compile};
-use super::program::PointKind;
+use super::program::{PointKind, Program};
 use super::run::{Moment, Secret, Settings, State};
 use super::show::{Names, Style};
 use super::types::Types;
@@ -104,18 +105,23 @@ fn options(old: bool) -> Options {
 /// The whole output of a script that has only BEGIN and END.
 fn printed(text: &str, style: Style) -> String {
     let program = compile(text, &Plain, &options(style.old)).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
+    run_all(&program, style)
+}
+
+/// The whole output of a compiled script that has only BEGIN and END.
+fn run_all(program: &Program, style: Style) -> String {
     let settings = Settings { style, started: 0, epoch: 0, seed: 1, secret: Secret(3, 5), cpus: 1, names: Box::new(NoNames) };
-    let mut state = State::new(&program, settings);
+    let mut state = State::new(program, settings);
     let points = program.blocks.iter().map(|block| block.points.len()).sum();
     state.announce(points);
     for kind in [PointKind::Begin, PointKind::End] {
         for block in &program.blocks {
             if let Some(point) = block.points.iter().find(|point| point.kind == kind) {
-                state.run(&program, block, point, &mut Outside);
+                state.run(program, block, point, &mut Outside);
             }
         }
     }
-    state.print_maps(&program);
+    state.print_maps(program);
     String::from_utf8_lossy(&state.take_output()).into_owned()
 }
 

@@ -18,6 +18,7 @@ pub mod window;
 pub mod x86;
 
 use crate::boards::Interrupt;
+use crate::unicorn::engine::TrapContext;
 
 pub use model::{
     Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Many, Model, Named, Pins, Registers, Tasks, Window,
@@ -37,6 +38,14 @@ pub struct Trap {
     pub pc: u64,
     /// The address where execution continues: behind a software interrupt, or at an instruction that faulted.
     pub resume: u64,
+}
+
+impl Trap {
+    /// An exception for the guest at the pc, with nothing corrected.
+    fn of(cpu: &TrapContext, vector: u32) -> Trap {
+        let pc = cpu.handle().pc();
+        Trap { kind: TrapKind::Exception, exception: Exception::of(vector), pc, resume: pc }
+    }
 }
 
 /// The kinds of traps.

@@ -68,6 +68,22 @@ pub struct Exceptions {
     pub fault_address: fn(&Handle, &Ram) -> u64,
 }
 
+impl Exceptions {
+    /// For a CPU that reports its exceptions by their vectors and changes nothing else.
+    pub const USUAL: Exceptions = Exceptions {
+        arrived: |cpu, _, _, vector| Trap::of(cpu, vector),
+        arrived_invalid: |cpu| Trap::of(cpu, 0),
+        system_call: None,
+        stepping: |_| false,
+        step: |_| Exception::of(0),
+        deliver: |_, _, _, exception, _| {
+            Err(Shutdown { why: format!("exception {} has no delivery on this ISA", exception.vector) })
+        },
+        forget: |_, _, _, _, _| (),
+        fault_address: |_, _| 0,
+    };
+}
+
 /// Interrupt masks and pins.
 pub struct Interrupts {
     /// Whether the CPU can take an interrupt now.
@@ -80,6 +96,12 @@ pub struct Interrupts {
     pub wake_though_off: bool,
     /// The CPU's interrupt pins, on ISAs where the guest can read them.
     pub pins: Option<Pins>,
+}
+
+impl Interrupts {
+    /// For a CPU that takes no interrupts.
+    pub const USUAL: Interrupts =
+        Interrupts { can_be_taken: |_, _| false, are_off: |_| true, were_off: |_| true, wake_though_off: true, pins: None };
 }
 
 /// A CPU's interrupt pins, which the guest sees in a register.
@@ -116,6 +138,21 @@ pub struct Window {
     pub missed: fn(&Handle, &Exception, &WindowPlace) -> Option<u64>,
 }
 
+impl Window {
+    /// For a window of no bytes that needs no mapping.
+    pub const USUAL: Window = Window {
+        start: |_, _| 0,
+        most: |_| 0,
+        table_bytes: |_| 0,
+        prepare: |_, _| (),
+        clear: |_, _, _| (),
+        show: |_, _, _, _| None,
+        hide: |_, _| (),
+        tables_in_force: Some(|_| 0),
+        missed: |_, _, _| None,
+    };
+}
+
 /// The state of a CPU at a kernel's entry.
 pub struct Entry {
     /// Bytes of page tables that `enter` needs.
@@ -148,6 +185,21 @@ pub struct Registers {
     pub dump: fn(&Handle) -> Vec<(&'static str, u64)>,
 }
 
+impl Registers {
+    /// For a CPU of whose registers only the pc is known.
+    pub const USUAL: Registers = Registers {
+        pc: Handle::pc,
+        saved_pc: |_| 0,
+        returns: |_| Vec::new(),
+        in_kernel: |_| true,
+        get: |_, _, pc| pc,
+        held: |_, _| None,
+        many: None,
+        set: |_, _, _| (),
+        dump: |_| Vec::new(),
+    };
+}
+
 /// Register names and numbers.
 pub type Names<'a> = &'a [(&'a str, Reg)];
 
@@ -171,6 +223,12 @@ pub struct Tasks {
     pub by_code: fn(&Kernel) -> TaskPlace,
 }
 
+impl Tasks {
+    /// For kernels of whose tasks nothing is known.
+    pub const USUAL: Tasks =
+        Tasks { moments: Moments::NONE, current: |_| 0, is_in_register: false, by_code: |_| TaskPlace::default() };
+}
+
 /// A CPU model for guests.
 pub struct Choice {
     /// The name on the command line. Device trees have it behind `arm,`.
@@ -190,6 +248,25 @@ impl Choice {
 }
 
 impl Model {
+    /// A CPU that does nothing. A table names the ISA and what its CPU does, so that a new function leaves the tables of
+    /// other ISAs alone.
+    pub const USUAL: Model = Model {
+        arch: Arch::ALL[0],
+        choices: &[],
+        usual: |_| "",
+        self_check: || Err("this ISA has no self-check".into()),
+        exceptions: Exceptions::USUAL,
+        interrupts: Interrupts::USUAL,
+        translate: |_, _, address, access| Err(Fault { address, write: access == Access::Write }),
+        window: Window::USUAL,
+        entry: Entry { table_bytes: 0, enter: |_, _, _, _, _, _, _| () },
+        registers: Registers::USUAL,
+        tasks: Tasks::USUAL,
+        instructions: Instructions::NONE,
+        firmware: Firmware::NONE,
+        named: Named::NONE,
+    };
+
     /// The CPU model with that name, or the kernel's default.
     pub fn choice(&self, name: Option<&str>, kernel: &Kernel) -> Result<&'static Choice, MachineError> {
         self.named_choice(name.unwrap_or_else(|| (self.usual)(kernel)))

@@ -1,7 +1,6 @@
 //! The AAPCS as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
-use crate::entry::Pointers;
 use crate::regs::Reg;
 
 /// The stack pointer. General registers have the hardware's numbers.
@@ -31,20 +30,15 @@ pub(crate) const BASE: Abi = Abi {
     result: r(0),
     second_result: Some(r(1)),
     arguments: &[r(0), r(1), r(2), r(3)],
-    stack_arguments: 0,
     aligned_pairs: true,
-    splits_pairs: false,
     return_address: ReturnAddress::In(LR),
-    link_slot: None,
-    pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
         ("r0", r(0)), ("r1", r(1)), ("r2", r(2)), ("r3", r(3)), ("r4", r(4)), ("r5", r(5)), ("r6", r(6)), ("r7", r(7)), ("r8", r(8)),
         ("r9", r(9)), ("r10", r(10)), ("fp", r(11)), ("ip", r(12)), ("sp", SP), ("lr", LR), ("pc", PC), ("cpsr", CPSR), ("ORIG_r0", ORIG_R0),
     ],
-    hidden: &[],
-    jprobe_stack: 64,
     stack_size: 8192,
+    ..Abi::USUAL
 };
 
 #[cfg(test)]

@@ -9,12 +9,9 @@ pub mod emulate;
 pub mod rules;
 pub mod slot;
 
-use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
-use crate::entry;
-use crate::insn::Progress;
-use crate::linux::{Linux, Program, Release, SIGNALS, SystemCalls};
-use crate::mem::ByteOrder;
-use crate::plan::{Errno, Then};
+use crate::arch::{Arch, Emulation, Isa, not_ours};
+use crate::linux::{Linux, Program};
+use crate::plan::Then;
 
 /// An instruction set of 32-bit ARM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,36 +65,16 @@ pub static THUMB2: Isa = Isa {
 pub(crate) const A32: Isa = Isa {
     arch: Arch::Arm,
     word: 4,
-    order: ByteOrder::Little,
     longest: LENGTH,
-    alignment: 4,
-    pointer_bits: 0,
     breakpoint: &slot::BREAKPOINT.to_le_bytes(),
     breakpoint_over: slot::breakpoint_over,
     is_breakpoint: slot::is_breakpoint,
-    variable_length: false,
-    entry: entry::at_symbol,
-    progress: |_| Progress::NONE,
-    address_register: |_| None,
-    linux: Linux {
-        releases: &[Release::V6_1],
-        pc_bias: 0,
-        boundary_errno: Errno::EINVAL,
-        finds_boundaries: false,
-        ftrace_carries: false,
-        code_prefix: "",
-        named_entry: entry::named_at_symbol,
-        no_return_probes: &[],
-        system_calls: SystemCalls::PLAIN,
-        signals: SIGNALS,
-        program: Some(Program { below_top: 80, pc: 60, frame: None }),
-    },
+    linux: Linux { program: Some(Program { below_top: 80, pc: 60, frame: None }), ..Linux::USUAL },
     switches_stacks: &["__switch_to", "__switch_to_asm"],
     abi: &abi::AAPCS,
     decode: decode::a32,
     plan: |insn, policy| rules::plan(Set::A32, insn, policy),
     check_context: |insn, policy, function, around| rules::check_context(&ARM, insn, policy, function, around),
-    in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Set::A32, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {
@@ -105,4 +82,5 @@ pub(crate) const A32: Isa = Isa {
         _ => Err(not_ours(insn)),
     },
     detour: Some(&detour::DETOUR),
+    ..Isa::USUAL
 };

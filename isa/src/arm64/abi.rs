@@ -1,7 +1,6 @@
 //! The AAPCS64 as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
-use crate::entry::Pointers;
 use crate::regs::Reg;
 
 /// The first argument and the result. Registers 0 to 30 have the hardware's numbers.
@@ -38,14 +37,8 @@ pub const fn vector(number: u8) -> [Reg; 2] {
 pub static AAPCS64: Abi = Abi {
     sp: SP,
     result: X0,
-    second_result: None,
     arguments: &[x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)],
-    stack_arguments: 0,
-    aligned_pairs: false,
-    splits_pairs: false,
     return_address: ReturnAddress::In(LR),
-    link_slot: None,
-    pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
         ("x0", x(0)), ("x1", x(1)), ("x2", x(2)), ("x3", x(3)), ("x4", x(4)), ("x5", x(5)), ("x6", x(6)), ("x7", x(7)),
@@ -54,10 +47,9 @@ pub static AAPCS64: Abi = Abi {
         ("x24", x(24)), ("x25", x(25)), ("x26", x(26)), ("x27", x(27)), ("x28", x(28)), ("x29", FP), ("x30", LR), ("sp", SP),
         ("pc", PC), ("pstate", PSTATE),
     ],
-    hidden: &[],
     // Stack arguments belong to the caller, and Linux's jprobes saved none (JP-1).
     jprobe_stack: 0,
-    stack_size: 16384,
+    ..Abi::USUAL
 };
 
 #[cfg(test)]

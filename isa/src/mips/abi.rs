@@ -46,20 +46,14 @@ pub static N64: Abi = N64_FACTS;
 const N64_FACTS: Abi = Abi {
     sp: SP,
     result: r(2),
-    second_result: None,
     arguments: &[r(4), r(5), r(6), r(7), r(8), r(9), r(10), r(11)],
-    stack_arguments: 0,
-    aligned_pairs: false,
-    splits_pairs: false,
     return_address: ReturnAddress::In(RA),
-    link_slot: None,
     // The kernel is not position-independent, so functions do not need their own address.
     pointers: Pointers::Code(None),
     names: &NAMES,
-    hidden: &[],
     // The value of Linux (MAX_JPROBES_STACK_SIZE).
     jprobe_stack: 128,
-    stack_size: 16384,
+    ..Abi::USUAL
 };
 
 /// The kernel's own names, in its order.

@@ -14,13 +14,10 @@ pub mod rules;
 pub mod slot;
 
 use crate::abi::Abi;
-use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
+use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::detour::Detour;
-use crate::entry;
-use crate::insn::Progress;
-use crate::linux::{Linux, Release, SystemCalls};
+use crate::linux::Linux;
 use crate::mem::ByteOrder;
-use crate::plan::Errno;
 
 /// Names of signals, by number. MIPS has numbers of its own.
 const SIGNALS: &[&str] = &[
@@ -182,36 +179,18 @@ const fn isa<V: Variant>() -> Isa {
         order: V::SET.order(),
         word: if V::SET.is_64() { 8 } else { 4 },
         longest: 2 * LENGTH,
-        alignment: LENGTH as u64,
-        pointer_bits: 0,
         breakpoint: V::BREAKPOINT,
         breakpoint_over: |_| V::BREAKPOINT,
         is_breakpoint: |bytes| slot::is_breakpoint(V::SET, bytes),
         // The previous word shows whether an address is in a delay slot, so no walk from the function's start is
         // needed.
         variable_length: false,
-        entry: entry::at_symbol,
-        progress: |_| Progress::NONE,
-        address_register: |_| None,
-        linux: Linux {
-            releases: &[Release::V6_1],
-            pc_bias: 0,
-            boundary_errno: Errno::EINVAL,
-            finds_boundaries: false,
-            ftrace_carries: false,
-            code_prefix: "",
-            named_entry: entry::named_at_symbol,
-            no_return_probes: &[],
-            system_calls: SystemCalls::PLAIN,
-            signals: SIGNALS,
-            program: None,
-        },
+        linux: Linux { signals: SIGNALS, ..Linux::USUAL },
         switches_stacks: entries::NOT_CALLED,
         abi: V::ABI,
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),
         check_context: |insn, policy, function, around| rules::check_context(V::SET, insn, policy, function, around),
-        in_delay_slot: NO_DELAY_SLOTS,
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),
         emulate: |what, insn, regs, _| match what {
@@ -219,5 +198,6 @@ const fn isa<V: Variant>() -> Isa {
             _ => Err(not_ours(insn)),
         },
         detour: Some(V::DETOUR),
+        ..Isa::USUAL
     }
 }

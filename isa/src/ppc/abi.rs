@@ -62,20 +62,16 @@ pub static ELF_V2: Abi = ELF_V2_FACTS;
 const ELF_V2_FACTS: Abi = Abi {
     sp: SP,
     result: r(3),
-    second_result: None,
     arguments: &[r(3), r(4), r(5), r(6), r(7), r(8), r(9), r(10)],
     stack_arguments: 96,
-    aligned_pairs: false,
-    splits_pairs: false,
     return_address: ReturnAddress::In(LR),
     link_slot: Some(16),
     // A function that is called through a pointer finds its own address in r12.
     pointers: Pointers::Code(Some(r(12))),
     names: &NAMES_64,
-    hidden: &[],
     // Stack arguments belong to the caller, and Linux's jprobes saved none (JP-1).
     jprobe_stack: 0,
-    stack_size: 16384,
+    ..Abi::USUAL
 };
 
 static NAMES_64: [(&str, Reg); 42] = names("softe");

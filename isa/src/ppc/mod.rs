@@ -11,13 +11,12 @@ pub mod rules;
 pub mod slot;
 
 use crate::abi::Abi;
-use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
+use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::detour::Detour;
 use crate::entry;
-use crate::insn::Progress;
-use crate::linux::{Linux, Release, SIGNALS, SystemCalls};
+use crate::linux::Linux;
 use crate::mem::ByteOrder;
-use crate::plan::{Errno, Then};
+use crate::plan::Then;
 
 /// Bytes in an instruction, and in each half of a prefixed one.
 pub const LENGTH: usize = 4;
@@ -130,28 +129,16 @@ const fn isa<V: Variant>() -> Isa {
         order: V::SET.order(),
         word: if V::SET.is_64() { 8 } else { 4 },
         longest: if V::SET.is_64() { 2 * LENGTH } else { LENGTH },
-        alignment: LENGTH as u64,
-        pointer_bits: 0,
         breakpoint: V::BREAKPOINT,
         breakpoint_over: |_| V::BREAKPOINT,
         is_breakpoint: |bytes| slot::is_breakpoint(V::SET, bytes),
-        variable_length: false,
         entry: if matches!(V::SET, Set::Little64) { abi::local_entry } else { entry::at_symbol },
-        progress: |_| Progress::NONE,
-        address_register: |_| None,
         linux: Linux {
-            releases: &[Release::V6_1],
-            pc_bias: 0,
-            boundary_errno: Errno::EINVAL,
-            finds_boundaries: false,
             // Linux needs an ftrace call that saves all registers for this. ELFv1 kernels do not have one.
             ftrace_carries: !matches!(V::SET, Set::Big64),
             code_prefix: if matches!(V::SET, Set::Big64) { "." } else { "" },
             named_entry: if matches!(V::SET, Set::Little64) { abi::named_entry } else { entry::named_at_symbol },
-            no_return_probes: &[],
-            system_calls: SystemCalls::PLAIN,
-            signals: SIGNALS,
-            program: None,
+            ..Linux::USUAL
         },
         // A name with a dot is that of the code, not of the descriptor. `_mcount` counts calls for the compiler: it
         // returns by another register, to a caller that has already read the link register.
@@ -160,7 +147,6 @@ const fn isa<V: Variant>() -> Isa {
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),
         check_context: |insn, policy, function, around| rules::check_context(V::SET, insn, policy, function, around),
-        in_delay_slot: NO_DELAY_SLOTS,
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),
         emulate: |what, insn, regs, mem| match what {
@@ -168,5 +154,6 @@ const fn isa<V: Variant>() -> Isa {
             _ => Err(not_ours(insn)),
         },
         detour: Some(V::DETOUR),
+        ..Isa::USUAL
     }
 }

@@ -1,7 +1,6 @@
 //! The standard calling convention as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
-use crate::entry::Pointers;
 use crate::regs::Reg;
 
 /// The return address at a function's entry.
@@ -41,14 +40,8 @@ pub static ILP32: Abi = Abi { second_result: Some(x(11)), splits_pairs: true, st
 const FACTS: Abi = Abi {
     sp: SP,
     result: A0,
-    second_result: None,
     arguments: &[x(10), x(11), x(12), x(13), x(14), x(15), x(16), x(17)],
-    stack_arguments: 0,
-    aligned_pairs: false,
-    splits_pairs: false,
     return_address: ReturnAddress::In(RA),
-    link_slot: None,
-    pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
         ("epc", PC), ("ra", RA), ("sp", SP), ("gp", x(3)), ("tp", TP), ("t0", T0), ("t1", x(6)), ("t2", x(7)),
@@ -57,10 +50,9 @@ const FACTS: Abi = Abi {
         ("s8", x(24)), ("s9", x(25)), ("s10", x(26)), ("s11", x(27)), ("t3", x(28)), ("t4", x(29)), ("t5", x(30)), ("t6", x(31)),
         ("status", STATUS), ("badaddr", BAD_ADDRESS), ("cause", CAUSE), ("orig_a0", FIRST_ARGUMENT),
     ],
-    hidden: &[],
     // Stack arguments belong to the caller, and Linux's jprobes saved none (JP-1).
     jprobe_stack: 0,
-    stack_size: 16384,
+    ..Abi::USUAL
 };
 
 #[cfg(test)]

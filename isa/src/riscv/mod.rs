@@ -11,11 +11,8 @@ pub mod rules;
 pub mod slot;
 mod usage;
 
-use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
-use crate::entry;
-use crate::insn::Progress;
-use crate::linux::{Linux, Program, Release, SIGNALS, SystemCalls};
-use crate::mem::ByteOrder;
+use crate::arch::{Arch, Emulation, Isa, not_ours};
+use crate::linux::{Linux, Program, Release, SystemCalls};
 use crate::plan::Errno;
 
 /// Bytes in an instruction that is not compressed.
@@ -83,13 +80,8 @@ pub static RISCV32: Isa = Isa {
 
 const LINUX: Linux = Linux {
     releases: &[Release::V6_12, Release::V7_2],
-    pc_bias: 0,
     boundary_errno: Errno::EILSEQ,
     finds_boundaries: true,
-    ftrace_carries: false,
-    code_prefix: "",
-    named_entry: entry::named_at_symbol,
-    no_return_probes: &[],
     system_calls: SystemCalls {
         prefix: "__riscv_sys_",
         // The first argument is saved separately (`orig_a0`), because a0 is also the result register.
@@ -97,31 +89,24 @@ const LINUX: Linux = Linux {
         number: Some(136),
         dispatcher: None,
     },
-    signals: SIGNALS,
     program: Some(Program { below_top: 288, pc: 0, frame: None }),
+    ..Linux::USUAL
 };
 
 const COMMON: Isa = Isa {
     arch: Arch::Riscv64,
-    word: 8,
-    order: ByteOrder::Little,
     longest: LENGTH,
     alignment: COMPRESSED as u64,
-    pointer_bits: 0,
     breakpoint: &slot::EBREAK,
     breakpoint_over: slot::breakpoint_over,
     is_breakpoint: slot::is_breakpoint,
     variable_length: true,
-    entry: entry::at_symbol,
-    progress: |_| Progress::NONE,
-    address_register: |_| None,
     linux: LINUX,
     switches_stacks: &["__switch_to", "call_on_irq_stack"],
     abi: &abi::LP64,
     decode: |at, bytes| decode::decode(Set::Rv64, at, bytes),
     plan: |insn, policy| rules::plan(Set::Rv64, insn, policy),
     check_context: |insn, policy, function, around| rules::check_context(Set::Rv64, insn, policy, function, around),
-    in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: slot::copy,
     emulate: |what, insn, regs, _| match what {
@@ -129,4 +114,5 @@ const COMMON: Isa = Isa {
         _ => Err(not_ours(insn)),
     },
     detour: Some(&detour::DETOUR_64),
+    ..Isa::USUAL
 };

@@ -1,7 +1,6 @@
 //! The calling convention as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
-use crate::entry::Pointers;
 use crate::regs::Reg;
 
 /// The link register. At a function's entry it holds the return address.
@@ -22,20 +21,16 @@ pub const fn r(number: u8) -> Reg {
 pub static ELF: Abi = Abi {
     sp: SP,
     result: r(2),
-    second_result: None,
     arguments: &[r(2), r(3), r(4), r(5), r(6)],
     stack_arguments: 160,
-    aligned_pairs: false,
-    splits_pairs: false,
     return_address: ReturnAddress::In(LINK),
     // Linux is compiled with packed stack frames: the saved registers end right below the back chain.
     link_slot: Some(136),
-    pointers: Pointers::Code(None),
     names: &NAMES,
     hidden: &[("cc", CC)],
     // The value of Linux's last jprobes (MAX_STACK_SIZE).
     jprobe_stack: 64,
-    stack_size: 16384,
+    ..Abi::USUAL
 };
 
 /// The kernel's own names, in its order.

@@ -5,7 +5,6 @@
 //! the return address, for reads and for writes.
 
 use crate::abi::{Abi, ReturnAddress};
-use crate::entry::Pointers;
 use crate::regs::Reg;
 
 /// Stack end minus %sp, and frame minus %fp.
@@ -63,19 +62,14 @@ pub const fn o(number: u8) -> Reg {
 pub static ELF: Abi = Abi {
     sp: SP,
     result: o(0),
-    second_result: None,
     arguments: &[o(0), o(1), o(2), o(3), o(4), o(5)],
     stack_arguments: 176,
-    aligned_pairs: false,
-    splits_pairs: false,
     return_address: ReturnAddress::In(RA),
-    link_slot: None,
-    pointers: Pointers::Code(None),
     names: &NAMES,
     hidden: &HIDDEN,
     // Linux's jprobes saved no stack on SPARC.
     jprobe_stack: 0,
-    stack_size: 16384,
+    ..Abi::USUAL
 };
 
 /// The kernel's own names, in its order, then names of our own. The names i0 to i7 mean %o0 to %o7 of the probed code,

@@ -17,9 +17,7 @@ pub mod rules;
 pub mod slot;
 
 use crate::arch::{Arch, Emulation, Isa, not_ours};
-use crate::entry;
-use crate::insn::Progress;
-use crate::linux::{Linux, Release, SystemCalls};
+use crate::linux::Linux;
 use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
@@ -66,30 +64,11 @@ const SIGNALS: &[&str] = &[
 pub static SPARC64: Isa = Isa {
     arch: Arch::Sparc64,
     order: ByteOrder::Big,
-    word: 8,
     longest: LENGTH,
-    alignment: LENGTH as u64,
-    pointer_bits: 0,
     breakpoint: slot::BREAKPOINT,
     breakpoint_over: slot::breakpoint_over,
     is_breakpoint: slot::is_breakpoint,
-    variable_length: false,
-    entry: entry::at_symbol,
-    progress: |_| Progress::NONE,
-    address_register: |_| None,
-    linux: Linux {
-        releases: &[Release::V6_1],
-        pc_bias: 0,
-        boundary_errno: Errno::EILSEQ,
-        finds_boundaries: false,
-        ftrace_carries: false,
-        code_prefix: "",
-        named_entry: entry::named_at_symbol,
-        no_return_probes: &[],
-        system_calls: SystemCalls::PLAIN,
-        signals: SIGNALS,
-        program: None,
-    },
+    linux: Linux { boundary_errno: Errno::EILSEQ, signals: SIGNALS, ..Linux::USUAL },
     switches_stacks: &["__switch_to", "switch_to"],
     abi: &abi::ELF,
     decode: decode::decode,
@@ -103,4 +82,5 @@ pub static SPARC64: Isa = Isa {
         _ => Err(not_ours(insn)),
     },
     detour: Some(&detour::DETOUR),
+    ..Isa::USUAL
 };

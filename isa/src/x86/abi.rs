@@ -1,7 +1,7 @@
 //! The calling conventions of x86 kernels, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
-use crate::entry::{Beginning, Pointers};
+use crate::entry::Beginning;
 use crate::insn::{Insn, Progress};
 use crate::plan::Policy;
 use crate::regs::Reg;
@@ -67,23 +67,17 @@ pub const X87_IP: Reg = Reg(27);
 pub static X86_64: Abi = Abi {
     sp: SP,
     result: AX,
-    second_result: None,
     arguments: &[DI, SI, DX, CX, R8, R9],
     stack_arguments: 8,
-    aligned_pairs: false,
-    splits_pairs: false,
     return_address: ReturnAddress::OnStack,
-    link_slot: None,
-    pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
         ("r15", R15), ("r14", R14), ("r13", R13), ("r12", R12), ("r11", R11), ("r10", R10), ("r9", R9), ("r8", R8),
         ("bx", BX), ("cx", CX), ("dx", DX), ("si", SI), ("di", DI), ("bp", BP), ("ax", AX), ("orig_ax", ORIG_AX),
         ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
     ],
-    hidden: &[],
     jprobe_stack: JPROBE_STACK,
-    stack_size: 16384,
+    ..Abi::USUAL
 };
 
 /// The convention of 32-bit kernels, which are compiled with `-mregparm=3`.
@@ -93,19 +87,16 @@ pub static I386: Abi = Abi {
     second_result: Some(DX),
     arguments: &[AX, DX, CX],
     stack_arguments: 4,
-    aligned_pairs: false,
-    splits_pairs: false,
     return_address: ReturnAddress::OnStack,
-    link_slot: None,
-    pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
         ("bx", BX), ("cx", CX), ("dx", DX), ("si", SI), ("di", DI), ("bp", BP), ("ax", AX), ("ds", DS), ("es", ES),
         ("fs", FS), ("gs", GS), ("orig_ax", ORIG_AX), ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
     ],
-    hidden: &[],
     jprobe_stack: JPROBE_STACK,
     stack_size: 8192,
+    most_aligned: 4,
+    ..Abi::USUAL
 };
 
 const JPROBE_STACK: usize = 64;

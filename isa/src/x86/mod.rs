@@ -11,10 +11,9 @@ pub mod rules;
 pub mod shape;
 pub mod slot;
 
-use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
+use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::insn::LONGEST;
-use crate::linux::{Dispatcher, Linux, Program, Release, SIGNALS, SystemCalls};
-use crate::mem::ByteOrder;
+use crate::linux::{Dispatcher, Linux, Program, SystemCalls};
 use crate::plan::{Errno, Then};
 
 /// The word size that an instruction is decoded for.
@@ -83,10 +82,8 @@ pub static I386: Isa = Isa {
 const LONG: Isa = Isa {
     arch: Arch::X86_64,
     word: Mode::Bits64.word(),
-    order: ByteOrder::Little,
     longest: LONGEST,
     alignment: 1,
-    pointer_bits: 0,
     breakpoint: &[slot::INT3],
     breakpoint_over: |_| &[slot::INT3],
     is_breakpoint: |bytes| bytes.starts_with(&[slot::INT3]),
@@ -95,13 +92,10 @@ const LONG: Isa = Isa {
     progress: abi::progress,
     address_register: |insn| rules::address_register(Mode::Bits64, insn),
     linux: Linux {
-        releases: &[Release::V6_1],
         pc_bias: 1,
         boundary_errno: Errno::EILSEQ,
         finds_boundaries: true,
         ftrace_carries: true,
-        code_prefix: "",
-        named_entry: crate::entry::named_at_symbol,
         no_return_probes: &["__switch_to"],
         system_calls: SystemCalls {
             prefix: "__x64_sys_",
@@ -109,15 +103,13 @@ const LONG: Isa = Isa {
             number: Some(120),
             dispatcher: Some(Dispatcher { name: "x64_sys_call", registers: 0, number: 1, returns: true }),
         },
-        signals: SIGNALS,
         program: Some(Program { below_top: 168, pc: 128, frame: Some((32, "bp")) }),
+        ..Linux::USUAL
     },
     switches_stacks: &["__switch_to_asm"],
     abi: &abi::X86_64,
     decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),
-    check_context: |_, _, _, _| Ok(()),
-    in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {
@@ -125,4 +117,5 @@ const LONG: Isa = Isa {
         _ => Err(not_ours(insn)),
     },
     detour: Some(&detour::BITS_64),
+    ..Isa::USUAL
 };

@@ -327,18 +327,13 @@ const NAMES: &[(&str, Reg)] = &[
 const ABI: Abi = Abi {
     sp: SP,
     result: Reg(0),
-    second_result: None,
     arguments: &[Reg(0), Reg(1)],
     stack_arguments: 8,
-    aligned_pairs: false,
-    splits_pairs: false,
     return_address: ReturnAddress::OnStack,
-    link_slot: None,
-    pointers: Pointers::Code(None),
     names: NAMES,
     hidden: &[("zero", ZERO)],
-    jprobe_stack: 64,
     stack_size: STACK,
+    ..Abi::USUAL
 };
 
 static ABI_STACK: Abi = ABI;

@@ -13,10 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::moment::Moments;
-use super::{
-    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window,
-};
-use crate::unicorn::engine::Handle;
+use super::{Choice, Entry, Exception, Exceptions, Firmware, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::arm::abi::AAPCS;
 
@@ -37,18 +34,17 @@ const fn model(arch: Arch) -> Model {
             arrived: |cpu, image, _, vector| trap::trap(cpu, image, vector),
             arrived_invalid: trap::invalid,
             system_call: Some(trap::SYSTEM_CALL),
-            stepping: |_| false,
             step: |_| Exception::of(trap::UNDEFINED),
             deliver: deliver::deliver,
             forget: |cpu, _, _, _, _| trap::park(cpu),
             fault_address: |handle, _| window::fault_address(handle),
+            ..Exceptions::USUAL
         },
         interrupts: Interrupts {
             can_be_taken: |handle, _| !trap::interrupts_off(handle),
             are_off: trap::interrupts_off,
             were_off: state::saved_interrupts_off,
-            wake_though_off: true,
-            pins: None,
+            ..Interrupts::USUAL
         },
         translate: paging::translate,
         window: Window {
@@ -56,24 +52,20 @@ const fn model(arch: Arch) -> Model {
             most: |_| window::WINDOW_MOST,
             // The window is mapped by 1 MiB sections or 2 MiB blocks in the guest's own tables.
             table_bytes: |_| 0,
-            prepare: |_, _| (),
-            clear: |_, _, _| (),
             show: window::show_window,
             hide: crate::cpu::window::hide,
             tables_in_force: Some(window::tables_in_force),
             missed: window::missed,
+            ..Window::USUAL
         },
         entry: Entry { table_bytes: 0, enter: boot::enter },
         registers: Registers {
-            pc: Handle::pc,
             saved_pc: state::saved_pc,
-            returns: |_| Vec::new(),
             in_kernel: trap::in_kernel,
             get: state::get,
-            held: |_, _| None,
-            many: None,
             set: state::set,
             dump: state::dump,
+            ..Registers::USUAL
         },
         tasks: Tasks {
             moments: match arch {
@@ -87,9 +79,10 @@ const fn model(arch: Arch) -> Model {
                 Arch::Thumb2 => |_| TaskPlace::default(),
                 _ => tasks::by_code,
             },
+            ..Tasks::USUAL
         },
-        instructions: Instructions::NONE,
         firmware: Firmware { arguments: AAPCS.arguments, results: AAPCS.arguments },
         named: named::NAMED,
+        ..Model::USUAL
     }
 }

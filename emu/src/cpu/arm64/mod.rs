@@ -16,7 +16,6 @@ mod walks;
 
 use super::moment::{Moments, PerCpu};
 use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
-use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 use trapline_isa::arm64::abi::AAPCS64;
 
@@ -37,13 +36,13 @@ pub static ARM64: Model = Model {
         // The core keeps no state of a reported exception, except for single-steps.
         forget: |cpu, _, _, exception, _| trap::forget(cpu, exception),
         fault_address: |handle, _| window::fault_address(handle),
+        ..Exceptions::USUAL
     },
     interrupts: Interrupts {
         can_be_taken: |handle, _| !trap::interrupts_off(handle),
         are_off: trap::interrupts_off,
         were_off: state::saved_interrupts_off,
-        wake_though_off: true,
-        pins: None,
+        ..Interrupts::USUAL
     },
     translate: paging::translate,
     window: Window {
@@ -51,23 +50,20 @@ pub static ARM64: Model = Model {
         most: |_| window::WINDOW_MOST,
         table_bytes: |_| window::TABLE_BYTES,
         prepare: window::prepare_tables,
-        clear: |_, _, _| (),
         show: window::show_window,
         hide: crate::cpu::window::hide,
         tables_in_force: Some(window::tables_in_force),
         missed: window::missed,
+        ..Window::USUAL
     },
     entry: Entry { table_bytes: 0, enter: boot::enter },
     registers: Registers {
-        pc: Handle::pc,
         saved_pc: state::saved_pc,
-        returns: |_| Vec::new(),
         in_kernel: trap::in_kernel,
         get: state::get,
-        held: |_, _| None,
-        many: None,
         set: state::set,
         dump: state::dump,
+        ..Registers::USUAL
     },
     tasks: Tasks {
         // All of it is in the task; the word behind the count is 0 when the CPU is to take another one.
@@ -80,8 +76,10 @@ pub static ARM64: Model = Model {
         current: tasks::current,
         is_in_register: true,
         by_code: tasks::by_code,
+        ..Tasks::USUAL
     },
     instructions: Instructions { register: core::register, ..Instructions::NONE },
     firmware: Firmware { arguments: AAPCS64.arguments, results: AAPCS64.arguments },
     named: named::NAMED,
+    ..Model::USUAL
 };

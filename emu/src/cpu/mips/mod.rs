@@ -11,10 +11,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::{
-    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, Tasks, Window,
-};
-use crate::unicorn::engine::Handle;
+use super::{Choice, Entry, Exception, Exceptions, Interrupts, Model, Named, Pins, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 
@@ -45,51 +42,38 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             // The core reports invalid instructions as exceptions, too.
             arrived_invalid: trap::invalid,
             system_call: Some(trap::SYSTEM_CALL),
-            stepping: |_| false,
             step: |_| Exception::of(trap::RESERVED),
             deliver: deliver::deliver,
-            forget: |_, _, _, _, _| (),
             fault_address: |handle, _| window::fault_address(handle),
+            ..Exceptions::USUAL
         },
         interrupts: Interrupts {
             can_be_taken: |handle, _| !trap::interrupts_off(handle),
             are_off: trap::interrupts_off,
             were_off: state::saved_interrupts_off,
-            wake_though_off: true,
             pins: Some(Pins { let_in: trap::lets_in, show: trap::show_pins }),
+            ..Interrupts::USUAL
         },
         translate: paging::translate,
-        window: Window {
-            start: window::start,
-            most: |_| window::WINDOW_MOST,
-            table_bytes: |_| 0,
-            prepare: |_, _| (),
-            clear: |_, _, _| (),
-            show: window::show_window,
-            hide: |_, _| (),
-            tables_in_force: Some(|_| 0),
-            missed: |_, _, _| None,
-        },
+        window: Window { start: window::start, most: |_| window::WINDOW_MOST, show: window::show_window, ..Window::USUAL },
         entry: Entry { table_bytes: 0, enter: boot::enter },
         registers: Registers {
-            pc: Handle::pc,
             saved_pc: state::saved_pc,
             returns: |handle| vec![handle.place_of(crate::unicorn::mips::Place::Epc)],
             in_kernel: trap::in_kernel,
             get: state::get,
-            held: |_, _| None,
-            many: None,
             set: state::set,
             dump: state::dump,
+            ..Registers::USUAL
         },
         tasks: Tasks {
             moments: tasks::moments(order, word),
             current: tasks::current,
             is_in_register: true,
             by_code: tasks::by_code,
+            ..Tasks::USUAL
         },
-        instructions: Instructions::NONE,
-        firmware: Firmware::NONE,
         named,
+        ..Model::USUAL
     }
 }

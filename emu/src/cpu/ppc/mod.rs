@@ -12,8 +12,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
-use crate::unicorn::engine::Handle;
+use super::{Choice, Entry, Exceptions, Firmware, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::ppc::abi::r;
@@ -39,13 +38,13 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
             deliver: deliver::deliver::<LITTLE>,
             forget: |cpu, image, _, exception, before| trap::forget(cpu, image, exception, before),
             fault_address: |handle, _| handle.live64(state::DAR),
+            ..Exceptions::USUAL
         },
         interrupts: Interrupts {
             can_be_taken: |handle, _| !trap::interrupts_off(handle),
             are_off: trap::interrupts_off,
             were_off: state::saved_interrupts_off,
-            wake_though_off: true,
-            pins: None,
+            ..Interrupts::USUAL
         },
         translate: paging::translate,
         window: Window {
@@ -53,29 +52,27 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
             most: window::most,
             // The window is mapped by 2 MiB blocks in the guest's own tables.
             table_bytes: |_| 0,
-            prepare: |_, _| (),
             clear: window::clear,
             show: window::show_window,
             hide: window::hide_window,
             tables_in_force: Some(window::tables_in_force),
             missed: window::missed,
+            ..Window::USUAL
         },
         entry: Entry { table_bytes: 0, enter: boot::enter::<LITTLE> },
         registers: Registers {
-            pc: Handle::pc,
             saved_pc: state::saved_pc,
             returns: |_| vec![state::SRR0, state::HSRR0],
             in_kernel: trap::in_kernel,
             get: state::get,
-            held: |_, _| None,
-            many: None,
             set: state::set,
             dump: state::dump,
+            ..Registers::USUAL
         },
         tasks: Tasks { moments: tasks::moments(order), current: tasks::current, is_in_register: false, by_code: tasks::by_code },
-        instructions: Instructions::NONE,
         firmware: Firmware { arguments: OPAL, results: RESULT },
         named: named::NAMED,
+        ..Model::USUAL
     }
 }
 

@@ -13,8 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::moment::{Moments, PerCpu};
-use super::{Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
-use crate::unicorn::engine::Handle;
+use super::{Choice, Entry, Exception, Exceptions, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// Kernels in 64-bit mode.
@@ -32,13 +31,14 @@ pub static S390X: Model = Model {
         deliver: deliver::deliver,
         forget: |cpu, _, ram, exception, before| window::forget(&cpu.handle(), ram, exception, before),
         fault_address: window::fault_address,
+        ..Exceptions::USUAL
     },
     interrupts: Interrupts {
         can_be_taken: trap::can_be_interrupted,
         are_off: trap::interrupts_off,
         were_off: state::saved_interrupts_off,
         wake_though_off: false,
-        pins: None,
+        ..Interrupts::USUAL
     },
     translate: paging::translate,
     window: Window {
@@ -46,23 +46,20 @@ pub static S390X: Model = Model {
         most: |_| window::WINDOW_MOST,
         table_bytes: window::table_bytes,
         prepare: window::prepare,
-        clear: |_, _, _| (),
         show: window::show_window,
         hide: window::hide_window,
         tables_in_force: Some(window::tables_in_force),
         missed: window::missed,
+        ..Window::USUAL
     },
     entry: Entry { table_bytes: 0, enter: boot::enter },
     registers: Registers {
-        pc: Handle::pc,
         saved_pc: state::saved_pc,
-        returns: |_| Vec::new(),
         in_kernel: trap::in_kernel,
         get: state::get,
-        held: |_, _| None,
-        many: None,
         set: state::set,
         dump: state::dump,
+        ..Registers::USUAL
     },
     tasks: Tasks {
         // Every CPU sees its own lowcore at address 0.
@@ -75,10 +72,10 @@ pub static S390X: Model = Model {
             ..Moments::NONE
         },
         current: tasks::current,
-        is_in_register: false,
         by_code: tasks::by_code,
+        ..Tasks::USUAL
     },
     instructions: Instructions { left: left::left, ..Instructions::NONE },
-    firmware: Firmware::NONE,
     named: named::NAMED,
+    ..Model::USUAL
 };

@@ -13,10 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::moment::Moments;
-use super::{
-    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Many, Model, Registers, TaskPlace, Tasks, Window,
-};
-use crate::unicorn::engine::Handle;
+use super::{Choice, Entry, Exception, Exceptions, Interrupts, Many, Model, Registers, TaskPlace, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// 64-bit kernels.
@@ -30,11 +27,11 @@ pub static SPARC64: Model = Model {
         // The core reports invalid instructions as exceptions, too.
         arrived_invalid: trap::invalid,
         system_call: Some(SYSTEM_CALL),
-        stepping: |_| false,
         step: |_| Exception::of(trap::ILLEGAL),
         deliver: deliver::deliver,
         forget: |cpu, _, _, _, before| cpu.set_live64(state::DATA_ACCESS, before),
         fault_address: |handle, _| handle.live64(state::DATA_ACCESS),
+        ..Exceptions::USUAL
     },
     interrupts: Interrupts {
         can_be_taken: |handle, _| !state::interrupts_off(handle),
@@ -42,23 +39,18 @@ pub static SPARC64: Model = Model {
         were_off: state::saved_interrupts_off,
         // Sleeping is a device of the board.
         wake_though_off: true,
-        pins: None,
+        ..Interrupts::USUAL
     },
     translate: paging::translate,
     window: Window {
         start: window::start,
         most: |_| window::WINDOW_MOST,
-        table_bytes: |_| 0,
-        prepare: |_, _| (),
-        clear: |_, _, _| (),
         show: window::show_window,
-        hide: |_, _| (),
-        tables_in_force: Some(|_| 0),
         missed: window::missed,
+        ..Window::USUAL
     },
     entry: Entry { table_bytes: 0, enter: boot::enter },
     registers: Registers {
-        pc: Handle::pc,
         saved_pc: state::saved_pc,
         returns: |_| state::returns(),
         in_kernel: state::in_kernel,
@@ -67,11 +59,11 @@ pub static SPARC64: Model = Model {
         many: Some(Many { get: register_windows::get_many, put_back: register_windows::put_back }),
         set: state::set,
         dump: state::dump,
+        ..Registers::USUAL
     },
     tasks: Tasks { moments: Moments::NONE, current: tasks::current, is_in_register: false, by_code: |_| TaskPlace::default() },
-    instructions: Instructions::NONE,
-    firmware: Firmware::NONE,
     named: named::NAMED,
+    ..Model::USUAL
 };
 
 /// The trap of Linux's system calls: `ta 0x6d`.

@@ -20,7 +20,7 @@ mod outlive;
 mod segments;
 
 use super::moment::{Moments, PerCpu};
-use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
+use super::{Choice, Entry, Exceptions, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// 64-bit x86.
@@ -42,19 +42,19 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         exceptions: Exceptions {
             arrived: |cpu, image, _, vector| trap::trap::<LONG>(cpu, image, vector),
             arrived_invalid: trap::invalid::<LONG>,
-            system_call: None,
             stepping: trap::stepping,
             step: trap::step,
             deliver: deliver::deliver::<LONG>,
             forget: |cpu, image, _, exception, before| window::forget(cpu, image, exception, before),
             fault_address: |handle, _| window::fault_address(handle),
+            ..Exceptions::USUAL
         },
         interrupts: Interrupts {
             can_be_taken: trap::interruptible,
             are_off: trap::interrupts_off,
             were_off: state::saved_interrupts_off,
             wake_though_off: false,
-            pins: None,
+            ..Interrupts::USUAL
         },
         translate: paging::translate::<LONG>,
         window: Window {
@@ -62,23 +62,21 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             most: |_| window::WINDOW_MOST,
             table_bytes: window::table_bytes,
             prepare: window::prepare_tables,
-            clear: |_, _, _| (),
             show: window::show_window::<LONG>,
             hide: crate::cpu::window::hide,
             tables_in_force: Some(window::tables_in_force),
             missed: window::missed::<LONG>,
+            ..Window::USUAL
         },
         entry: Entry { table_bytes: boot::TABLE_BYTES, enter: boot::enter::<LONG> },
         registers: Registers {
             pc: trap::pc::<LONG>,
             saved_pc: state::saved_pc,
-            returns: |_| Vec::new(),
             in_kernel: trap::in_kernel,
             get: state::get,
-            held: |_, _| None,
-            many: None,
             set: state::set,
             dump: state::dump,
+            ..Registers::USUAL
         },
         tasks: Tasks {
             moments: Moments {
@@ -90,11 +88,11 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
                 ..Moments::NONE
             },
             current: tasks::current::<LONG>,
-            is_in_register: false,
             by_code: tasks::by_code,
+            ..Tasks::USUAL
         },
         instructions: Instructions { read_clock: cpuid::read_clock, system_call: deliver::system_call, ..Instructions::NONE },
-        firmware: Firmware::NONE,
         named: named::NAMED,
+        ..Model::USUAL
     }
 }

@@ -13,8 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::trap::{SYSTEM_CALL, TRACE};
-use crate::cpu::{Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
-use crate::unicorn::engine::Handle;
+use crate::cpu::{Choice, Entry, Exception, Exceptions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// 32-bit big-endian kernels.
@@ -32,40 +31,27 @@ pub static PPC: Model = Model {
         deliver: deliver::deliver,
         forget: |cpu, image, _, exception, before| trap::forget(cpu, image, exception, before),
         fault_address: |handle, _| handle.live32(state::DAR).into(),
+        ..Exceptions::USUAL
     },
     interrupts: Interrupts {
         can_be_taken: |handle, _| !trap::interrupts_off(handle),
         are_off: trap::interrupts_off,
         were_off: state::saved_interrupts_off,
-        wake_though_off: true,
-        pins: None,
+        ..Interrupts::USUAL
     },
     translate: paging::translate,
-    window: Window {
-        start: window::start,
-        most: window::most,
-        table_bytes: |_| 0,
-        prepare: |_, _| (),
-        clear: window::clear,
-        show: window::show_window,
-        hide: |_, _| (),
-        tables_in_force: Some(|_| 0),
-        missed: |_, _, _| None,
-    },
+    window: Window { start: window::start, most: window::most, clear: window::clear, show: window::show_window, ..Window::USUAL },
     entry: Entry { table_bytes: 0, enter: boot::enter },
     registers: Registers {
-        pc: Handle::pc,
         saved_pc: state::saved_pc,
         returns: |_| vec![state::SRR0],
         in_kernel: trap::in_kernel,
         get: state::get,
-        held: |_, _| None,
-        many: None,
         set: state::set,
         dump: state::dump,
+        ..Registers::USUAL
     },
     tasks: Tasks { moments: tasks::MOMENTS, current: tasks::current, is_in_register: true, by_code: tasks::by_code },
-    instructions: Instructions::NONE,
-    firmware: Firmware::NONE,
     named: named::NAMED,
+    ..Model::USUAL
 };

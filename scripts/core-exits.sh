@@ -18,8 +18,9 @@ sources=("${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/unicorn-engine-sys-"$versi
     exit 1
 }
 
-# The folders that are compiled for the CPUs that trapline has (TARGETS in emu/build/translator.rs) and both kinds of host.
-folders='^qemu/(target/(i386|arm|ppc|mips|s390x|sparc)|accel|softmmu|tcg/(i386|aarch64)/|tcg/[^/]*$|fpu|util|hw|include|crypto|libdecnumber|[^/]*\.c)|^glib_compat|^uc\.c'
+# The folders that are compiled for the CPUs that trapline has and both kinds of host.
+cpus=$(awk '{ print $2 }' emu/src/unicorn/translator/*/targets | sort -u | paste -sd'|')
+folders="^qemu/(target/($cpus)|accel|softmmu|tcg/(i386|aarch64)/|tcg/[^/]*\$|fpu|util|hw|include|crypto|libdecnumber|[^/]*\.c)|^glib_compat|^uc\.c"
 
 list() {
     (

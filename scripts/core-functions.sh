@@ -35,14 +35,7 @@ sources() {
 
 # library_folder HOOKS: the folder of Unicorn's sources for a folder of ours.
 library_folder() {
-    case $1 in
-    x86) echo i386 ;;
-    arm64) echo arm ;;
-    ppc64) echo ppc ;;
-    s390) echo s390x ;;
-    sparc64) echo sparc ;;
-    *) echo "$1" ;;
-    esac
+    awk 'NR == 1 { print $2 }' "$PARTS/$1/targets"
 }
 
 # text FILE FUNCTION: the function's text, from its name to the brace that closes it.

@@ -17,26 +17,41 @@ const LOOP: &str = "src/unicorn/translator/loop.c";
 const OFFSETS: &str = "src/unicorn/translator/offsets.c";
 /// Contains crashes of the library; in front of it and of the C library on every link line, as the objects of [`LOOP`] are.
 const CRASH: &str = "src/unicorn/crash.c";
-/// A kind of CPU: Unicorn's name of it, the folder of Unicorn's sources, the folder beside [`LOOP`] with its hooks, and
-/// the macros that Unicorn's own build defines for it.
-type Target = (&'static str, &'static str, &'static str, &'static [&'static str]);
+/// In each folder of hooks beside [`LOOP`]: the kinds of CPU that have them, one a line. A line is Unicorn's name of the
+/// CPU, the folder of Unicorn's sources, and the macros that Unicorn's own build defines for it.
+const TARGETS: &str = "targets";
 
-#[rustfmt::skip]
-const TARGETS: &[Target] = &[
-    ("x86_64",   "i386",  "x86",     &["TARGET_X86_64", "TARGET_I386"]),
-    ("arm",      "arm",   "arm",     &["TARGET_ARM"]),
-    ("aarch64",  "arm",   "arm64",   &["TARGET_AARCH64", "TARGET_ARM"]),
-    ("ppc",      "ppc",   "ppc",     &["TARGET_PPC", BIG_ENDIAN]),
-    ("ppc64",    "ppc",   "ppc64",   &["TARGET_PPC64", "TARGET_PPC", BIG_ENDIAN]),
-    ("mips",     "mips",  "mips",    &["TARGET_ABI_MIPSO32", "TARGET_MIPS", ALIGNED, BIG_ENDIAN]),
-    ("mipsel",   "mips",  "mips",    &["TARGET_ABI_MIPSO32", "TARGET_MIPS", ALIGNED]),
-    ("mips64",   "mips",  "mips",    &["TARGET_ABI_MIPSN64", "TARGET_MIPS64", "TARGET_MIPS", ALIGNED, BIG_ENDIAN]),
-    ("mips64el", "mips",  "mips",    &["TARGET_ABI_MIPSN64", "TARGET_MIPS64", "TARGET_MIPS", ALIGNED]),
-    ("s390x",    "s390x", "s390",    &["TARGET_S390X", BIG_ENDIAN]),
-    ("sparc64",  "sparc", "sparc64", &["TARGET_SPARC64", "TARGET_SPARC", ALIGNED, BIG_ENDIAN]),
-];
-const BIG_ENDIAN: &str = "TARGET_WORDS_BIGENDIAN";
-const ALIGNED: &str = "TARGET_ALIGNED_ONLY";
+/// A kind of CPU.
+struct Target {
+    /// Unicorn's name of it.
+    name: String,
+    /// The folder of Unicorn's sources.
+    folder: String,
+    /// The folder beside [`LOOP`] with its hooks.
+    hooks: String,
+    /// The macros that Unicorn's own build defines for it.
+    defines: Vec<String>,
+}
+
+/// The kinds of CPU, in the order of their folders.
+fn targets(parts: &Path) -> io::Result<Vec<Target>> {
+    let mut folders = fs::read_dir(parts)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?;
+    folders.sort();
+    let mut all = Vec::new();
+    for folder in folders.iter().filter(|folder| folder.is_dir()) {
+        let list = folder.join(TARGETS);
+        let text = fs::read_to_string(&list).map_err(|error| io::Error::other(format!("{}: {error}", list.display())))?;
+        let hooks = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for line in text.lines() {
+            let mut words = line.split_whitespace().map(String::from);
+            let (Some(name), Some(folder)) = (words.next(), words.next()) else {
+                return Err(io::Error::other(format!("{}: `{line}` is not NAME FOLDER MACRO...", list.display())));
+            };
+            all.push(Target { name, folder, hooks: hooks.clone(), defines: words.collect() });
+        }
+    }
+    Ok(all)
+}
 
 /// The properties of the host, among those that Unicorn's build detects, that its headers use.
 const HOST: &[&str] =
@@ -62,8 +77,10 @@ pub fn compile(root: &Path) -> io::Result<()> {
         println!("cargo::rerun-if-env-changed={variable}");
         made_of += &format!("\n{variable}={:?}", env::var_os(variable));
     }
-    for row @ (target, _, hooks, _) in TARGETS {
-        // The script runs at every change of a source of Rust's, for the sake of the hash; eleven runs of the C
+    let targets = targets(&parts)?;
+    for row in &targets {
+        let Target { name: target, hooks, .. } = row;
+        // The script runs at every change of a source of Rust's, for the sake of the hash; a dozen runs of the C
         // compiler would be the longest part of a build.
         let note = out.join(target).join("made-of");
         if fs::read_to_string(&note).is_ok_and(|before| before == made_of) {
@@ -83,7 +100,7 @@ pub fn compile(root: &Path) -> io::Result<()> {
     }
     let known = out.join("offsets.of");
     if !fs::read_to_string(&known).is_ok_and(|before| before == made_of) {
-        let offsets = offsets(root, &unicorn, &out)?;
+        let offsets = offsets(root, &unicorn, &out, &targets)?;
         fs::write(out.join("offsets.rs"), offsets)?;
         fs::write(known, made_of)?;
     }
@@ -91,7 +108,7 @@ pub fn compile(root: &Path) -> io::Result<()> {
 }
 
 /// A compiler that sees Unicorn's headers as Unicorn's own build does for this kind of CPU.
-fn like_unicorn(unicorn: &Path, out: &Path, (target, folder, _, defines): &Target) -> cc::Build {
+fn like_unicorn(unicorn: &Path, out: &Path, Target { name, folder, defines, .. }: &Target) -> cc::Build {
     let backend = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("aarch64") => "aarch64",
         _ => "i386",
@@ -105,11 +122,11 @@ fn like_unicorn(unicorn: &Path, out: &Path, (target, folder, _, defines): &Targe
         build.flag("-isystem").flag(folder);
     }
     build.define("NEED_CPU_H", None).define("_GNU_SOURCE", None).define("NDEBUG", None);
-    for define in HOST.iter().chain(*defines) {
+    for define in HOST.iter().copied().chain(defines.iter().map(String::as_str)) {
         build.define(define, "1");
     }
     // Gives every function of the library the name that it has in this kind of CPU.
-    build.flag("-include").flag(format!("{target}.h"));
+    build.flag("-include").flag(format!("{name}.h"));
     build.std("gnu11").pic(true).opt_level(2).debug(false).flag_if_supported("-mcx16");
     build
 }
@@ -118,9 +135,10 @@ fn like_unicorn(unicorn: &Path, out: &Path, (target, folder, _, defines): &Targe
 ///
 /// The compiler writes [`OFFSETS`] as assembly text, which works for any host: nothing has to run. Each line `->NAME AT
 /// BYTES` of that text is a field.
-fn offsets(root: &Path, unicorn: &Path, out: &Path) -> io::Result<String> {
+fn offsets(root: &Path, unicorn: &Path, out: &Path, targets: &[Target]) -> io::Result<String> {
     let mut modules = String::new();
-    for row @ (target, _, hooks, _) in TARGETS {
+    for row in targets {
+        let Target { name: target, hooks, .. } = row;
         let list = root.join(LOOP).with_file_name(hooks).join("offsets.h");
         if !list.exists() {
             continue;

@@ -460,7 +460,9 @@ fn coverage_has_what_ran(guest: &'static str) {
         u64::from_str_radix(line.split_whitespace().next().unwrap(), 16).unwrap()
     };
     for ran in ["vfs_read", "schedule", "do_fork", "tcp_v4_rcv"] {
-        assert!(without.contains(&(address(ran) & !1)), "{guest}: {ran} ran");
+        // On 64-bit PowerPC, callers of the same module enter a function behind its first two instructions.
+        let start = address(ran) & !1;
+        assert!((start..start + 12).any(|at| without.contains(&at)), "{guest}: {ran} ran");
     }
     assert!(!without.contains(&(address("panic") & !1)), "{guest}: nothing has panicked");
 }

@@ -221,7 +221,7 @@ pub fn region_to(
     detour: u64,
     around: &mut dyn Surroundings,
 ) -> Result<Region, Refusal> {
-    region_to_by(isa, policy, function, address, Some(detour), around, &|_| true)
+    region_to_by(isa, policy, function, (address, Some(detour)), around, &|_| true)
 }
 
 /// Like [`region`], with only those rules that `applies` accepts. Tests use it to show that each rule is necessary.
@@ -234,17 +234,17 @@ pub fn region_by(
     around: &mut dyn Surroundings,
     applies: &dyn Fn(Rule) -> bool,
 ) -> Result<Region, Refusal> {
-    region_to_by(isa, policy, function, address, None, around, applies)
+    region_to_by(isa, policy, function, (address, None), around, applies)
 }
 
-/// Like [`region_to`], with only those rules that `applies` accepts. Without a detour's address the jump is the first one.
+/// Like [`region_to`], with only those rules that `applies` accepts. The jump goes from the first address to the second,
+/// its detour. Without a detour's address the jump is the first one.
 #[doc(hidden)]
 pub fn region_to_by(
     isa: &'static Isa,
     policy: Policy,
     function: Range<u64>,
-    address: u64,
-    detour: Option<u64>,
+    (address, detour): (u64, Option<u64>),
     around: &mut dyn Surroundings,
     applies: &dyn Fn(Rule) -> bool,
 ) -> Result<Region, Refusal> {

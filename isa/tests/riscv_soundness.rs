@@ -330,7 +330,7 @@ fn first_difference(function: &Function, detour: u64, applies: &dyn Fn(Rule) -> 
     insns.iter().find_map(|insn| {
         let address = insn.address;
         let mut around = function.text.clone();
-        let region = region_to_by(ISA, Policy::Best, whole.clone(), address, Some(detour), &mut around, applies).ok()?;
+        let region = region_to_by(ISA, Policy::Best, whole.clone(), (address, Some(detour)), &mut around, applies).ok()?;
         let code = lean(ISA, table, &region, detour).ok()?;
         let through = region.far().map(|[through, _]| through);
         let jump = table.jump_through(insn, detour, through).expect("in reach");

@@ -41,6 +41,7 @@ impl Runner<'_> {
         if goes == Goes::On { leaving } else { goes }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per operation: a table in the form of a match")]
     pub(super) fn do_act(&mut self, act: &Act, mark: usize) -> Goes {
         match act {
             Act::Collect(map, key, aggregate, value) => {

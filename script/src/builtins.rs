@@ -63,12 +63,6 @@ impl Compiler<'_> {
             "pid" => (Any::Num(Num::Tgid), u32),
             "ppid" => (Any::Num(self.of_parent("tgid").unwrap_or(Num::Const(0))), u32),
             "comm" => (Any::Bytes(Bytes::Comm), Type::Text(16)),
-            "uid" | "gid" => {
-                let id = self.of_credentials(name).ok_or_else(|| {
-                    at.error(format!("{name} is found by the kernel's types, and: {}", no_types(self.knowledge)))
-                })?;
-                (Any::Num(id), Type::U64)
-            }
             "cpu" => (Any::Num(Num::Cpu), Type::U64),
             "ncpus" => (Any::Num(Num::Cpus), Type::U64),
             "numaid" => number_of(0),
@@ -82,6 +76,27 @@ impl Compiler<'_> {
                 Any::Bytes(Bytes::Stack { user: name == "ustack", form: self.stack_form, limit: 127 }),
                 Type::Stack(self.stack_form),
             ),
+            "args" => self.all_parameters(at)?,
+            "username" => self.user_name(at)?,
+            "ctx" => {
+                return Err(at.error("ctx is refused: registers are not in the guest's memory at a hit; reg(\"NAME\") reads one"));
+            }
+            "cpid" => {
+                return Err(at.error("cpid is refused: no program is started from here, so there is no number of its process"));
+            }
+            _ => return self.builtin_by_types(name, at),
+        }))
+    }
+
+    /// A builtin that the kernel's types or its own table of addresses give. `None` if it is no builtin at all.
+    fn builtin_by_types(&mut self, name: &str, at: Span) -> Result<Option<Typed>, ScriptError> {
+        Ok(Some(match name {
+            "uid" | "gid" => {
+                let id = self.of_credentials(name).ok_or_else(|| {
+                    at.error(format!("{name} is found by the kernel's types, and: {}", no_types(self.knowledge)))
+                })?;
+                (Any::Num(id), Type::U64)
+            }
             "curtask" => {
                 let kind = match self.known.named(Some(ast::Tag::Struct), "task_struct") {
                     Some(kind) => Type::Pointer(kind),
@@ -89,18 +104,6 @@ impl Compiler<'_> {
                 };
                 (Any::Num(Num::Task), kind)
             }
-            "retval" => {
-                if !kinds.returns || kinds.entries || kinds.others {
-                    return Err(at.error("The retval builtin can only be used with 'kretprobe' and 'fexit' probes"));
-                }
-                let typed =
-                    self.block.function.clone().filter(|_| kinds.typed).and_then(|name| self.known.guest?.function(&name));
-                match typed.map(|prototype| prototype.result) {
-                    Some(kind) => self.loaded(Num::Result, &kind),
-                    None => (Any::Num(Num::Result), Type::U64),
-                }
-            }
-            "args" => self.all_parameters(at)?,
             "jiffies" => {
                 let place = ["jiffies_64", "jiffies"].iter().find_map(|name| self.knowledge.data(name));
                 let place = place
@@ -122,15 +125,22 @@ impl Compiler<'_> {
                 let parent = self.of_chain(&["real_parent"]).unwrap_or(Num::Const(0));
                 (Any::Bytes(Bytes::Text { at: Box::new(add(parent, place)), limit: None, capacity: 16 }), Type::Text(16))
             }
-            "username" => self.user_name(at)?,
-            "ctx" => {
-                return Err(at.error("ctx is refused: registers are not in the guest's memory at a hit; reg(\"NAME\") reads one"));
-            }
-            "cpid" => {
-                return Err(at.error("cpid is refused: no program is started from here, so there is no number of its process"));
-            }
+            "retval" => self.returned(at)?,
             _ => return Ok(None),
         }))
+    }
+
+    /// The function's result, with its type if the probe is a typed one.
+    fn returned(&self, at: Span) -> Result<Typed, ScriptError> {
+        let kinds = self.block.kinds;
+        if !kinds.returns || kinds.entries || kinds.others {
+            return Err(at.error("The retval builtin can only be used with 'kretprobe' and 'fexit' probes"));
+        }
+        let typed = self.block.function.clone().filter(|_| kinds.typed).and_then(|name| self.known.guest?.function(&name));
+        Ok(match typed.map(|prototype| prototype.result) {
+            Some(kind) => self.loaded(Num::Result, &kind),
+            None => (Any::Num(Num::Result), Type::U64),
+        })
     }
 
     pub(super) fn task_field(&self, path: &[&str]) -> Option<(u64, CType)> {

@@ -33,116 +33,17 @@ impl Compiler<'_> {
 
     /// Compiles a call that returns a value.
     pub fn call(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        if let Some(value) = self.call_on_kernel(name, arguments, at)? {
+            return Ok(value);
+        }
+        if let Some(value) = self.call_on_text(name, arguments, at)? {
+            return Ok(value);
+        }
         let truth = Type::TRUTH;
-        let text = |bytes, capacity| Ok((Any::Bytes(bytes), Type::Text(capacity)));
         match name {
             "str" | "kstr" => self.text(arguments, at),
             "buf" => self.buffer(arguments, at),
-            "kptr" | "uptr" => {
-                let [of] = self.arguments::<1>(name, arguments, at)?;
-                self.value(of)
-            }
-            "ksym" | "usym" => {
-                let [of] = self.arguments::<1>(name, arguments, at)?;
-                let num = self.number(of)?.0;
-                Ok((Any::Num(num), if name == "ksym" { Type::Symbol } else { Type::UserSymbol }))
-            }
-            "kaddr" => {
-                let [of] = self.arguments::<1>(name, arguments, at)?;
-                let symbol = literal(of).ok_or_else(|| of.at.error("kaddr() takes a symbol's name in quotes"))?;
-                let address = self.knowledge.data(&symbol);
-                let address = address.ok_or_else(|| {
-                    of.at.error(format!("Failed to resolve kernel symbol: {symbol}: this kernel's own table does not have it"))
-                })?;
-                Ok((Any::Num(Num::Const(address)), Type::U64))
-            }
-            "percpu_kaddr" => {
-                self.between(name, arguments, 1, 2, at)?;
-                let of = &arguments[0];
-                let symbol = literal(of).ok_or_else(|| of.at.error("percpu_kaddr() takes a symbol's name in quotes"))?;
-                let cpu = match arguments.get(1) {
-                    Some(cpu) => self.number(cpu)?.0,
-                    None => Num::Cpu,
-                };
-                let place = self.knowledge.address(&symbol).zip(self.knowledge.address("__per_cpu_offset"));
-                let (symbol, offsets) = place.ok_or_else(|| {
-                    of.at.error(format!("Failed to resolve kernel symbol: {symbol}: this kernel's own table does not have it"))
-                })?;
-                let word = self.known.word;
-                let row = super::operators::fold(super::program::Op::Multiply, cpu, Num::Const(word.into()));
-                let row = super::operators::fold(super::program::Op::Add, row, Num::Const(offsets));
-                let area = Num::Load { at: Box::new(row), size: word, signed: false };
-                Ok((Any::Num(super::operators::fold(super::program::Op::Add, area, Num::Const(symbol))), Type::U64))
-            }
-            "reg" => {
-                let [of] = self.arguments::<1>(name, arguments, at)?;
-                let wanted = literal(of).ok_or_else(|| of.at.error("reg() takes a register's name in quotes: reg(\"ip\")"))?;
-                let isa = self.knowledge.isa();
-                let register = isa.abi.register(&wanted);
-                let register = register.ok_or_else(|| {
-                    of.at.error(format!("'{wanted}' is not a valid register on this architecture ({})", isa.arch.name()))
-                })?;
-                Ok((Any::Num(Num::Register(register)), Type::U64))
-            }
             "ntop" => self.inet(arguments, at),
-            "macaddr" => {
-                let [of] = self.arguments::<1>(name, arguments, at)?;
-                let num = self.number(of)?.0;
-                Ok((Any::Bytes(Bytes::Raw { at: Box::new(num), length: Box::new(Num::Const(6)) }), Type::Mac))
-            }
-            "bswap" => {
-                let [of] = self.arguments::<1>(name, arguments, at)?;
-                let (num, kind) = self.number(of)?;
-                let size = kind.integer_size().unwrap_or(8);
-                Ok((Any::Num(Num::Swap(Box::new(num), size)), Type::Int(size, false)))
-            }
-            "strncmp" => {
-                let [one, other, most] = self.arguments::<3>(name, arguments, at)?;
-                let most = self.constant(most, "the length that strncmp() compares")?;
-                let (one, other) = (self.bytes(one)?.0, self.bytes(other)?.0);
-                let same = Num::SameText(Box::new([one, other]), Some(most.min(u64::from(u32::MAX)) as u32));
-                Ok((Any::Num(Num::Not(Box::new(same))), Type::I64))
-            }
-            "memcmp" => {
-                let [one, other, most] = self.arguments::<3>(name, arguments, at)?;
-                let most = self.constant(most, "the length that memcmp() compares")?;
-                let (one, other) = (self.bytes(one)?.0, self.bytes(other)?.0);
-                Ok((Any::Num(Num::Compare(Box::new([one, other]), most.min(u64::from(u32::MAX)) as u32)), Type::I64))
-            }
-            "strcontains" | "strstr" => {
-                let [one, other] = self.arguments::<2>(name, arguments, at)?;
-                let found = Num::Find(Box::new([self.bytes(one)?.0, self.bytes(other)?.0]));
-                Ok(match name {
-                    "strstr" => (Any::Num(found), Type::I64),
-                    _ => (
-                        Any::Num(Num::Not(Box::new(Num::Binary(
-                            super::program::Op::Equal,
-                            Box::new([found, Num::Const(u64::MAX)]),
-                        )))),
-                        truth,
-                    ),
-                })
-            }
-            "strlen" => {
-                let [of] = self.arguments::<1>(name, arguments, at)?;
-                Ok((Any::Num(Num::Length(Box::new(self.bytes(of)?.0))), Type::U64))
-            }
-            "str_concat" => {
-                let [one, other] = self.arguments::<2>(name, arguments, at)?;
-                text(Bytes::Join(Box::new([self.bytes(one)?.0, self.bytes(other)?.0])), 0)
-            }
-            "strerror" => {
-                let [of] = self.arguments::<1>(name, arguments, at)?;
-                text(Bytes::Error(Box::new(self.number(of)?.0)), 0)
-            }
-            "strftime" => {
-                let [format, when] = self.arguments::<2>(name, arguments, at)?;
-                let Kind::Text(format) = &format.kind else {
-                    return Err(format.at.error("strftime() begins with its format, in quotes"));
-                };
-                let num = self.number(when)?.0;
-                Ok((Any::Num(num), Type::Moment(format.as_slice().into())))
-            }
             "kstack" | "ustack" => self.stack(name, arguments, at),
             "has_key" => {
                 let [map, key] = self.arguments::<2>(name, arguments, at)?;
@@ -203,6 +104,127 @@ impl Compiler<'_> {
                 Err(at.error(format!("Unknown function: {name}")))
             }
         }
+    }
+
+    /// Compiles a call that asks for an address, a register or a name of the kernel. `None` if it is another call.
+    fn call_on_kernel(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<Typed>, ScriptError> {
+        let value = match name {
+            "kptr" | "uptr" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                self.value(of)
+            }
+            "ksym" | "usym" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let num = self.number(of)?.0;
+                Ok((Any::Num(num), if name == "ksym" { Type::Symbol } else { Type::UserSymbol }))
+            }
+            "kaddr" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let symbol = literal(of).ok_or_else(|| of.at.error("kaddr() takes a symbol's name in quotes"))?;
+                let address = self.knowledge.data(&symbol);
+                let address = address.ok_or_else(|| {
+                    of.at.error(format!("Failed to resolve kernel symbol: {symbol}: this kernel's own table does not have it"))
+                })?;
+                Ok((Any::Num(Num::Const(address)), Type::U64))
+            }
+            "percpu_kaddr" => {
+                self.between(name, arguments, 1, 2, at)?;
+                let of = &arguments[0];
+                let symbol = literal(of).ok_or_else(|| of.at.error("percpu_kaddr() takes a symbol's name in quotes"))?;
+                let cpu = match arguments.get(1) {
+                    Some(cpu) => self.number(cpu)?.0,
+                    None => Num::Cpu,
+                };
+                let place = self.knowledge.address(&symbol).zip(self.knowledge.address("__per_cpu_offset"));
+                let (symbol, offsets) = place.ok_or_else(|| {
+                    of.at.error(format!("Failed to resolve kernel symbol: {symbol}: this kernel's own table does not have it"))
+                })?;
+                let word = self.known.word;
+                let row = super::operators::fold(super::program::Op::Multiply, cpu, Num::Const(word.into()));
+                let row = super::operators::fold(super::program::Op::Add, row, Num::Const(offsets));
+                let area = Num::Load { at: Box::new(row), size: word, signed: false };
+                Ok((Any::Num(super::operators::fold(super::program::Op::Add, area, Num::Const(symbol))), Type::U64))
+            }
+            "reg" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let wanted = literal(of).ok_or_else(|| of.at.error("reg() takes a register's name in quotes: reg(\"ip\")"))?;
+                let isa = self.knowledge.isa();
+                let register = isa.abi.register(&wanted);
+                let register = register.ok_or_else(|| {
+                    of.at.error(format!("'{wanted}' is not a valid register on this architecture ({})", isa.arch.name()))
+                })?;
+                Ok((Any::Num(Num::Register(register)), Type::U64))
+            }
+            "macaddr" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let num = self.number(of)?.0;
+                Ok((Any::Bytes(Bytes::Raw { at: Box::new(num), length: Box::new(Num::Const(6)) }), Type::Mac))
+            }
+            "bswap" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let (num, kind) = self.number(of)?;
+                let size = kind.integer_size().unwrap_or(8);
+                Ok((Any::Num(Num::Swap(Box::new(num), size)), Type::Int(size, false)))
+            }
+            _ => return Ok(None),
+        };
+        value.map(Some)
+    }
+
+    /// Compiles a call that compares, searches or makes text. `None` if it is another call.
+    fn call_on_text(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<Typed>, ScriptError> {
+        let text = |bytes, capacity| Ok((Any::Bytes(bytes), Type::Text(capacity)));
+        let value = match name {
+            "strncmp" => {
+                let [one, other, most] = self.arguments::<3>(name, arguments, at)?;
+                let most = self.constant(most, "the length that strncmp() compares")?;
+                let (one, other) = (self.bytes(one)?.0, self.bytes(other)?.0);
+                let same = Num::SameText(Box::new([one, other]), Some(most.min(u64::from(u32::MAX)) as u32));
+                Ok((Any::Num(Num::Not(Box::new(same))), Type::I64))
+            }
+            "memcmp" => {
+                let [one, other, most] = self.arguments::<3>(name, arguments, at)?;
+                let most = self.constant(most, "the length that memcmp() compares")?;
+                let (one, other) = (self.bytes(one)?.0, self.bytes(other)?.0);
+                Ok((Any::Num(Num::Compare(Box::new([one, other]), most.min(u64::from(u32::MAX)) as u32)), Type::I64))
+            }
+            "strcontains" | "strstr" => {
+                let [one, other] = self.arguments::<2>(name, arguments, at)?;
+                let found = Num::Find(Box::new([self.bytes(one)?.0, self.bytes(other)?.0]));
+                Ok(match name {
+                    "strstr" => (Any::Num(found), Type::I64),
+                    _ => (
+                        Any::Num(Num::Not(Box::new(Num::Binary(
+                            super::program::Op::Equal,
+                            Box::new([found, Num::Const(u64::MAX)]),
+                        )))),
+                        Type::TRUTH,
+                    ),
+                })
+            }
+            "strlen" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                Ok((Any::Num(Num::Length(Box::new(self.bytes(of)?.0))), Type::U64))
+            }
+            "str_concat" => {
+                let [one, other] = self.arguments::<2>(name, arguments, at)?;
+                text(Bytes::Join(Box::new([self.bytes(one)?.0, self.bytes(other)?.0])), 0)
+            }
+            "strerror" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                text(Bytes::Error(Box::new(self.number(of)?.0)), 0)
+            }
+            "strftime" => {
+                let [format, when] = self.arguments::<2>(name, arguments, at)?;
+                let Kind::Text(format) = &format.kind else {
+                    return Err(format.at.error("strftime() begins with its format, in quotes"));
+                };
+                let num = self.number(when)?.0;
+                Ok((Any::Num(num), Type::Moment(format.as_slice().into())))
+            }
+            _ => return Ok(None),
+        };
+        value.map(Some)
     }
 
     fn text(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {

@@ -18,6 +18,7 @@ impl Runner<'_> {
         if let Num::Const(number) = num { *number } else { self.work_out(num) }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per operation: a table in the form of a match")]
     pub(super) fn work_out(&mut self, num: &Num) -> u64 {
         match num {
             Num::Const(number) => *number,

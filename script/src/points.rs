@@ -13,25 +13,18 @@ use alloc::vec::Vec;
 /// The shortest period of a clock, in nanoseconds. Linux's shortest is 10,000.
 pub(super) const LEAST_PERIOD: u64 = 1000;
 
+/// An attach point without a record.
+fn point_at(kind: PointKind, name: String, at: Span) -> Point {
+    Point { kind, name, at, is_typed: false, of_pattern: false, event: None, every: 1, result: None, counter: 0 }
+}
+
 impl Compiler<'_> {
     /// Resolves an attach point. The result is empty if no function has the name.
     pub(super) fn points(&mut self, point: &ast::Point) -> Result<Vec<Point>, ScriptError> {
         let parts: Vec<String> =
             point.parts.iter().map(|(part, _)| self.with_parameters(part, point.at)).collect::<Result<_, _>>()?;
         let (provider, rest) = parts.split_first().map_or(("", &[][..]), |(provider, rest)| (provider.as_str(), rest));
-        let one = |kind, name: String| {
-            Ok(alloc::vec![Point {
-                kind,
-                name,
-                at: point.at,
-                is_typed: false,
-                of_pattern: false,
-                event: None,
-                every: 1,
-                result: None,
-                counter: 0,
-            }])
-        };
+        let one = |kind, name| Ok(alloc::vec![point_at(kind, name, point.at)]);
         match (provider, rest) {
             ("BEGIN" | "begin", []) => one(PointKind::Begin, if self.options.old { "BEGIN" } else { "begin" }.to_owned()),
             ("END" | "end", []) => one(PointKind::End, if self.options.old { "END" } else { "end" }.to_owned()),

@@ -35,7 +35,7 @@ impl Show<'_> {
         let shown = if top == 0 { rows.len() } else { (top as usize).min(rows.len()) };
         let rows = &rows[rows.len() - shown..];
         if self.style.json {
-            return self.json_map(out, name, keys, kind, rows, div.max(1));
+            return self.json_map(out, facts, rows, div.max(1));
         }
         let mut blank = false;
         for (key, stored) in rows {
@@ -139,9 +139,7 @@ impl Show<'_> {
     pub(super) fn json_map(
         &self,
         out: &mut Vec<u8>,
-        name: &str,
-        keys: &[Type],
-        kind: &Type,
+        MapFacts { name, keys, value: kind, .. }: &MapFacts,
         rows: &[(&[u8], &Stored)],
         div: u64,
     ) {

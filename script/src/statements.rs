@@ -45,33 +45,7 @@ impl Compiler<'_> {
             Do::Expr(expr) => self.effect(expr)?,
             Do::Block(block) => Act::Block(self.acts(block)),
             Do::Assign(target, operator, value) => self.assign(target, *operator, value, statement.at)?,
-            Do::Let(name, kind, value) => {
-                let declared = match kind {
-                    Some(name) => Some(self.type_named(name)?),
-                    None => None,
-                };
-                match (value, declared) {
-                    (Some(value), declared) => {
-                        let (any, is) = self.value(value)?;
-                        // A variable with a declared type truncates its values to that type. Other variables keep the
-                        // value's type.
-                        let any = match (any, &declared) {
-                            (Any::Num(num), Some(kind)) if kind.integer_size().is_some_and(|size| size > 0) => {
-                                Any::Num(super::operators::cut(num, kind.integer_size().unwrap_or(8), kind.is_signed()))
-                            }
-                            (any, _) => any,
-                        };
-                        self.set_variable(name, any, declared.unwrap_or(is), statement.at)?
-                    }
-                    (None, Some(kind)) => {
-                        let any =
-                            if kind.is_number() { Any::Num(Num::Const(0)) } else { Any::Bytes(Bytes::Literal(Box::default())) };
-                        self.set_variable(name, any, kind, statement.at)?
-                    }
-                    // Its type is that of the first value.
-                    (None, None) => Act::Block(Box::default()),
-                }
-            }
+            Do::Let(name, kind, value) => self.declare(name, kind.as_ref(), value.as_ref(), statement.at)?,
             Do::If(condition, then, otherwise) => {
                 let condition = self.number(condition)?.0;
                 let then = self.acts(then);
@@ -84,59 +58,9 @@ impl Compiler<'_> {
                 let body = self.in_loop(body);
                 Act::While(condition, body, Box::default(), self.steps_since(before))
             }
-            Do::Unroll(count, body) => {
-                let (count, _) = self.number(count)?;
-                let Num::Const(times @ 1..=100) = count else {
-                    return Err(statement.at.error("unroll takes a number from 1 to 100 that is known before the script runs"));
-                };
-                let counter = self.hidden();
-                let step = Act::Eval(Num::StepVariable { variable: counter, by: 1, before: true });
-                let going = Num::Binary(Op::Less, Box::new([Num::Variable(counter), Num::Const(times)]));
-                let before = self.budget.spent();
-                let body = self.in_loop(body);
-                Act::Block(Box::new([
-                    Act::Number(counter, Num::Const(0)),
-                    Act::While(going, body, Box::new([step]), self.steps_since(before)),
-                ]))
-            }
-            Do::ForRange(name, from, to, body) => {
-                let ((from, kind), (to, _)) = (self.number(from)?, self.number(to)?);
-                let (counter, end) = (self.hidden(), self.hidden());
-                let set = self
-                    .passed_over(|compiler| compiler.set_variable(name, Any::Num(Num::Variable(counter)), kind, statement.at))?;
-                let step = Act::Eval(Num::StepVariable { variable: counter, by: 1, before: true });
-                let going = Num::Binary(Op::LessSigned, Box::new([Num::Variable(counter), Num::Variable(end)]));
-                let before = self.budget.spent();
-                let body = Act::Block(self.in_loop(body));
-                let steps = self.steps_since(before);
-                Act::Block(Box::new([
-                    Act::Number(counter, from),
-                    Act::Number(end, to),
-                    Act::While(going, Box::new([set, body]), Box::new([step]), steps),
-                ]))
-            }
-            Do::ForMap(name, map, body) => {
-                let map = self.map(map, statement.at);
-                let facts = self.facts[usize::from(map)].clone();
-                let key = match facts.keys {
-                    Some(keys) if keys.len() > 1 => Type::Tuple(keys),
-                    Some(keys) if keys.is_empty() => {
-                        return Err(statement
-                            .at
-                            .error("this map has no keys: only a map with keys (@name[key]) can be gone over"));
-                    }
-                    keys => keys.and_then(|keys| keys.into_iter().next()).unwrap_or(Type::U64),
-                };
-                let value = match facts.value {
-                    Some(Type::Aggregate(_)) | None => Type::I64,
-                    Some(value) => value,
-                };
-                let pair = Type::Tuple(alloc::vec![key, value]);
-                let (variable, _) = self.passed_over(|compiler| compiler.variable(name, pair, statement.at))?;
-                let before = self.budget.spent();
-                let body = self.in_loop(body);
-                Act::ForMap(map, variable, body, self.steps_since(before))
-            }
+            Do::Unroll(count, body) => self.unroll(count, body, statement.at)?,
+            Do::ForRange(name, from, to, body) => self.for_range(name, [from, to], body, statement.at)?,
+            Do::ForMap(name, map, body) => self.for_map(name, map, body, statement.at)?,
             Do::Return => Act::Return,
             Do::Break if self.block.loops > 0 => Act::Break,
             Do::Continue if self.block.loops > 0 => Act::Continue,
@@ -145,6 +69,96 @@ impl Compiler<'_> {
                 return Err(statement.at.error("continue statement outside of a loop: take it away, or write return"));
             }
         })
+    }
+
+    /// `let $name: kind = value`.
+    fn declare(
+        &mut self,
+        name: &str,
+        kind: Option<&ast::TypeName>,
+        value: Option<&ast::Expr>,
+        at: Span,
+    ) -> Result<Act, ScriptError> {
+        let declared = match kind {
+            Some(name) => Some(self.type_named(name)?),
+            None => None,
+        };
+        Ok(match (value, declared) {
+            (Some(value), declared) => {
+                let (any, is) = self.value(value)?;
+                // A variable with a declared type truncates its values to that type. Other variables keep the
+                // value's type.
+                let any = match (any, &declared) {
+                    (Any::Num(num), Some(kind)) if kind.integer_size().is_some_and(|size| size > 0) => {
+                        Any::Num(super::operators::cut(num, kind.integer_size().unwrap_or(8), kind.is_signed()))
+                    }
+                    (any, _) => any,
+                };
+                self.set_variable(name, any, declared.unwrap_or(is), at)?
+            }
+            (None, Some(kind)) => {
+                let any = if kind.is_number() { Any::Num(Num::Const(0)) } else { Any::Bytes(Bytes::Literal(Box::default())) };
+                self.set_variable(name, any, kind, at)?
+            }
+            // Its type is that of the first value.
+            (None, None) => Act::Block(Box::default()),
+        })
+    }
+
+    /// `unroll (count) { ... }`, which runs as a loop.
+    fn unroll(&mut self, count: &ast::Expr, body: &ast::Block, at: Span) -> Result<Act, ScriptError> {
+        let (count, _) = self.number(count)?;
+        let Num::Const(times @ 1..=100) = count else {
+            return Err(at.error("unroll takes a number from 1 to 100 that is known before the script runs"));
+        };
+        let counter = self.hidden();
+        let step = Act::Eval(Num::StepVariable { variable: counter, by: 1, before: true });
+        let going = Num::Binary(Op::Less, Box::new([Num::Variable(counter), Num::Const(times)]));
+        let before = self.budget.spent();
+        let body = self.in_loop(body);
+        Ok(Act::Block(Box::new([
+            Act::Number(counter, Num::Const(0)),
+            Act::While(going, body, Box::new([step]), self.steps_since(before)),
+        ])))
+    }
+
+    /// `for ($name : from..to) { ... }`.
+    fn for_range(&mut self, name: &str, [from, to]: [&ast::Expr; 2], body: &ast::Block, at: Span) -> Result<Act, ScriptError> {
+        let ((first, kind), (last, _)) = (self.number(from)?, self.number(to)?);
+        let (counter, end) = (self.hidden(), self.hidden());
+        let set = self.passed_over(|compiler| compiler.set_variable(name, Any::Num(Num::Variable(counter)), kind, at))?;
+        let step = Act::Eval(Num::StepVariable { variable: counter, by: 1, before: true });
+        let going = Num::Binary(Op::LessSigned, Box::new([Num::Variable(counter), Num::Variable(end)]));
+        let before = self.budget.spent();
+        let body = Act::Block(self.in_loop(body));
+        let steps = self.steps_since(before);
+        Ok(Act::Block(Box::new([
+            Act::Number(counter, first),
+            Act::Number(end, last),
+            Act::While(going, Box::new([set, body]), Box::new([step]), steps),
+        ])))
+    }
+
+    /// `for ($name : @map) { ... }`.
+    fn for_map(&mut self, name: &str, map: &str, body: &ast::Block, at: Span) -> Result<Act, ScriptError> {
+        let map = self.map(map, at);
+        let facts = self.facts[usize::from(map)].clone();
+        let key = match facts.keys {
+            Some(keys) if keys.len() > 1 => Type::Tuple(keys),
+            Some(keys) if keys.is_empty() => {
+                return Err(at.error("this map has no keys: only a map with keys (@name[key]) can be gone over"));
+            }
+            keys => keys.and_then(|keys| keys.into_iter().next()).unwrap_or(Type::U64),
+        };
+        let value = match facts.value {
+            Some(Type::Aggregate(_)) | None => Type::I64,
+            Some(value) => value,
+        };
+        let pair = Type::Tuple(alloc::vec![key, value]);
+        let (variable, _) = self.passed_over(|compiler| compiler.variable(name, pair, at))?;
+        let before = self.budget.spent();
+        let body = self.in_loop(body);
+        Ok(Act::ForMap(map, variable, body, self.steps_since(before)))
     }
 
     /// Compiles code that a hit may skip.

@@ -46,6 +46,7 @@ impl Runner<'_> {
         });
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per operation: a table in the form of a match")]
     fn append(&mut self, bytes: &Bytes, mark: usize) {
         match bytes {
             Bytes::Literal(literal) => self.state.scratch.extend_from_slice(literal),

@@ -132,22 +132,7 @@ impl Compiler<'_> {
                 self.charge(text.len() as u64 / TEXT_BYTES_A_STEP, at)?;
                 Ok((Any::Bytes(Bytes::Literal(text.as_slice().into())), Type::Text(text.len() as u32 + 1)))
             }
-            Kind::Variable(name) => {
-                let name = self.variable_name(name);
-                match self.block.variables.get(&name) {
-                    Some((place, kind)) => {
-                        let kind = kind.clone();
-                        Ok(match kind.is_number() {
-                            true => (Any::Num(Num::Variable(*place)), kind),
-                            false => (Any::Bytes(Bytes::Variable(*place)), kind),
-                        })
-                    }
-                    None => {
-                        let shown = name.split('#').next().unwrap_or_default();
-                        Err(at.error(format!("Undefined or undeclared variable: ${shown}: assign it a value first")))
-                    }
-                }
-            }
+            Kind::Variable(name) => self.variable_value(name, at),
             Kind::Map(name, keys) => {
                 let map = self.map(name, at);
                 let key = self.key(map, keys, at)?;
@@ -177,20 +162,7 @@ impl Compiler<'_> {
             Kind::Part(of, number) => self.part(of, *number, at),
             Kind::Index(of, index) => self.index(of, index, at),
             Kind::Cast(kind, of) => self.cast(kind, of),
-            Kind::Tuple(parts) => {
-                let mut types = alloc::vec::Vec::new();
-                let mut values = alloc::vec::Vec::new();
-                for part in parts {
-                    let typed = self.value(part)?;
-                    let (any, kind) = self.held(typed, part.at)?;
-                    if matches!(kind, Type::None) {
-                        return Err(part.at.error("this has no value that could stand in a tuple"));
-                    }
-                    values.push(any);
-                    types.push(kind);
-                }
-                Ok((Any::Bytes(Bytes::Tuple(values.into())), Type::Tuple(types)))
-            }
+            Kind::Tuple(parts) => self.tuple(parts),
             Kind::Record(members) => {
                 let mut parts = alloc::vec::Vec::new();
                 for (name, member) in members {
@@ -221,6 +193,40 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
+    /// A variable that was assigned before.
+    fn variable_value(&self, name: &str, at: Span) -> Result<Typed, ScriptError> {
+        let name = self.variable_name(name);
+        match self.block.variables.get(&name) {
+            Some((place, kind)) => {
+                let kind = kind.clone();
+                Ok(match kind.is_number() {
+                    true => (Any::Num(Num::Variable(*place)), kind),
+                    false => (Any::Bytes(Bytes::Variable(*place)), kind),
+                })
+            }
+            None => {
+                let shown = name.split('#').next().unwrap_or_default();
+                Err(at.error(format!("Undefined or undeclared variable: ${shown}: assign it a value first")))
+            }
+        }
+    }
+
+    /// A tuple of values.
+    fn tuple(&mut self, parts: &[Expr]) -> Result<Typed, ScriptError> {
+        let mut types = alloc::vec::Vec::new();
+        let mut values = alloc::vec::Vec::new();
+        for part in parts {
+            let typed = self.value(part)?;
+            let (any, kind) = self.held(typed, part.at)?;
+            if matches!(kind, Type::None) {
+                return Err(part.at.error("this has no value that could stand in a tuple"));
+            }
+            values.push(any);
+            types.push(kind);
+        }
+        Ok((Any::Bytes(Bytes::Tuple(values.into())), Type::Tuple(types)))
+    }
+
     /// A tuple with named fields.
     pub(super) fn record(&mut self, members: alloc::vec::Vec<(String, Typed)>, at: Span) -> Result<Typed, ScriptError> {
         let (mut values, mut types) = (alloc::vec::Vec::new(), alloc::vec::Vec::new());

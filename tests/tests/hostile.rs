@@ -2,6 +2,8 @@
 //! the same programs.
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
+use trapline_harness::{Test, tests};
 use trapline_isa::arch::Arch;
 use trapline_tests::lab::hostile::{ARCHES, DRAWN, Guest};
 
@@ -58,40 +60,7 @@ fn kind_of(why: Option<String>) -> String {
     words.take(14).collect::<Vec<_>>().join(" ")
 }
 
-macro_rules! every_isa {
-    ($($name:ident: $arch:ident,)*) => {
-        $(#[test]
-        fn $name() {
-            programs_end_in_the_guest(Arch::$arch);
-        })*
-
-        #[test]
-        fn no_isa_is_left_out() {
-            let tried = [$(Arch::$arch),*];
-            assert!(ARCHES.iter().all(|arch| tried.contains(arch)));
-        }
-    };
-}
-
-every_isa! {
-    i386: I386,
-    x86_64: X86_64,
-    arm64: Arm64,
-    arm: Arm,
-    thumb2: Thumb2,
-    ppc64le: Ppc64le,
-    ppc64: Ppc64,
-    ppc: Ppc,
-    s390x: S390x,
-    mips: Mips,
-    mipsel: Mipsel,
-    mips64: Mips64,
-    mips64el: Mips64el,
-    sparc64: Sparc64,
-}
-
 /// Runs the inputs in the fuzz target's corpus as that does: the first byte chooses the ISA.
-#[test]
 fn kept_programs_end_in_the_guest() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/hostile");
     let mut count = 0;
@@ -106,4 +75,12 @@ fn kept_programs_end_in_the_guest() {
         count += 1;
     }
     assert!(count >= ARCHES.len(), "{count} programs");
+}
+
+fn main() -> ExitCode {
+    let random = |arch: &Arch| {
+        let arch = *arch;
+        Test::new(format!("programs_end_in_the_guest::{}", arch.name()), move || programs_end_in_the_guest(arch))
+    };
+    trapline_harness::run([ARCHES.iter().map(random).collect(), tests![kept_programs_end_in_the_guest]])
 }

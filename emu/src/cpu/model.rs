@@ -159,7 +159,7 @@ pub struct Entry {
     pub table_bytes: u64,
     /// Sets up a CPU after reset for a kernel's entry. `tables` is the physical address for its page tables, `number`
     /// the CPU's number, `info` the address of the boot information.
-    pub enter: fn(&TrapContext, &mut CoreState, &Ram, tables: u64, entry: u64, number: u64, info: u64),
+    pub enter: fn(&TrapContext, &Ram, tables: u64, entry: u64, number: u64, info: u64),
 }
 
 /// Access to registers.
@@ -259,7 +259,7 @@ impl Model {
         interrupts: Interrupts::USUAL,
         translate: |_, _, address, access| Err(Fault { address, write: access == Access::Write }),
         window: Window::USUAL,
-        entry: Entry { table_bytes: 0, enter: |_, _, _, _, _, _, _| () },
+        entry: Entry { table_bytes: 0, enter: |_, _, _, _, _, _| () },
         registers: Registers::USUAL,
         tasks: Tasks::USUAL,
         instructions: Instructions::NONE,

@@ -61,13 +61,13 @@ impl<L: Listener> Machine<L> {
         (model.window.prepare)(&ram, &window);
 
         let core = Core::new(cpu.core, &ram).map_err(MachineError::Core)?;
-        let mut scratch = CoreState::new(core.handle()).map_err(MachineError::Core)?;
+        let scratch = CoreState::new(core.handle()).map_err(MachineError::Core)?;
         let mut cpus = Vec::new();
         let reset = between_runs::image(core.handle())?;
         let entry = config.whole.as_ref().map_or(kernel.entry, |whole| whole.entry);
         for number in 0..config.cpus {
             reset.restore(core.handle());
-            (model.entry.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, entry, number as u64, boot.info);
+            (model.entry.enter)(&core.stopped(), &ram, entry_tables, entry, number as u64, boot.info);
             for (register, value) in kernel.arch.isa().abi.arguments.iter().zip(&boot.arguments) {
                 (model.registers.set)(&core.stopped(), *register, *value);
             }

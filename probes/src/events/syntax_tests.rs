@@ -26,6 +26,7 @@ fn removal(text: &str) -> Removal {
 
 /// DV-4: each error code, and the column that Linux's `error_log` points at (marked by `^`).
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_bad_line_is_refused_at_its_column() {
     let long = "x".repeat(64);
     #[rustfmt::skip]

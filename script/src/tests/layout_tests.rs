@@ -65,7 +65,7 @@ const STRUCTURES: &str = "struct inner { char c; long long l; };
     struct s3 { char a; union u b; };
     struct s4 { int a; long long b[2]; char c; };
     struct s5 { char a; long b; void *c; char d; };
-    struct s6 { int a; unsigned long long b : 40; unsigned long long c : 30; char d; };
+    struct s6 { int a; uint64_t b : 40; uint64_t c : 30; char d; };
     struct s7 { char a; long long b; } __attribute__((packed));
     struct s8 { char a; struct theirs b; char c; };";
 

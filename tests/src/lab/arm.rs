@@ -22,6 +22,7 @@ pub static BENCH: Bench = Bench {
     jumps: true,
     is_hit: |case| Some(holds(word(&case.bytes) >> 28, case.flags)),
     halt: &WFI.to_le_bytes(),
+    load: Some(&[0x00, 0x00, 0x93, 0xe5]),
     set_up: |_| set_up(),
     pieces: |_| vec![(PAGE_TABLES, page_tables(), 0x8000)],
     refreshed: |_| vec![(HANDLERS, vectors())],
@@ -46,6 +47,7 @@ pub static THUMB_BENCH: Bench = Bench {
     // Inside an IT block the condition depends on the instructions in front.
     is_hit: |case| case.front.is_empty().then_some(true),
     halt: &THUMB_WFI.to_le_bytes(),
+    load: Some(&[0x18, 0x68]),
     ready: |_, _| (),
     flags: ("cpsr", |drawn| drawn & 0xf80f_0000 | 0x1c0 | THUMB),
     left_out: THUMB_LEFT_OUT,

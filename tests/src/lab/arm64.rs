@@ -15,6 +15,7 @@ pub static BENCH: Bench = Bench {
     jumps: true,
     is_hit: |_| Some(true),
     halt: &WFI.to_le_bytes(),
+    load: Some(&[0x60, 0x00, 0x40, 0xf9]),
     set_up: |_| set_up(),
     pieces: |_| pieces(),
     refreshed: |_| Vec::new(),

@@ -37,6 +37,7 @@ const BENCH: Bench = Bench {
     jumps: true,
     is_hit: |_| Some(true),
     halt: &WAIT_LITTLE,
+    load: None,
     set_up,
     pieces: |_| Vec::new(),
     refreshed: |arch| vec![(HANDLERS, handlers(arch))],

@@ -86,6 +86,9 @@ pub struct Bench {
     pub is_hit: fn(&Before) -> Option<bool>,
     /// An instruction that makes the CPU sleep for ever.
     pub halt: &'static [u8],
+    /// A load from the address in any register: every register holds the same one. `None` if the ISA cannot probe one in
+    /// the window.
+    pub load: Option<&'static [u8]>,
     /// Code that sets up the machine and sleeps.
     pub set_up: fn(Arch) -> Vec<u8>,
     /// Initial memory, such as page tables.

@@ -17,6 +17,7 @@ pub static BIG_BENCH: Bench = In::<false>::BENCH;
 pub static NARROW_BENCH: Bench = Bench {
     seen_from: NARROW_SEEN_FROM,
     halt: &SYSTEM_CALL.to_be_bytes(),
+    load: Some(&[0x80, 0x63, 0x00, 0x00]),
     set_up: |_| narrow_set_up(),
     pieces: |_| vec![(0, vectors(), VECTORS_BYTES), (PAGE_TABLES, hashed_pages(), HASHED_BYTES)],
     refreshed: |_| vec![(0, vectors())],
@@ -43,6 +44,7 @@ impl<const LITTLE: bool> In<LITTLE> {
         jumps: true,
         is_hit: |_| Some(true),
         halt: if LITTLE { &WAIT.to_le_bytes() } else { &WAIT.to_be_bytes() },
+        load: Some(if LITTLE { &[0x00, 0x00, 0x63, 0xe8] } else { &[0xe8, 0x63, 0x00, 0x00] }),
         set_up,
         pieces: |_| pieces(),
         refreshed: |_| Vec::new(),

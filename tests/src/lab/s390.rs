@@ -18,6 +18,7 @@ pub static BENCH: Bench = Bench {
     jumps: true,
     is_hit: |_| Some(true),
     halt: &HALT,
+    load: Some(&[0xe3, 0x30, 0x30, 0x00, 0x00, 0x04]),
     set_up: |_| set_up(),
     pieces: |_| pieces(),
     // Only the new PSWs are restored. The old PSWs in front of them record the exception.

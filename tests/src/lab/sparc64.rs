@@ -21,6 +21,7 @@ pub static BENCH: Bench = Bench {
     jumps: true,
     is_hit,
     halt: &HALT.to_be_bytes(),
+    load: Some(&[0xd0, 0x58, 0x60, 0x00]),
     set_up: |_| set_up(),
     pieces: |_| pieces(),
     // The handlers' page has 8 KiB.

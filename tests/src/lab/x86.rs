@@ -17,6 +17,7 @@ pub static BENCH: Bench = Bench {
     jumps: true,
     is_hit: |_| Some(true),
     halt: &[HALT],
+    load: Some(&[0x8b, 0x03]),
     set_up,
     pieces,
     refreshed: |arch| vec![(GATES, gates(arch)), (DESCRIPTORS, descriptors(arch)), (HANDLERS + 16, CLEAR_STEP.to_vec())],

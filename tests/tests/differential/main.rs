@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         &BENCHES,
         &[("hard_instructions_do_the_same_out_of_line_as_in_place", hard_instructions_do_the_same_out_of_line_as_in_place)],
     );
-    let with_load: Vec<Arch> = LOADS.iter().map(|(arch, _)| *arch).collect();
+    let with_load: Vec<Arch> = BENCHES.iter().copied().filter(|arch| bench(*arch).load.is_some()).collect();
     let window = each_of(
         &with_load,
         &[("a_read_of_the_window_faults_out_of_line_as_in_place", a_read_of_the_window_faults_out_of_line_as_in_place)],
@@ -145,25 +145,11 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place(arch: Arch) {
     }
 }
 
-/// A load through a register, of each ISA.
-const LOADS: &[(Arch, &[u8])] = &[
-    (Arch::I386, &[0x8b, 0x03]),
-    (Arch::X86_64, &[0x8b, 0x03]),
-    (Arch::Arm64, &[0x60, 0x00, 0x40, 0xf9]),
-    (Arch::Arm, &[0x00, 0x00, 0x93, 0xe5]),
-    (Arch::Thumb2, &[0x18, 0x68]),
-    (Arch::Ppc64le, &[0x00, 0x00, 0x63, 0xe8]),
-    (Arch::Ppc64, &[0xe8, 0x63, 0x00, 0x00]),
-    (Arch::Ppc, &[0x80, 0x63, 0x00, 0x00]),
-    (Arch::S390x, &[0xe3, 0x30, 0x30, 0x00, 0x00, 0x04]),
-    (Arch::Sparc64, &[0xd0, 0x58, 0x60, 0x00]),
-];
-
 /// BY-4, KP-9: the guest has no memory where the probe window lies; an instruction that reads it faults, in its place
 /// and when it runs in the window itself. (Only that of the page from which it has just been fetched can be read
 /// there.)
 fn a_read_of_the_window_faults_out_of_line_as_in_place(arch: Arch) {
-    let (_, bytes) = LOADS.iter().find(|(of, _)| *of == arch).expect("it has a load");
+    let bytes = bench(arch).load.expect("it has a load");
     let window = trapline_tests::lab::window_of(arch);
     for offset in [0x4000, 0x10_0ffc, 0x1f_fff8] {
         let [mut in_place, mut probed, mut stepped, mut jumped] = Labs::fresh(arch);

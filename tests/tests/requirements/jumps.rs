@@ -42,6 +42,57 @@ fn place(name: &str, jump_length: u64) -> Option<(String, u64)> {
     None
 }
 
+type Change = Box<dyn Fn(&mut Session)>;
+
+/// A name, whether a breakpoint stays, and the functions that make and remove the obstacle.
+type Obstacle = (&'static str, bool, Change, Change);
+
+/// The obstacles to the jump of a probe on a function. `under` is an instruction under the jump other than the first.
+fn obstacles(function: &str, under: Option<u64>, probe: &Kprobe) -> Vec<Obstacle> {
+    let post = Kprobe::at(function).post(|_| {});
+    let jprobe = Jprobe::at(function).host(|_| {});
+    let change =
+        |change: fn(&mut Session, &Kprobe), probe: Kprobe| -> Change { Box::new(move |session| change(session, &probe)) };
+    let register = |session: &mut Session, probe: &Kprobe| session.register_kprobe(probe).expect("may be probed");
+    let unregister = |session: &mut Session, probe: &Kprobe| session.unregister_kprobe(probe);
+    let disable = |session: &mut Session, probe: &Kprobe| {
+        session.with_engine(|engine, guest| engine.disable_kprobe(guest, probe)).expect("it is registered");
+    };
+    let enable = |session: &mut Session, probe: &Kprobe| {
+        session.with_engine(|engine, guest| engine.enable_kprobe(guest, probe)).expect("it is registered");
+    };
+    let mut causes: Vec<Obstacle> = vec![
+        ("a post-handler", true, change(register, post.clone()), change(unregister, post.clone())),
+        (
+            "a jprobe",
+            true,
+            Box::new({
+                let jprobe = jprobe.clone();
+                move |session| session.register_jprobe(&jprobe).expect("a function")
+            }),
+            Box::new(move |session| session.unregister_jprobe(&jprobe)),
+        ),
+        ("disabling", false, change(disable, probe.clone()), change(enable, probe.clone())),
+        (
+            "the knob",
+            true,
+            Box::new(|session| session.with_engine(|engine, guest| engine.set_optimization(guest, false))),
+            Box::new(|session| session.with_engine(|engine, guest| engine.set_optimization(guest, true))),
+        ),
+        (
+            "the global switch",
+            false,
+            Box::new(|session| session.with_engine(|engine, guest| engine.set_enabled(guest, false))),
+            Box::new(|session| session.with_engine(|engine, guest| engine.set_enabled(guest, true))),
+        ),
+    ];
+    if let Some(under) = under {
+        let inside = Kprobe::at_address(under).pre(|_| Flow::Continue);
+        causes.push(("a probe under it", true, change(register, inside.clone()), change(unregister, inside.clone())));
+    }
+    causes
+}
+
 /// OP-5, OP-8, KP-13: while an obstacle exists there is a breakpoint or nothing, and the rest of the text is original.
 /// When it ends, the jump comes back. The guest's run is the same throughout.
 #[test]
@@ -63,46 +114,7 @@ fn a_temporary_obstacle_removes_the_jump_for_its_duration() {
             until += 60_000;
             assert_eq!(session.run_until(until), Stop::Limit, "{name}");
         };
-        let post = Kprobe::at(function.as_str()).post(|_| {});
-        let inside = Kprobe::at_address(under).pre(|_| Flow::Continue);
-        let jprobe = Jprobe::at(function.as_str()).host(|_| {});
-        type Change<'a> = Box<dyn Fn(&mut Session) + 'a>;
-        let change = |change: fn(&mut Session, &Kprobe), probe: Kprobe| -> Change<'static> {
-            Box::new(move |session| change(session, &probe))
-        };
-        let register = |session: &mut Session, probe: &Kprobe| session.register_kprobe(probe).expect("may be probed");
-        let unregister = |session: &mut Session, probe: &Kprobe| session.unregister_kprobe(probe);
-        let disable = |session: &mut Session, probe: &Kprobe| {
-            session.with_engine(|engine, guest| engine.disable_kprobe(guest, probe)).expect("it is registered");
-        };
-        let enable = |session: &mut Session, probe: &Kprobe| {
-            session.with_engine(|engine, guest| engine.enable_kprobe(guest, probe)).expect("it is registered");
-        };
-        let mut causes: Vec<(&str, bool, Change<'_>, Change<'_>)> = vec![
-            ("a post-handler", true, change(register, post.clone()), change(unregister, post.clone())),
-            (
-                "a jprobe",
-                true,
-                Box::new(|session| session.register_jprobe(&jprobe).expect("a function")),
-                Box::new(|session| session.unregister_jprobe(&jprobe)),
-            ),
-            ("disabling", false, change(disable, probe.clone()), change(enable, probe.clone())),
-            (
-                "the knob",
-                true,
-                Box::new(|session| session.with_engine(|engine, guest| engine.set_optimization(guest, false))),
-                Box::new(|session| session.with_engine(|engine, guest| engine.set_optimization(guest, true))),
-            ),
-            (
-                "the global switch",
-                false,
-                Box::new(|session| session.with_engine(|engine, guest| engine.set_enabled(guest, false))),
-                Box::new(|session| session.with_engine(|engine, guest| engine.set_enabled(guest, true))),
-            ),
-        ];
-        if under != at {
-            causes.push(("a probe under it", true, change(register, inside.clone()), change(unregister, inside.clone())));
-        }
+        let causes = obstacles(&function, (under != at).then_some(under), &probe);
         let breakpoint = isa.breakpoint;
         for (what, is_armed, come, go) in &causes {
             // A CPU or a task under the jump may delay it for a while.

@@ -156,7 +156,7 @@ fn a_program_uses_a_port_by_level_and_bitmap_only() {
                         let is_allowed = !asks || bitmap.allows();
                         let (first, mut bare) = run(arch, runs, iopl, bytes, bitmap.task(port.unwrap_or(DX), *width));
                         let name = format!("{} {what} {runs:?} iopl {iopl} {bitmap:?}", arch.name());
-                        check(&name, arch, runs, bytes, is_allowed, &first, &mut bare);
+                        check(&name, (arch, runs, bytes), is_allowed, &first, &mut bare);
                         tried[usize::from(is_allowed)] += 1;
                     }
                 }
@@ -167,7 +167,7 @@ fn a_program_uses_a_port_by_level_and_bitmap_only() {
     assert!(tried.iter().all(|count| *count > 200), "{tried:?}");
 }
 
-fn check(name: &str, arch: Arch, runs: Runs, bytes: &[u8], is_allowed: bool, first: &Happening, bare: &mut Bare) {
+fn check(name: &str, (arch, runs, bytes): (Arch, Runs, &[u8]), is_allowed: bool, first: &Happening, bare: &mut Bare) {
     let length = match runs {
         Runs::Old if bytes.contains(&0x66) => bytes.len() - 1,
         Runs::Old => bytes.len() + 1,

@@ -65,9 +65,28 @@ fn pad(bytes: &mut Vec<u8>, to: usize) {
     bytes.resize(bytes.len().next_multiple_of(to), 0);
 }
 
+/// The token that stands for `vfs_`.
+const VFS: u8 = 0x80;
+
+/// The table of tokens, and the offset of each in it.
+fn tokens(layout: Layout) -> [Vec<u8>; 2] {
+    let (mut text, mut index) = (Vec::new(), Vec::new());
+    for token in 0..=255u8 {
+        let mut at = [0; 2];
+        layout.arch.isa().order.put(text.len() as u64, &mut at);
+        index.extend(at);
+        match token {
+            VFS => text.extend_from_slice(b"vfs_"),
+            b'0'..=b'9' | b'A'..=b'Z' | b'_' | b'a'..=b'z' => text.push(token),
+            _ => {}
+        }
+        text.push(0);
+    }
+    [text, index]
+}
+
 /// The tables of a kernel whose data is at the virtual address `seen_at`.
 fn tables(layout: Layout, rows: &[(u64, String)], seen_at: u64) -> Vec<u8> {
-    const VFS: u8 = 0x80;
     let (word, order) = (layout.arch.isa().word, layout.arch.isa().order);
     let put = |into: &mut Vec<u8>, value: u64, size: usize| {
         into.resize(into.len() + size, 0);
@@ -106,17 +125,7 @@ fn tables(layout: Layout, rows: &[(u64, String)], seen_at: u64) -> Vec<u8> {
         names.extend_from_slice(&compressed);
     }
 
-    let (mut text, mut index) = (Vec::new(), Vec::new());
-    for token in 0..=255u8 {
-        put(&mut index, text.len() as u64, 2);
-        match token {
-            VFS => text.extend_from_slice(b"vfs_"),
-            b'0'..=b'9' | b'A'..=b'Z' | b'_' | b'a'..=b'z' => text.push(token),
-            _ => {}
-        }
-        text.push(0);
-    }
-
+    let [text, index] = tokens(layout);
     let mut bytes = vec![0x5a; 64];
     let before = layout.place == Place::BeforeNames;
     if before {

@@ -4,7 +4,6 @@
 use super::state::{HCR_EL2, PSTATE_ENTRY, SCR_EL3, SPSR_EL1};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterARM64;
 
 /// EL1 is non-secure and 64-bit, HVC is enabled, SMC is disabled.
@@ -13,7 +12,7 @@ const EL1_IS_64_BIT: u64 = 1 << 31;
 
 /// Enters the kernel at `entry`, with the boot information in x0 and the CPU's number in x1. Linux requires 0 there for
 /// the first CPU.
-pub fn enter(cpu: &TrapContext, _image: &mut CoreState, _ram: &Ram, _tables: u64, entry: u64, number: u64, info: u64) {
+pub fn enter(cpu: &TrapContext, _ram: &Ram, _tables: u64, entry: u64, number: u64, info: u64) {
     open_levels(cpu);
     cpu.write(RegisterARM64::PSTATE, PSTATE_ENTRY);
     cpu.set_system(SPSR_EL1, 0);

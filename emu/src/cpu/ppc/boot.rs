@@ -3,22 +3,13 @@
 use super::state::{MSR_HV, MSR_LE, MSR_ME, MSR_SF, set_msr};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterPPC;
 
 /// The bits of a real-mode address.
 const REAL: u64 = 0x0fff_ffff_ffff_ffff;
 
 /// Enters the kernel at `entry`. The byte order is the model's.
-pub fn enter<const LITTLE: bool>(
-    cpu: &TrapContext,
-    _image: &mut CoreState,
-    _ram: &Ram,
-    _tables: u64,
-    entry: u64,
-    number: u64,
-    info: u64,
-) {
+pub fn enter<const LITTLE: bool>(cpu: &TrapContext, _ram: &Ram, _tables: u64, entry: u64, number: u64, info: u64) {
     set_msr(cpu, MSR_SF | MSR_HV | MSR_ME | if LITTLE { MSR_LE } else { 0 });
     cpu.write(RegisterPPC::R3, info);
     // The CPU's number: Linux requires 0 for the first one. It requires 0 in r5 too, which is so after reset.

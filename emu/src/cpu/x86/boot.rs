@@ -3,7 +3,6 @@
 use super::state::{self, GDT, SEGMENT_BASE, SEGMENT_LIMIT};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterX86;
 
 const PAGE: u64 = 4096;
@@ -15,7 +14,7 @@ const PRESENT_WRITABLE: u64 = 3;
 const LARGE: u64 = 0x80;
 
 /// Enters the kernel at `entry`, with the CPU's number in di and the address of the boot information in si.
-pub fn enter<const LONG: bool>(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, tables: u64, entry: u64, number: u64, info: u64) {
+pub fn enter<const LONG: bool>(cpu: &TrapContext, ram: &Ram, tables: u64, entry: u64, number: u64, info: u64) {
     let descriptors = boot_descriptors(LONG);
     for (index, word) in descriptors.iter().enumerate() {
         ram.set_word64(tables + 8 * index as u64, *word);

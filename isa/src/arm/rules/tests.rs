@@ -52,6 +52,7 @@ fn check(set: Set, mode: ArchMode, cases: &[Case], bytes: fn(u32) -> Vec<u8>) {
 
 /// KP-1, KP-2, KP-5: A32.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn every_row_of_a32_gives_the_specified_answer() {
     #[rustfmt::skip]
     let cases: &[Case] = &[
@@ -283,6 +284,7 @@ fn every_row_of_t16_gives_the_specified_answer() {
 
 /// KP-1, KP-2, KP-5: 32-bit Thumb.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn every_row_of_t32_gives_the_specified_answer() {
     #[rustfmt::skip]
     let cases: &[Case] = &[

@@ -13,6 +13,7 @@ fn the_table_is_sorted_by_operation_code() {
 
 /// KP-2: the control flow of every kind of instruction.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn instructions_decode_to_their_target() {
     let at = |distance: i64| HERE.wrapping_add_signed(distance);
     #[rustfmt::skip]

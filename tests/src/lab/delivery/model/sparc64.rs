@@ -71,16 +71,31 @@ fn banked(bank: u64, number: u64) -> u64 {
     (bank << 40) | (0x1111 * number)
 }
 
+/// The global registers of both other banks: each value tells its bank and its number. `saved` makes the value of TSTATE
+/// by which a bank is chosen.
+fn in_banks(saved: impl Fn(u64) -> u64) -> Vec<(Reg, u64)> {
+    let of = |bank| {
+        let globals = (1..8).map(move |number: u8| (r(number), banked(bank, number.into())));
+        [(abi::TSTATE, saved(PRIVILEGED | FLOATING | bank))].into_iter().chain(globals)
+    };
+    [ALTERNATE, OF_MMU].into_iter().flat_map(of).collect()
+}
+
+/// The number of a software trap that is not ours.
+fn software_trap(numbers: &mut Numbers<'_>) -> u64 {
+    loop {
+        let number = numbers.below(0x80) as u64;
+        if !OURS.contains(&number) {
+            return number;
+        }
+    }
+}
+
 /// A case.
 pub fn case(numbers: &mut Numbers<'_>) -> Case {
     let arch = Arch::Sparc64;
     let (name, word, trap, when) = numbers.pick(RAISING);
-    let number = loop {
-        let number = numbers.below(0x80) as u64;
-        if !OURS.contains(&number) {
-            break number;
-        }
-    };
+    let number = software_trap(numbers);
     let (word, trap) = if name == "ta" { (word | number as u32, trap + number) } else { (word, trap) };
     let most = WINDOWS - 2;
     let free = match when {
@@ -111,14 +126,9 @@ pub fn case(numbers: &mut Numbers<'_>) -> Case {
     let wrpr = |number: u32, from: u32| 0x8190_0000 | number << 25 | from << 14;
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     let front = words(&[wrpr(14, 1), wrpr(13, 2), wrpr(12, 3), 0x1080_0000, 0x0100_0000]);
-    let mut own: Vec<(Reg, u64)> = Vec::new();
-    for bank in [ALTERNATE, OF_MMU] {
-        own.push((abi::TSTATE, saved(PRIVILEGED | FLOATING | bank)));
-        own.extend((1..8).map(|number| (r(number), banked(bank, number.into()))));
-    }
+    let mut own = in_banks(saved);
     own.push((abi::TSTATE, saved(state)));
-    let general = registers(arch, numbers, &[]).into_iter().filter(|(reg, _)| reg.0 < 32);
-    own.extend(general);
+    own.extend(registers(arch, numbers, &[]).into_iter().filter(|(reg, _)| reg.0 < 32));
     own.extend([(r(9), address), (r(10), 1), (r(11), 2)]);
     own.extend([(abi::TL, level), (abi::CANSAVE, free), (abi::CANRESTORE, filled), (abi::FPRS, 4)]);
     let model = move |before: &State| {

@@ -453,27 +453,38 @@ impl CoreState {
     }
 }
 
-/// Executes SYSCALL, which the core does not: loads selectors from STAR, masks flags, and jumps to LSTAR.
+/// Executes SYSCALL, which the core does not: selectors from STAR, the return address and the flags into registers, every flag of
+/// FMASK cleared, and a jump to LSTAR, or from 32-bit code to CSTAR. Outside of long mode STAR has the address, and the
+/// flags go nowhere. `translator/x86/hooks.h` has refused it already where EFER switches it off.
 pub fn system_call(cpu: &SyscallContext, _: &mut CoreState) {
     const LENGTH: u64 = 2;
+    const NARROW_CODE: u32 = 0x00c0_9b00;
     const CODE: u32 = 0x00a0_9b00;
     const STACK: u32 = 0x00c0_9300;
-    // The core stores arithmetic flags elsewhere. Kernels mask them, but do not depend on it.
-    const ARITHMETIC: u64 = 0x8d5;
     const CX: usize = 1;
     const R11: usize = 11;
     let flags = cpu.handle().read(RegisterX86::EFLAGS);
-    cpu.edit(|image| {
-        let selector = (image.get64(STAR) >> 32) as u32 & 0xfffc;
-        image.set_general(CX, image.get64(EIP).wrapping_add(LENGTH));
-        image.set_general(R11, flags & !FLAG_RESUME);
-        image.set_segment(CS, selector, 0, u32::MAX, CODE);
+    let kept = cpu.edit(|image| {
+        let (star, hidden) = (image.get64(STAR), image.get32(HFLAGS));
+        let selector = (star >> 32) as u32 & 0xfffc;
+        let is_long = hidden & HF_LMA != 0;
+        let back = image.get64(EIP).wrapping_add(LENGTH);
+        image.set_general(CX, if is_long { back } else { back & 0xffff_ffff });
+        image.set_segment(CS, selector, 0, u32::MAX, if is_long { CODE } else { NARROW_CODE });
         image.set_segment(SS, selector + 8, 0, u32::MAX, STACK);
-        let kept = image.get32(HFLAGS) & !(HF_CPL | HF_ADDSEG);
-        image.set32(HFLAGS, kept | HF_CS32 | HF_SS32 | HF_CS64);
-        let mask = image.get64(FMASK) & 0xffff_ffff & !ARITHMETIC;
-        image.set64(EFLAGS, image.get64(EFLAGS) & !mask & !FLAG_RESUME);
+        let (target, width, cleared) = match (is_long, hidden & HF_CS64 != 0) {
+            (true, true) => (image.get64(LSTAR), HF_CS64, image.get64(FMASK)),
+            (true, false) => (image.get64(CSTAR), HF_CS64, image.get64(FMASK)),
+            (false, _) => (star & 0xffff_ffff, 0, FLAG_INTERRUPT | FLAG_VM),
+        };
+        if is_long {
+            image.set_general(R11, flags & !FLAG_RESUME);
+        }
+        image.set32(HFLAGS, hidden & !(HF_CPL | HF_ADDSEG | HF_CS64) | HF_CS32 | HF_SS32 | width);
         // The core adds the instruction's length afterwards.
-        image.set64(EIP, image.get64(LSTAR).wrapping_sub(LENGTH));
+        image.set64(EIP, target.wrapping_sub(LENGTH));
+        flags & !cleared & !FLAG_RESUME
     });
+    // By the register, because the core stores arithmetic flags and the direction elsewhere.
+    cpu.write(RegisterX86::EFLAGS, kept);
 }

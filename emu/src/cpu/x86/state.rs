@@ -38,6 +38,8 @@ pub const X87_PC: usize = offset::X87_PC;
 pub const STAR: usize = offset::STAR;
 /// Offset of LSTAR: the target of SYSCALL.
 pub const LSTAR: usize = offset::LSTAR;
+/// Offset of CSTAR: the address that SYSCALL in 32-bit code under a 64-bit kernel jumps to.
+pub const CSTAR: usize = offset::CSTAR;
 /// Offset of FMASK: the flags that SYSCALL clears.
 pub const FMASK: usize = offset::FMASK;
 /// Offset of the error code of the exception being reported.

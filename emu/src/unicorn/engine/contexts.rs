@@ -130,4 +130,8 @@ impl SyscallContext {
     pub fn edit<R>(&self, with: impl FnOnce(&mut CoreState) -> R) -> R {
         TrapContext(self.0).edit(with)
     }
+    /// Like [`TrapContext::write`].
+    pub fn write(&self, register: impl Into<Register>, value: u64) {
+        self.0.write(register.into(), value);
+    }
 }

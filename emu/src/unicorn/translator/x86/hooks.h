@@ -23,8 +23,13 @@ static void read_clock_and_cpu(CPUX86State *env)
     HERE;
 }
 
+/* The library does not ask whether EFER has the instruction switched on. */
 static void call_system(CPUX86State *env, int length)
 {
+    if (!(env->efer & MSR_EFER_SCE)) {
+        AS_BEFORE(env);
+        raise_exception_err(env, EXCP06_ILLOP, 0);
+    }
     HELPER(syscall)(env, length);
     HERE;
 }

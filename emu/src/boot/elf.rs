@@ -2,7 +2,7 @@
 //! goblin parses the tables. Their sizes and addresses are checked here before they are used.
 
 use super::foreign::{machine_name, not_elf};
-use super::{Section, Segment, Starter, elf_symbols};
+use super::{Section, Segment, Starter, elf_symbols, unplaced};
 use crate::arches::{self, Identity};
 use crate::error::BootError;
 use crate::symbols::Symbols;
@@ -139,7 +139,9 @@ fn segments(bytes: &[u8], header: &Header, ctx: Ctx, arch: Arch) -> Result<Vec<S
     }
     apart(&mut segments, "physical", |segment| segment.physical)?;
     apart(&mut segments, "virtual", |segment| segment.virtual_address)?;
-    Ok(segments.into_iter().map(|(_, segment)| segment).collect())
+    let mut segments: Vec<Segment> = segments.into_iter().map(|(_, segment)| segment).collect();
+    unplaced::place(arch, &mut segments);
+    Ok(segments)
 }
 
 fn program_headers(bytes: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<ProgramHeader>, BootError> {

@@ -52,19 +52,25 @@ pub fn parse(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Option<Result
 pub struct Format {
     is: fn(&[u8]) -> bool,
     read: Reader,
+    /// The offset of a kernel from the start of RAM, by its link address and its first bytes, if it goes to wherever RAM is.
+    pub text_offset: Option<fn(u64, &[u8]) -> u64>,
+    /// Applies the relocations in an image that is linked at this address, as its kernel would do itself; without any, `None`.
+    pub relocate: Option<fn(&mut [u8], u64)>,
 }
 
 /// arm64's `Image`.
-pub static ARM64_IMAGE: Format = Format { is: has_arm64_magic, read: arm64 };
+pub static ARM64_IMAGE: Format =
+    Format { is: has_arm64_magic, read: arm64, text_offset: Some(header_offset), relocate: Some(relocate_from) };
 /// `Image` of 64-bit RISC-V.
-pub static RISCV_IMAGE: Format = Format { is: has_riscv_magic, read: riscv };
+pub static RISCV_IMAGE: Format = Format { is: has_riscv_magic, read: riscv, text_offset: Some(header_offset), relocate: None };
 /// The image inside a zImage of 32-bit ARM.
-pub static ZIMAGE: Format = Format { is: zimage::is_zimage, read: arm };
+pub static ZIMAGE: Format =
+    Format { is: zimage::is_zimage, read: arm, text_offset: Some(|start, _| start % SPLIT), relocate: None };
 /// The image inside a vmlinuz of z/Architecture.
-pub static VMLINUZ: Format = Format { is: vmlinuz::is_vmlinuz, read: z };
+pub static VMLINUZ: Format = Format { is: vmlinuz::is_vmlinuz, read: z, text_offset: None, relocate: None };
 
 /// The image inside an ELF file with a decompressor (MIPS).
-pub static WRAPPED: Format = Format { is: elf_wrapper::is_vmlinuz, read: wrapped };
+pub static WRAPPED: Format = Format { is: elf_wrapper::is_vmlinuz, read: wrapped, text_offset: None, relocate: None };
 
 type Reader = fn(&dyn Shelf, &[u8], Given<'_>) -> Result<Raw, BootError>;
 
@@ -90,6 +96,12 @@ fn has_arm64_magic(bytes: &[u8]) -> bool {
 
 fn has_riscv_magic(bytes: &[u8]) -> bool {
     bytes.get(RISCV_MAGIC.0..).is_some_and(|rest| rest.starts_with(RISCV_MAGIC.1))
+}
+
+/// The offset from the start of RAM by the header that arm64 and RISC-V share; 0 without one.
+fn header_offset(_: u64, bytes: &[u8]) -> u64 {
+    let known = has_arm64_magic(bytes) || has_riscv_magic(bytes);
+    if known { doubleword(bytes, TEXT_OFFSET).unwrap_or(0) } else { 0 }
 }
 
 fn arm64(_: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, BootError> {
@@ -223,15 +235,25 @@ impl Raw {
     }
 }
 
-/// Applies the image's relocation table, which is the longest run of valid entries.
+/// The place and the value of a relocation in the table at this offset.
+fn relocation(bytes: &[u8], table: usize, number: usize) -> Option<(u64, u64)> {
+    let at = table + number * RELOCATION;
+    Some((doubleword(bytes, at)?, doubleword(bytes, at + 16)?))
+}
+
+/// Applies the relocation table of an image whose link address is not known.
 fn relocate(bytes: &mut [u8]) {
     let Some((at, count)) = relocations(bytes) else { return };
-    let row = |bytes: &[u8], number: usize| {
-        let at = at + number * RELOCATION;
-        Some((doubleword(bytes, at)?, doubleword(bytes, at + 16)?))
-    };
-    let rows = || (0..count).filter_map(|number| row(bytes, number));
-    let Some(start) = start_by(rows, bytes.len() as u64) else { return };
+    let rows = || (0..count).filter_map(|number| relocation(bytes, at, number));
+    if let Some(start) = start_by(rows, bytes.len() as u64) {
+        relocate_from(bytes, start);
+    }
+}
+
+/// Applies the image's relocation table, which is the longest run of valid entries.
+fn relocate_from(bytes: &mut [u8], start: u64) {
+    let Some((at, count)) = relocations(bytes) else { return };
+    let rows = || (0..count).filter_map(|number| relocation(bytes, at, number));
     // The linker leaves zeros or the final values in the relocated places. If most hold something else, the guessed
     // start is wrong. That may happen if most relocations have the packed form (RELR), which need not be applied.
     let is_open = |(place, value): &(u64, u64)| {
@@ -242,7 +264,7 @@ fn relocate(bytes: &mut [u8]) {
         return;
     }
     for number in 0..count {
-        let Some((place, value)) = row(bytes, number) else { return };
+        let Some((place, value)) = relocation(bytes, at, number) else { return };
         let place = place.checked_sub(start).and_then(|place| usize::try_from(place).ok());
         let place = place.and_then(|place| bytes.get_mut(place..place.checked_add(8)?));
         if let Some(place) = place {

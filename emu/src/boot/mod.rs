@@ -20,6 +20,7 @@ pub mod system_calls;
 pub mod tables;
 pub mod tracepoints;
 pub mod unnamed;
+pub mod unplaced;
 pub mod vmlinuz;
 pub mod whole;
 pub mod zimage;

@@ -39,7 +39,7 @@ pub struct Tracepoint {
     pub sites: Vec<(u64, u64)>,
     /// The functions that the out-of-line code may call for the tracepoint. The first such call must come first.
     pub calls: Vec<u64>,
-    /// Functions that it may call before that, because they only read a register.
+    /// Functions that it may call before that, because they only read a register or take the lock.
     pub harmless: Arc<[u64]>,
     /// The code may iterate over the function list itself, in kernels without static calls.
     pub may_loop: bool,
@@ -60,13 +60,17 @@ pub struct Tracepoint {
 
 /// Bytes below the stack pointer that are saved and restored.
 const BELOW: u64 = 4096;
+/// Bytes above it, as far as the stack has so many: the site's code uses slots of its function's frame, and on POWER and
+/// z/Architecture the functions that it calls save registers in that frame.
+const ABOVE: u64 = 1024;
 /// Layout of the lowest of these bytes: the list of functions, the file that the record is for, then the record.
 const LIST: u64 = 64;
 const FILE: u64 = 192;
 /// Longest record, in bytes. The rest of the area is for the stack frames of the called code.
 const RECORD: usize = 1024;
-/// Most bytes of an out-of-line block that are decoded.
-const BLOCK: u64 = 512;
+/// Most bytes of an out-of-line block that are decoded, and its greatest distance from the next. Compilers put the call that
+/// gives the CPU away at the end of a function, behind everything else.
+const BLOCK: u64 = 4096;
 /// The record of the tracepoint hit whose handlers run.
 pub struct TracepointRecord {
     pub(crate) at: u64,
@@ -123,6 +127,10 @@ pub(crate) struct Watched {
     is_raw: bool,
     /// The addresses at which the functions that end a run trap: behind their landing pad, such as `endbr64`.
     ends: Ends,
+    /// The addresses of `facts.calls`, and of their local entries on an ISA that has these.
+    calls: Vec<u64>,
+    /// Likewise of `facts.yields`.
+    yields: Vec<u64>,
     /// The sites that can be watched. Sites whose out-of-line code does more than call the functions are omitted.
     sites: Vec<u64>,
     /// Instructions that end the out-of-line code, and addresses that it leaves to.
@@ -142,7 +150,9 @@ struct Ends {
 /// The state of one CPU's run through a tracepoint's code.
 pub(crate) struct TracepointRun {
     saved: Saved,
-    below: Vec<u8>,
+    /// What the stack held around its pointer, `kept` bytes from `at` on.
+    around: Vec<u8>,
+    kept: usize,
     at: u64,
     list_before: u64,
     /// Address, size and value of the preempt count before the run.
@@ -158,7 +168,8 @@ impl TracepointRun {
     pub fn new(isa: &Isa) -> TracepointRun {
         TracepointRun {
             saved: Saved::new(isa),
-            below: vec![0; BELOW as usize],
+            around: vec![0; (BELOW + ABOVE) as usize],
+            kept: 0,
             at: 0,
             list_before: 0,
             count: (0, 0, 0),
@@ -178,7 +189,9 @@ impl TracepointRun {
         let (facts, word, sp) = (&*watched.facts, isa.word, cpu.get(isa.abi.sp));
         let site = cpu.pc();
         let Some((_, code)) = facts.sites.iter().find(|(at, _)| *at == site) else { return false };
-        let Some(at) = sp.checked_sub(BELOW).filter(|_| sp % isa.abi.stack_size.max(1) >= BELOW + LIST) else { return false };
+        let (stack, depth) = (isa.abi.stack_size.max(1), sp % isa.abi.stack_size.max(1));
+        let Some(at) = sp.checked_sub(BELOW).filter(|_| depth >= BELOW + LIST) else { return false };
+        self.kept = (BELOW + ABOVE.min(stack - depth)) as usize;
         let Some((count_at, size)) = cpu.preemptions() else { return false };
         let (Ok(count), Ok(list)) = (cpu.read_number(count_at, size), cpu.read_number(facts.functions, word)) else {
             return false;
@@ -187,15 +200,19 @@ impl TracepointRun {
             Some(None) => return false,
             found => found.flatten(),
         };
-        if cpu.read(at, &mut self.below).is_err() {
+        let Some(around) = self.around.get_mut(..self.kept) else { return false };
+        if cpu.read(at, around).is_err() {
             return false;
         }
         let mut head = [0; (LIST + FILE) as usize];
         for (place, value) in head.chunks_exact_mut(word).zip([facts.writes, at + LIST]) {
             isa.order.put(value, place);
         }
-        if cpu.write(at, &head).is_err() || cpu.write_number(facts.functions, at, word).is_err() {
-            let _ = cpu.write(at, &self.below);
+        // A count that is raised once more keeps the code from giving the CPU away where it lowers it.
+        let written = cpu.write(at, &head).is_ok() && cpu.write_number(count_at, count.wrapping_add(1), size).is_ok();
+        if !written || cpu.write_number(facts.functions, at, word).is_err() {
+            let _ = cpu.write(at, around);
+            let _ = cpu.write_number(count_at, count, size);
             return false;
         }
         (self.at, self.list_before, self.count, self.length) = (at, list, (count_at, size, count), 0);
@@ -230,7 +247,9 @@ impl TracepointRun {
     /// Restores the state that the CPU had at the site.
     fn undo(&mut self, cpu: &mut dyn Cpu, isa: &Isa, functions: u64) {
         // All of this was read and written when the run began, so the writes succeed.
-        let _ = cpu.write(self.at, &self.below);
+        if let Some(around) = self.around.get(..self.kept) {
+            let _ = cpu.write(self.at, around);
+        }
         let _ = cpu.write_number(functions, self.list_before, isa.word);
         let _ = cpu.write_number(self.count.0, self.count.2, self.count.1);
         if let Some((at, value)) = self.lock {
@@ -335,10 +354,12 @@ impl Engine {
             |address| self.resolve(guest, &Kprobe::at_address(address).internal(), false).map_or(address, |place| place.address);
         let ends = Ends { reserve: place(facts.reserve), commit: place(facts.commit), writes: place(facts.writes) };
         let (facts, none) = (Arc::clone(facts), Vec::new());
-        let mut watched = Watched { facts, is_raw, ends, sites: none.clone(), exits: none, has_conditions: false };
+        let entries = |of: &[u64]| of.iter().flat_map(|call| [*call, place(*call)]).collect();
+        let (calls, yields) = (entries(&facts.calls), entries(&facts.yields));
+        let mut watched = Watched { facts, is_raw, ends, calls, yields, sites: none.clone(), exits: none, has_conditions: false };
         let facts = Arc::clone(&watched.facts);
         for (site, code) in &facts.sites {
-            if let Some((exits, has_conditions)) = self.way(guest, &facts, *site, *code) {
+            if let Some((exits, has_conditions)) = self.way(guest, &watched, *site, *code) {
                 watched.sites.push(*site);
                 watched.exits.extend(exits);
                 watched.has_conditions |= has_conditions;
@@ -356,7 +377,8 @@ impl Engine {
     /// Follows the out-of-line code of one site, block by block, up to its calls. Returns where the code ends, and
     /// whether it has conditional branches. `None` if it calls something else first: the effects of that call could
     /// not be undone.
-    fn way(&self, guest: &dyn Guest, facts: &Tracepoint, site: u64, code: u64) -> Option<(Vec<u64>, bool)> {
+    fn way(&self, guest: &dyn Guest, watched: &Watched, site: u64, code: u64) -> Option<(Vec<u64>, bool)> {
+        let facts = &*watched.facts;
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
         let back = function::decode_at(self.isa, site, &mut read).ok()?.next();
         let near = code.saturating_sub(BLOCK)..code.saturating_add(BLOCK);
@@ -371,8 +393,8 @@ impl Engine {
                 match insn.flow {
                     Goes::Next => {}
                     Goes::Call(to) if facts.harmless.contains(&to) => {}
-                    Goes::Call(to) if facts.yields.contains(&to) => break,
-                    Goes::Call(to) if facts.calls.contains(&to) => {
+                    Goes::Call(to) if watched.yields.contains(&to) => break,
+                    Goes::Call(to) if watched.calls.contains(&to) => {
                         calls.push(insn.next());
                         break;
                     }

@@ -87,9 +87,18 @@ fn a_guest_with_all_tracepoints_runs_the_same(name: &'static str) {
     }
     assert!(found.len() > least, "{name}: {} events", found.len());
     assert_eq!(missed, 0, "{name}");
+    let session_base = plain.machine().ram().base();
     let (plain, probed) = (memory(&plain), memory(&probed));
     let differing: Vec<usize> = (0..plain.len()).step_by(8).filter(|at| plain[*at..at + 8] != probed[*at..at + 8]).collect();
-    assert!(differing.is_empty(), "{name}: {} words differ, the first at {:#x}", differing.len(), differing[0]);
+    let kernel = &stock.kernel;
+    let named = |at: &usize| {
+        let physical = session_base + *at as u64;
+        let segment = kernel.segments.iter().find(|segment| segment.loaded().contains(&physical));
+        let symbol = segment.map(|segment| kernel.symbols.describe(segment.virtual_address + (physical - segment.physical)));
+        format!("{physical:#x} {}: {:x?} {:x?}", symbol.unwrap_or_default(), &plain[*at..at + 8], &probed[*at..at + 8])
+    };
+    let first: Vec<String> = differing.iter().take(40).map(named).collect();
+    assert!(differing.is_empty(), "{name}: {} words differ: {first:#?}", differing.len());
 }
 
 /// BY-1: raw tracepoint arguments agree with the record at the same hits, also if both are traced.

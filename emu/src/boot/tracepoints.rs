@@ -19,8 +19,9 @@ const LOCK: &str = "tracepoint_srcu";
 const LOCK_POINTER: (&str, &str) = ("srcu_struct", "srcu_ctrp");
 /// Prefix of the trampoline through which a site calls the iterator, on ISAs with static calls.
 const STATIC_CALL: &str = "__SCT__tp_func_";
-/// Functions that code at a site may call first to find its CPU. A kernel has one copy for each compiled file.
-const HARMLESS: &[&str] = &["__kern_my_cpu_offset"];
+/// Functions that code at a site may call first: to find its CPU, or to take the lock, which is undone. A kernel has one copy
+/// for each compiled file.
+const HARMLESS: &[&str] = &["__kern_my_cpu_offset", "__srcu_read_lock_fast", "srcu_read_lock_fast_notrace"];
 const WRITER: &str = "trace_event_raw_event_";
 /// Limit for the events of one tracepoint, each of which gets a copy of its sites.
 const MOST_EVENTS_OF_ONE: usize = 16;

@@ -384,6 +384,10 @@ impl Engine {
         let near = code.saturating_sub(BLOCK)..code.saturating_add(BLOCK);
         let (mut pieces, mut seen, mut exits, mut calls, mut leaves) = (vec![code], Vec::new(), Vec::new(), Vec::new(), 0);
         while let Some(piece) = pieces.pop() {
+            // A branch round the call, for a list without functions, is never taken: the list has one.
+            if calls.contains(&piece) {
+                continue;
+            }
             for insn in function::walk(self.isa, piece, piece.wrapping_add(BLOCK), &mut read) {
                 let insn = insn.ok()?;
                 if seen.contains(&insn.address) {
@@ -424,8 +428,10 @@ impl Engine {
         }
         for behind in &calls {
             let code = function::walk(self.isa, *behind, behind.wrapping_add(BLOCK), &mut read).map_while(Result::ok);
-            let is_end = |flow: Goes| matches!(flow, Goes::Jump(_) | Goes::Return | Goes::IndirectJump);
-            exits.extend(code.map(|insn| (insn.address, insn.flow)).find(|(_, flow)| is_end(*flow)).map(|(at, _)| at));
+            // The end of the code behind the call, or the call's return itself where that code branches.
+            let end = code.map(|insn| (insn.address, insn.flow)).find(|(_, flow)| !matches!(flow, Goes::Next));
+            let is_end = |flow: &Goes| matches!(flow, Goes::Jump(_) | Goes::Return | Goes::IndirectJump);
+            exits.extend(end.map(|(at, flow)| if is_end(&flow) { at } else { *behind }));
         }
         (!calls.is_empty()).then_some((exits, has_conditions))
     }

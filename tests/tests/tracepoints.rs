@@ -14,8 +14,14 @@ use trapline_tests::stock::{AtShell, at_shell};
 use trapline_tests::{Run, assert_same};
 
 /// Kernels of other years: functions begin with `endbr64`, sites call preempt_schedule (6.12) or hold a lock (7.0 and later).
-const NEWER: [&str; 5] =
-    ["debian/amd64@trixie", "debian/amd64@sid", "debian/arm64@sid", "debian/s390x@sid", "debian/ppc64el@sid"];
+const NEWER: [&str; 6] = [
+    "debian/amd64@bullseye",
+    "debian/amd64@trixie",
+    "debian/amd64@sid",
+    "debian/arm64@sid",
+    "debian/s390x@sid",
+    "debian/ppc64el@sid",
+];
 const LONG: u64 = 60_000_000_000;
 
 /// Processes, files, a pipe, a signal, sleep; then the guest ends.

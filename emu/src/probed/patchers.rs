@@ -2,8 +2,7 @@
 //!
 //! No breakpoint is needed for this: the machine calls us when a CPU reaches the entry of one of these functions. From
 //! there until the function returns, the engine's bytes are taken out of the text. The list has the functions whose
-//! behaviour depends on the text that they read, and those that overwrite text that others read. Functions that only
-//! change static keys or static calls need no entry, because those sites cannot be probed.
+//! behaviour depends on the text that they read, and those that overwrite text that others read.
 
 use crate::boot::Kernel;
 use crate::cpu::View;
@@ -27,6 +26,8 @@ enum Reach {
     /// This many bytes on either side of an address in memory: the first word of the ftrace record that this argument
     /// points to. (On PowerPC the instruction in front of the site is read, too.)
     Near(usize, u64),
+    /// This many bytes at the site of the jump label that this argument points to.
+    Label(usize, u64),
 }
 use Reach::*;
 
@@ -71,6 +72,10 @@ const PATCHERS: &[(&str, Reach)] = &[
     ("ftrace_update_ftrace_func",       All),
     ("ftrace_enable_ftrace_graph_caller",  All),
     ("ftrace_disable_ftrace_graph_caller", All),
+    // static keys: compare each site with what they expect, old kernels all of them at boot; tracepoints have such sites
+    ("arch_jump_label_transform",        Label(0, 8)),
+    ("arch_jump_label_transform_queue",  Label(0, 8)),
+    ("arch_jump_label_transform_static", Label(0, 8)),
     // the guest's own kprobes: decode a site from its function's start
     ("arch_adjust_kprobe_addr",         All),
     ("arch_prepare_kprobe",             All),
@@ -257,6 +262,13 @@ fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
         Near(number, len) => {
             let (record, word) = (argument(cpu, number), cpu.isa.word);
             part(cpu.read_number(record, word).unwrap_or(0).saturating_sub(len), 2 * len);
+        }
+        Label(number, len) => {
+            // Its first field is the site's distance, or on some ISAs the site's address; only one of both is probed text.
+            let (label, word) = (argument(cpu, number), cpu.isa.word);
+            let distance = cpu.read_number(label, 4).unwrap_or(0) as u32 as i32;
+            part(label.wrapping_add_signed(distance.into()), len);
+            part(cpu.read_number(label, word).unwrap_or(0), len);
         }
     }
     parts.retain(|part| engine.stands_in(part.clone()));

@@ -1,7 +1,7 @@
 //! One row per ISA with its facts for the machine, the command line and the readers of files.
 
 use super::{Identity, Machine, Row};
-use crate::boards::{bare, malta, pc, powernv, s390ccw, virt, wii};
+use crate::boards::{bare, malta, pc, powernv, s390ccw, sbi, virt, wii};
 use crate::boot::elf_wrapper;
 use crate::boot::image;
 use crate::boot::marks;
@@ -14,7 +14,7 @@ use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
     super::Disassembler,
-    crate::cpu::{arm, arm64, mips, ppc, s390, sparc64, x86},
+    crate::cpu::{arm, arm64, mips, ppc, riscv, s390, sparc64, x86},
     capstone::{Arch as Family, ExtraMode, Mode},
 };
 
@@ -421,7 +421,14 @@ static RISCV64: Row = Row {
     marks: &marks::riscv::MARKS,
     first_functions: &["start_kernel"],
     debian: "riscv64",
-    machine: None,
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &riscv::RISCV64,
+        #[cfg(feature = "cpu")]
+        program: None,
+        bare: &bare::ARM,
+        stock: Some(&sbi::SPEC),
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler {
         family: Family::RISCV,
@@ -451,7 +458,14 @@ static RISCV32: Row = Row {
     lies_at: core::convert::identity,
     marks: &marks::riscv::MARKS,
     first_functions: &["start_kernel"],
-    machine: None,
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &riscv::RISCV32,
+        #[cfg(feature = "cpu")]
+        program: None,
+        bare: &bare::ARM,
+        stock: None,
+    }),
 };
 
 /// The row of an ISA.

@@ -12,6 +12,7 @@
 //!   ports 0xe9 console   0x500..0x508 timer and time   0x50c..0x518 CPUs and interrupts   0x600 power   0x604 sleep
 //! ```
 
+use super::sbi;
 use super::virt::RAM_START;
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, nanoseconds};
@@ -137,6 +138,9 @@ fn counter(register: u32, now: Ticks) -> Option<u64> {
     const MIPS_COUNT: u32 = 1 << 16 | 9 << 3;
     if register == MIPS_COUNT {
         return Some(nanoseconds(now) / 10);
+    }
+    if let Some(value) = sbi::counter(register, now) {
+        return Some(value);
     }
     if register == TIME_OF_DAY {
         return Some(time_of_day(now));

@@ -188,7 +188,8 @@ fn node(name: &str, registers: &Range<u64>) -> String {
     format!("{name}@{:x}", registers.start)
 }
 
-fn registers(fdt: &mut FdtWriter, ranges: &[Range<u64>]) -> Result<(), Error> {
+/// Adds the property `reg`, with 64-bit addresses and sizes.
+pub fn registers(fdt: &mut FdtWriter, ranges: &[Range<u64>]) -> Result<(), Error> {
     let cells: Vec<u64> = ranges.iter().flat_map(|range| [range.start, range.end.saturating_sub(range.start)]).collect();
     fdt.property_array_u64("reg", &cells)
 }

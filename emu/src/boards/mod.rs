@@ -7,11 +7,13 @@ pub mod malta;
 pub mod pc;
 pub mod powernv;
 pub mod s390ccw;
+pub mod sbi;
 pub mod virt;
 pub mod wii;
 
 mod device_tree;
 mod opal_tree;
+mod sbi_tree;
 mod wii_tree;
 mod zero_page;
 

@@ -10,6 +10,7 @@ pub mod model;
 pub mod moment;
 pub mod named;
 pub mod ppc;
+pub mod riscv;
 pub mod s390;
 pub mod sparc64;
 pub mod tasks;

@@ -15,6 +15,7 @@ pub mod offsets;
 pub mod plain_hooks;
 pub mod ppc;
 pub mod ram;
+pub mod riscv;
 pub mod s390;
 pub mod sparc64;
 pub mod surgery;

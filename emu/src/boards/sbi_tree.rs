@@ -1,0 +1,127 @@
+//! Builds the device tree of the RISC-V board. Bindings: Documentation/devicetree/bindings of Linux 6.12 (riscv/cpus.yaml,
+//! sifive,plic-1.0.0.yaml, serial/8250.yaml).
+
+use super::RANDOM_SEED;
+use super::device_tree::{registers, unmade};
+use crate::error::MachineError;
+use std::ops::Range;
+use vm_fdt::{Error, FdtWriter};
+
+/// The facts about the board that go into its tree.
+#[derive(Clone, Debug)]
+pub struct Tree<'a> {
+    /// Counts of the register `time` per second.
+    pub time_hertz: u32,
+    /// Physical range of RAM.
+    pub memory: Range<u64>,
+    /// Physical range of the interrupt controller, and its number of sources.
+    pub plic: (Range<u64>, u32),
+    /// Physical range of the serial port, and its source.
+    pub uart: (Range<u64>, u32),
+    /// The command line.
+    pub command_line: &'a str,
+    /// Physical range of the initramfs. Empty if there is none.
+    pub initrd: Range<u64>,
+}
+
+/// The phandles by which nodes refer to each other.
+const HART: u32 = 1;
+const PLIC: u32 = 2;
+
+/// The number of the external interrupt of supervisor mode.
+const EXTERNAL: u32 = 9;
+/// The clock of a 16550 for which 115,200 baud is a whole divisor.
+const UART_HERTZ: u32 = 3_686_400;
+/// The extensions of the core.
+const ISA: &str = "rv64imafdc_zicntr_zicsr_zifencei";
+const EXTENSIONS: [&str; 9] = ["i", "m", "a", "f", "d", "c", "zicntr", "zicsr", "zifencei"];
+
+impl Tree<'_> {
+    /// The flattened tree.
+    pub fn flatten(&self) -> Result<Vec<u8>, MachineError> {
+        self.write().map_err(unmade)
+    }
+
+    fn write(&self) -> Result<Vec<u8>, Error> {
+        let mut fdt = FdtWriter::new()?;
+        let root = fdt.begin_node("")?;
+        fdt.property_u32("#address-cells", 2)?;
+        fdt.property_u32("#size-cells", 2)?;
+        fdt.property_string("compatible", "trapline,virt-riscv")?;
+        fdt.property_string("model", "trapline virt-riscv")?;
+        self.chosen(&mut fdt)?;
+        let memory = fdt.begin_node(&format!("memory@{:x}", self.memory.start))?;
+        fdt.property_string("device_type", "memory")?;
+        registers(&mut fdt, std::slice::from_ref(&self.memory))?;
+        fdt.end_node(memory)?;
+        self.cpus(&mut fdt)?;
+        self.soc(&mut fdt)?;
+        fdt.end_node(root)?;
+        fdt.finish()
+    }
+
+    fn chosen(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let chosen = fdt.begin_node("chosen")?;
+        fdt.property_string("bootargs", self.command_line)?;
+        fdt.property_string("stdout-path", &format!("/soc/serial@{:x}", self.uart.0.start))?;
+        if !self.initrd.is_empty() {
+            fdt.property_u64("linux,initrd-start", self.initrd.start)?;
+            fdt.property_u64("linux,initrd-end", self.initrd.end)?;
+        }
+        fdt.property("rng-seed", RANDOM_SEED)?;
+        fdt.end_node(chosen)
+    }
+
+    fn cpus(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let cpus = fdt.begin_node("cpus")?;
+        fdt.property_u32("#address-cells", 1)?;
+        fdt.property_u32("#size-cells", 0)?;
+        fdt.property_u32("timebase-frequency", self.time_hertz)?;
+        let cpu = fdt.begin_node("cpu@0")?;
+        fdt.property_string("device_type", "cpu")?;
+        fdt.property_string_list("compatible", vec!["sifive,u54".into(), "riscv".into()])?;
+        fdt.property_u32("reg", 0)?;
+        fdt.property_string("status", "okay")?;
+        fdt.property_string("riscv,isa", ISA)?;
+        fdt.property_string("riscv,isa-base", "rv64i")?;
+        fdt.property_string_list("riscv,isa-extensions", EXTENSIONS.iter().map(|name| (*name).to_string()).collect())?;
+        // More levels would cost time and give programs nothing here.
+        fdt.property_string("mmu-type", "riscv,sv39")?;
+        let controller = fdt.begin_node("interrupt-controller")?;
+        fdt.property_string("compatible", "riscv,cpu-intc")?;
+        fdt.property_null("interrupt-controller")?;
+        fdt.property_u32("#interrupt-cells", 1)?;
+        fdt.property_phandle(HART)?;
+        fdt.end_node(controller)?;
+        fdt.end_node(cpu)?;
+        fdt.end_node(cpus)
+    }
+
+    fn soc(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let soc = fdt.begin_node("soc")?;
+        fdt.property_string("compatible", "simple-bus")?;
+        fdt.property_u32("#address-cells", 2)?;
+        fdt.property_u32("#size-cells", 2)?;
+        fdt.property_null("ranges")?;
+        let (at, sources) = &self.plic;
+        let plic = fdt.begin_node(&format!("interrupt-controller@{:x}", at.start))?;
+        fdt.property_string_list("compatible", vec!["sifive,plic-1.0.0".into(), "riscv,plic0".into()])?;
+        fdt.property_phandle(PLIC)?;
+        fdt.property_null("interrupt-controller")?;
+        fdt.property_u32("#interrupt-cells", 1)?;
+        fdt.property_u32("#address-cells", 0)?;
+        fdt.property_u32("riscv,ndev", *sources)?;
+        fdt.property_array_u32("interrupts-extended", &[HART, EXTERNAL])?;
+        registers(fdt, std::slice::from_ref(at))?;
+        fdt.end_node(plic)?;
+        let (at, source) = &self.uart;
+        let uart = fdt.begin_node(&format!("serial@{:x}", at.start))?;
+        fdt.property_string("compatible", "ns16550a")?;
+        registers(fdt, std::slice::from_ref(at))?;
+        fdt.property_u32("clock-frequency", UART_HERTZ)?;
+        fdt.property_u32("interrupt-parent", PLIC)?;
+        fdt.property_u32("interrupts", *source)?;
+        fdt.end_node(uart)?;
+        fdt.end_node(soc)
+    }
+}

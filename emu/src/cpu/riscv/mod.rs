@@ -1,0 +1,92 @@
+//! RISC-V, in 64 and 32 bits: a hart in supervisor mode. The board stands in for machine mode and answers its calls (SBI).
+
+pub mod boot;
+pub mod check;
+pub mod core;
+pub mod deliver;
+pub mod named;
+pub mod paging;
+pub mod state;
+pub mod tasks;
+pub mod trap;
+pub mod window;
+
+use super::moment::{CountPlace, Moments};
+use super::{
+    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, Tasks, Window,
+};
+use crate::unicorn::engine::Handle;
+use trapline_isa::arch::Arch;
+use trapline_isa::regs::Reg;
+use trapline_isa::riscv::abi::x;
+
+/// 64-bit kernels.
+pub static RISCV64: Model = model(Arch::Riscv64, &[Choice::of("sifive-u54", &core::WIDE)], check::wide, named::WIDE);
+/// 32-bit kernels.
+pub static RISCV32: Model = model(Arch::Riscv32, &[Choice::of("sifive-u34", &core::NARROW)], check::narrow, named::NARROW);
+
+/// a0 to a5, a6 and a7: the arguments, the function and the extension of an SBI call.
+static CALL: [Reg; 8] = [x(10), x(11), x(12), x(13), x(14), x(15), x(16), x(17)];
+/// a0 and a1: the error and the value.
+static ANSWER: [Reg; 2] = [x(10), x(11)];
+
+const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Result<(), String>, named: Named) -> Model {
+    Model {
+        arch,
+        choices,
+        usual: core::of,
+        self_check,
+        exceptions: Exceptions {
+            arrived: |cpu, _, _, vector| trap::trap(cpu, vector),
+            // The core reports invalid instructions as exceptions, too.
+            arrived_invalid: trap::invalid,
+            system_call: Some(trap::SYSTEM_CALL),
+            stepping: |_| false,
+            step: |_| Exception::of(trap::ILLEGAL),
+            deliver: deliver::deliver,
+            // An exception changes no register before its delivery.
+            forget: |_, _, _, _, _| (),
+            fault_address: |handle, _| state::places(handle).word(handle, |places| places.stval),
+        },
+        interrupts: Interrupts {
+            can_be_taken: |handle, _| !state::interrupts_off(handle),
+            are_off: state::interrupts_off,
+            were_off: state::saved_interrupts_off,
+            wake_though_off: true,
+            pins: Some(Pins { let_in: state::lets_in, show: state::show_pins }),
+        },
+        translate: paging::translate,
+        window: Window {
+            start: |kernel, _| window::start(kernel),
+            most: window::most,
+            table_bytes: window::table_bytes,
+            prepare: window::prepare_tables,
+            clear: |_, _, _| (),
+            show: window::show_window,
+            hide: crate::cpu::window::hide,
+            tables_in_force: Some(paging::tables_in_force),
+            missed: window::missed,
+        },
+        entry: Entry { table_bytes: 0, enter: boot::enter },
+        registers: Registers {
+            pc: Handle::pc,
+            saved_pc: state::saved_pc,
+            returns: |handle| vec![state::places(handle).sepc],
+            in_kernel: state::in_kernel,
+            get: state::get,
+            held: |_, _| None,
+            many: None,
+            set: state::set,
+            dump: state::dump,
+        },
+        tasks: Tasks {
+            moments: Moments { flags: CountPlace::Task(0), need_resched: 2, ..Moments::NONE },
+            current: tasks::current,
+            is_in_register: true,
+            by_code: tasks::by_code,
+        },
+        instructions: Instructions::NONE,
+        firmware: Firmware { arguments: &CALL, results: &ANSWER },
+        named,
+    }
+}

@@ -67,7 +67,7 @@ pub struct Machine {
     #[cfg(feature = "cpu")]
     pub model: &'static Model,
     /// A loop of calls that runs on the bare CPU core, without trapline: the baseline of the benches. `None` if such a
-    /// core cannot reach memory right after reset.
+    /// core cannot reach memory right after reset, or ends its run at a breakpoint.
     #[cfg(feature = "cpu")]
     pub program: Option<&'static Program>,
     /// The board for the tiny kernel.

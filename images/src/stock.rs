@@ -25,6 +25,8 @@ pub struct Stock {
     pub flavour: &'static str,
     /// The default kernel command line.
     pub command_line: &'static str,
+    /// The suite of the archive whose kernel is meant where no version is named.
+    pub suite: &'static str,
 }
 
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr";
@@ -33,7 +35,7 @@ const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 
 
 /// The first kernel of an architecture is its default.
 #[rustfmt::skip]
-static STOCKS: [Stock; 20] = [
+static STOCKS: [Stock; 21] = [
     // name                     architecture    flavour             newest                      description
     stock("debian/amd64",       "amd64",        "amd64",            "linux-image-amd64",        "Debian 12's kernel for x86_64, with busybox"),
     stock("debian/i386",        "i386",         "686",              "linux-image-686",          "Debian 12's kernel for i386 (686, without PAE), with busybox"),
@@ -41,6 +43,7 @@ static STOCKS: [Stock; 20] = [
     stock("debian/armhf",       "armhf",        "armmp",            "linux-image-armmp",        "Debian 12's kernel for 32-bit ARM (armmp, A32), with busybox"),
     stock("debian/ppc64el",    "ppc64el",      "powerpc64le",      "linux-image-powerpc64le",  "Debian 12's kernel for 64-bit PowerPC (ppc64el), with busybox"),
     stock("debian/s390x",       "s390x",        "s390x",            "linux-image-s390x",        "Debian 12's kernel for z/Architecture (s390x), with busybox"),
+    stock("debian/riscv64",     "riscv64",      "riscv64",          "linux-image-riscv64",      "Debian 13's kernel for 64-bit RISC-V, with busybox"),
     stock("debian/mipsel",      "mipsel",       "4kc-malta",        "linux-image-4kc-malta",    "Debian 12's kernel for 32-bit little-endian MIPS (4kc-malta), with busybox"),
     stock("debian/mips64el",    "mips64el",     "5kc-malta",        "linux-image-5kc-malta",    "Debian 12's kernel for 64-bit little-endian MIPS (5kc-malta), with busybox"),
     stock("debian/amd64-cloud", "amd64",        "cloud-amd64",      "linux-image-cloud-amd64",  "Debian 12's kernel for x86_64 in clouds: fewer drivers"),
@@ -72,6 +75,9 @@ const WII_COMMAND_LINE: &str = "console=ttyS0 panic=-1";
 /// `nokaslr`: a randomized kernel would not be at its link address.
 const MIPS_COMMAND_LINE: &str = "console=ttyS0 panic=-1 nokaslr cryptomgr.notests=1";
 
+/// Linux 6.12 would use five levels of page tables, which take longer to walk and give nothing here.
+const RISCV_COMMAND_LINE: &str = "console=ttyS0 panic=-1 nokaslr no4lvl cryptomgr.notests=1";
+
 const fn stock(
     name: &'static str,
     architecture: &'static str,
@@ -79,7 +85,23 @@ const fn stock(
     newest: &'static str,
     description: &'static str,
 ) -> Stock {
-    Stock { name, description, architecture, newest, flavour, command_line: command_line(architecture) }
+    Stock {
+        name,
+        description,
+        architecture,
+        newest,
+        flavour,
+        command_line: command_line(architecture),
+        suite: suite(architecture),
+    }
+}
+
+/// The suite of the first release with this architecture that trapline knows. Debian 12 has no RISC-V.
+const fn suite(architecture: &str) -> &'static str {
+    match architecture.as_bytes() {
+        b"riscv64" => "trixie",
+        _ => SUITE,
+    }
 }
 
 /// The default command line of a stock kernel, by the distribution's name of the architecture.
@@ -89,6 +111,7 @@ pub const fn command_line(architecture: &str) -> &'static str {
         b"ppc64el" | b"ppc64" => POWERPC_COMMAND_LINE,
         b"s390x" => Z_COMMAND_LINE,
         b"powerpc" => WII_COMMAND_LINE,
+        b"riscv64" => RISCV_COMMAND_LINE,
         b"mipsel" | b"mips64el" | b"mips" | b"mips64" => MIPS_COMMAND_LINE,
         _ => COMMAND_LINE,
     }
@@ -129,6 +152,14 @@ impl Wanted {
         self.version.as_deref().filter(|version| is_suite(version))
     }
 
+    /// The suites in which it is to be found.
+    pub(crate) fn suites(&self) -> Vec<String> {
+        match &self.version {
+            Some(version) => suites_of(Some(version)),
+            None => vec![self.stock.suite.to_string()],
+        }
+    }
+
     /// The name on the command line.
     pub fn name(&self) -> String {
         match &self.version {
@@ -139,6 +170,12 @@ impl Wanted {
 }
 
 impl Stock {
+    /// Whether a version is of the suite that is meant where no version is named, and no backport.
+    fn is_usual(&self, version: &str) -> bool {
+        let first = suites_of(Some(version)).first().is_some_and(|first| first == self.suite);
+        !self.is_packed() || first && (self.suite != SUITE || !names_release(version))
+    }
+
     /// Whether a distribution has a package of it.
     pub fn is_packed(&self) -> bool {
         self.newest != NO_PACKAGE
@@ -307,15 +344,13 @@ pub fn folders() -> Vec<PathBuf> {
     listed.chain(cache_folder()).collect()
 }
 
-/// Finds a kernel: in the first folder that has it, the version or the suite asked for, or else the newest of Debian 12 that
-/// is no backport.
+/// Finds a kernel: in the first folder that has it, the version or the suite asked for, or else the newest of the kernel's
+/// usual suite that is no backport.
 pub fn locate(wanted: &Wanted, folders: &[PathBuf]) -> Option<Local> {
-    let is_other =
-        |local: &Local| wanted.stock.is_packed() && (names_release(&local.version) || suites_of(Some(&local.version)) != [SUITE]);
     let is_it = |local: &Local| match (&wanted.version, wanted.suite()) {
         (_, Some(suite)) => local.is_of(suite),
         (Some(version), None) => *version == local.version,
-        (None, None) => !is_other(local),
+        (None, None) => wanted.stock.is_usual(&local.version),
     };
     folders.iter().find_map(|folder| versions(wanted.stock, folder).into_iter().rev().find(is_it))
 }

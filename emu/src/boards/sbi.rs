@@ -34,10 +34,16 @@ pub static SPEC: Spec = Spec {
     least_ram: 128 * MIB,
     most_ram: 2048 * MIB,
     cpus: 1,
-    ends: None,
+    ends: Some(ENDS),
     boot,
     devices: |_, _| Box::new(VirtRiscv::default()),
 };
+
+/// Passes the status to the board.
+const ENDS: &str = "\
+devmem 0x09030000 8 $status
+poweroff -f
+";
 
 const RAM_START: u64 = 0x8000_0000;
 const EXIT_STATUS: u64 = super::virt::EXIT_STATUS;
@@ -65,7 +71,7 @@ const PENDING: u32 = 1 << 17 | 0x144;
 const SOFTWARE: u64 = 1 << 1;
 const TIMER: u64 = 1 << 5;
 const EXTERNAL: u64 = 1 << 9;
-/// The interrupt that a hart takes; the CPU model chooses it by its pins.
+/// The number of every interrupt; the CPU model chooses one by the pins.
 const BY_PINS: u32 = 0;
 
 /// The value of a counter: `time`, or cycles and instructions of one nanosecond each.
@@ -237,7 +243,8 @@ impl Board for VirtRiscv {
 
     /// Interrupts stay pending until the guest removes their cause.
     fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
-        (self.signals() != 0).then_some(Interrupt::of(BY_PINS))
+        let detail = self.signals();
+        (detail != 0).then_some(Interrupt { number: BY_PINS, detail })
     }
 
     fn console(&mut self) -> &mut dyn Console {

@@ -55,7 +55,8 @@ fn harts(mask: u64, base: u64, harts: usize) -> Option<u64> {
 pub fn call(arguments: &[u64; 8], count: usize) -> Answer {
     let [first, second, third, _, _, _, function, extension] = *arguments;
     let value = |value| Answer::Value(SUCCESS, value);
-    let named = |mask, base, answer: fn(u64) -> Answer| harts(mask, base, count).map_or(Answer::Value(INVALID_PARAMETER, 0), answer);
+    let named =
+        |mask, base, answer: fn(u64) -> Answer| harts(mask, base, count).map_or(Answer::Value(INVALID_PARAMETER, 0), answer);
     match (extension, function) {
         (BASE, 0) => value(VERSION),
         (BASE, 1) => value(IMPLEMENTATION),

@@ -14,9 +14,11 @@ pub struct Chain {
     /// The name of the link register, if the ISA has one.
     pub link: Option<&'static str>,
     /// Offset of the next frame's address in a frame.
-    pub next: u64,
+    pub next: i64,
     /// Offset of the return address in a frame.
-    pub back: u64,
+    pub back: i64,
+    /// Functions that call nothing have the next frame's address at `back`, and the return address in the link register.
+    pub has_short_leaves: bool,
     /// The return address is in the caller's frame. Then a frame begins at the stack pointer.
     pub is_callers: bool,
     /// A function has not set up its frame yet within this many bytes of its start.
@@ -53,7 +55,20 @@ impl Chained {
     fn is_entering(&self, at: &Standing) -> bool {
         !at.called && self.symbols.containing(at.pc).is_some_and(|symbol| at.pc - symbol.start <= self.chain.entry)
     }
+
+    /// The caller of a function that calls nothing, where such functions have a shorter frame.
+    fn short_leaf(&self, at: &Standing, frame: u64, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Standing> {
+        if !self.chain.has_short_leaves || at.called {
+            return None;
+        }
+        let next = read(frame.wrapping_add_signed(self.chain.back))?;
+        let is_frame = next > frame && next - frame < MOST_APART && next.is_multiple_of(self.word);
+        is_frame.then_some(Standing { pc: at.link, sp: frame, frame: next, link: 0, called: true })
+    }
 }
+
+/// The largest distance between two frames: a large stack.
+const MOST_APART: u64 = 64 << 10;
 
 impl Unwind for Chained {
     fn registers(&self) -> (Option<Reg>, Option<Reg>) {
@@ -69,13 +84,16 @@ impl Unwind for Chained {
         }
         // The outermost function has no frame before it.
         let frame = Some(at.frame).filter(|frame| *frame != 0 && frame.is_multiple_of(self.word))?;
-        let next = read(frame.wrapping_add(self.chain.next))?;
+        if let Some(leaf) = self.short_leaf(at, frame, read) {
+            return Some((leaf, 0));
+        }
+        let next = read(frame.wrapping_add_signed(self.chain.next))?;
         if self.chain.is_callers {
-            let slot = next.wrapping_add(self.chain.back);
+            let slot = next.wrapping_add_signed(self.chain.back);
             let pc = Some(next).filter(|next| *next > frame).and_then(|_| read(slot)).filter(|pc| *pc != 0)?;
             return Some((Standing { pc, sp: next, frame: next, link: 0, called: true }, slot));
         }
-        let slot = frame.wrapping_add(self.chain.back);
+        let slot = frame.wrapping_add_signed(self.chain.back);
         let pc = read(slot).filter(|pc| *pc != 0)?;
         Some((Standing { pc, sp: slot.wrapping_add(self.word), frame: next, link: 0, called: true }, slot))
     }
@@ -93,13 +111,14 @@ mod tests {
         for (arch, chain) in CHAINS {
             let isa = arch.isa();
             let word = isa.word as u64;
-            // Three frames, each 0x100 above the one before it. The last one ends the chain.
+            // Three frames, each 0x400 above the one before it. The last one ends the chain.
             let read = |at: u64| {
-                let (number, place) = ((at - 0x1000) / 0x100, (at - 0x1000) % 0x100);
+                let number = (at - 0xe00) / 0x400;
+                let place = at.cast_signed() - (0x1000 + number * 0x400).cast_signed();
                 match (place, number) {
                     (place, 3..) if place == chain.next => Some(0),
-                    (place, _) if place == chain.next => Some(0x1000 + (number + 1) * 0x100),
-                    (place, _) if place == chain.back => Some(0xc000 + number),
+                    (place, _) if place == chain.next => Some(0x1000 + (number + 1) * 0x400),
+                    (place, _) if place == chain.back => Some(0xc000_0000 + number),
                     _ => None,
                 }
             };
@@ -118,8 +137,27 @@ mod tests {
                 assert!(found.len() < 10, "{arch:?}");
             }
             let first = u64::from(chain.is_callers);
-            assert_eq!(found, (first..4).map(|number| 0xc000 + number).collect::<Vec<_>>(), "{arch:?}");
+            assert_eq!(found, (first..4).map(|number| 0xc000_0000 + number).collect::<Vec<_>>(), "{arch:?}");
             assert!(chain.link.is_some() || *arch == Arch::I386, "{arch:?}");
         }
+    }
+    /// BY-1: a RISC-V function that calls nothing keeps its caller's frame where others keep the return address.
+    #[test]
+    fn a_leaf_returns_by_its_link_register() {
+        let (arch, chain) = CHAINS.iter().find(|(_, chain)| chain.has_short_leaves).expect("RISC-V");
+        let isa = arch.isa();
+        let register = |name: &str| isa.abi.register(name);
+        let chained = Chained {
+            chain: *chain,
+            word: isa.word as u64,
+            pointer: register(chain.pointer).expect("its name"),
+            link: chain.link.and_then(register),
+            symbols: Symbols::default(),
+        };
+        let at = |called| Standing { pc: 0x5000, sp: 0x1000, frame: 0x1040, link: 0x6000, called };
+        let caller = |at: Standing| chained.caller(&at, &mut |place| (place == 0x1038).then_some(0x1100));
+        let expected = Standing { pc: 0x6000, sp: 0x1040, frame: 0x1100, link: 0, called: true };
+        assert_eq!(caller(at(false)), Some((expected, 0)));
+        assert_eq!(caller(at(true)), None, "a function that was called from elsewhere has a whole frame");
     }
 }

@@ -20,16 +20,18 @@ use trapline_probes::unwind::Unwind;
 #[rustfmt::skip]
 const CHAINS: &[(Arch, Chain)] = &[
     // `push %ebp; mov %esp,%ebp`, after the 5-byte ftrace call.
-    (Arch::I386,    Chain { pointer: "bp",  link: None,         next: 0,   back: 4,   is_callers: false, entry: 5 }),
+    (Arch::I386,    Chain { pointer: "bp",  link: None,         next: 0,   back: 4,   has_short_leaves: false, is_callers: false, entry: 5 }),
     // `stp x29, x30, [sp, #-..]!; mov x29, sp`, after ftrace's two nops and a BTI/PAC instruction.
-    (Arch::Arm64,   Chain { pointer: "x29", link: Some("x30"),  next: 0,   back: 8,   is_callers: false, entry: 12 }),
+    (Arch::Arm64,   Chain { pointer: "x29", link: Some("x30"),  next: 0,   back: 8,   has_short_leaves: false, is_callers: false, entry: 12 }),
     // `stdu r1, -..(r1)`, after two instructions that set r2, ftrace's two, and register saves. The return address is
     // in the caller's frame.
-    (Arch::Ppc64le, Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  is_callers: true,  entry: 16 }),
-    (Arch::Ppc64,   Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  is_callers: true,  entry: 16 }),
-    (Arch::Ppc,     Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 4,   is_callers: true,  entry: 12 }),
+    (Arch::Ppc64le, Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  has_short_leaves: false, is_callers: true, entry: 16 }),
+    (Arch::Ppc64,   Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  has_short_leaves: false, is_callers: true, entry: 16 }),
+    (Arch::Ppc,     Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 4,   has_short_leaves: false, is_callers: true, entry: 12 }),
+    // `addi sp,sp,-..; sd ra,..(sp); sd s0,..(sp); addi s0,sp,..`, after ftrace's two instructions. Both words are below s0.
+    (Arch::Riscv64, Chain { pointer: "s0",  link: Some("ra"),   next: -16, back: -8,  has_short_leaves: true, is_callers: false, entry: 16 }),
     // `stmg %r6,%r15,72(%r15); lay %r15,-..(%r15); stg ..,152(%r15)`. The registers are saved in the caller's frame.
-    (Arch::S390x,   Chain { pointer: "r15", link: Some("r14"),  next: 152, back: 136, is_callers: true,  entry: 16 }),
+    (Arch::S390x,   Chain { pointer: "r15", link: Some("r14"),  next: 152, back: 136, has_short_leaves: false, is_callers: true, entry: 16 }),
 ];
 
 /// ISAs whose ABI guarantees such frames, however the kernel was built.

@@ -33,7 +33,7 @@ pub(super) struct Apt<'a> {
 impl<'a> Apt<'a> {
     pub(super) fn new(puller: &'a Puller, wanted: &Wanted) -> Result<Apt<'a>, PullError> {
         let stock = wanted.stock;
-        let suites = stock::suites_of(wanted.version.as_deref());
+        let suites = wanted.suites();
         let is_usual = suites.first().is_some_and(|suite| suite == stock::SUITE);
         // Lists of different suites do not mix.
         let home = match is_usual {

@@ -26,6 +26,9 @@ pub const CAUSE: Reg = Reg(35);
 /// The first argument of a system call. Equals [`A0`] outside of system calls.
 pub const FIRST_ARGUMENT: Reg = Reg(36);
 
+/// The first floating-point register. All 32 and then `fcsr` follow. They have no names.
+pub const F0: Reg = Reg(64);
+
 /// The general register of that number. Number 0 reads as zero and is never set.
 pub const fn x(number: u8) -> Reg {
     Reg(number & 31)

@@ -11,7 +11,11 @@ use crate::unicorn::surgery::CoreState;
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
     if exception.external {
-        cpu.enter_riscv_handler(interrupt(&handle), true, resume, 0);
+        // A board without pins has external interrupts only.
+        if exception.detail != 0 {
+            state::set_pending(cpu, exception.detail);
+        }
+        cpu.enter_riscv_handler(interrupt(&handle, exception.detail), true, resume, 0);
         return Ok(());
     }
     let value = match exception.vector {
@@ -26,9 +30,8 @@ pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Excepti
     Ok(())
 }
 
-/// The interrupt to take, by the manual's priorities. A board without pins has external interrupts only.
-fn interrupt(handle: &Handle) -> u32 {
-    let places = state::places(handle);
-    let taken = places.word(handle, |places| places.pending) & places.word(handle, |places| places.enabled);
+/// The interrupt to take among the pending ones, by the manual's priorities.
+fn interrupt(handle: &Handle, signals: u64) -> u32 {
+    let taken = signals & state::places(handle).word(handle, |places| places.enabled);
     [EXTERNAL, SOFTWARE, TIMER].into_iter().find(|number| taken >> number & 1 != 0).unwrap_or(EXTERNAL)
 }

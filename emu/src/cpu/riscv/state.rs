@@ -26,6 +26,12 @@ pub struct Places {
     is_wide: bool,
     /// The pc.
     pub pc: usize,
+    /// The floating-point registers, 8 bytes each in both widths.
+    pub floats: usize,
+    /// The rounding mode.
+    rounding: usize,
+    /// Accumulated exceptions of floating-point operations, as the library has them.
+    float_flags: usize,
     /// The address of the access that failed last.
     pub fault_address: usize,
     /// The mode: 1 for supervisor, 0 for user.
@@ -57,6 +63,9 @@ macro_rules! places {
         Places {
             is_wide: $is_wide,
             pc: $of::PC,
+            floats: $of::FLOATS,
+            rounding: $of::ROUNDING,
+            float_flags: $of::FLOAT_FLAGS,
             fault_address: $of::FAULT_ADDRESS,
             mode: $of::MODE,
             status: $of::STATUS,
@@ -124,6 +133,12 @@ pub fn show_pins(cpu: &InstructionContext, signals: u64) {
     if cpu.handle().is_wide() { cpu.set_live64(at, signals) } else { cpu.set_live32(at, signals as u32) }
 }
 
+/// Writes the pending interrupts of a board into sip, at an interrupt.
+pub fn set_pending(cpu: &TrapContext, signals: u64) {
+    let at = places(&cpu.handle()).pending;
+    if cpu.handle().is_wide() { cpu.set_live64(at, signals) } else { cpu.set_live32(at, signals as u32) }
+}
+
 /// Reads a register in `isa`'s numbering. `pc` is returned for the pc.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
@@ -136,7 +151,29 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
         abi::BAD_ADDRESS => word(|places| places.stval),
         abi::CAUSE => word(|places| places.scause),
         abi::FIRST_ARGUMENT => get(handle, abi::A0, pc),
-        _ => 0,
+        _ => float(handle, reg),
+    }
+}
+
+/// The number of floating-point registers.
+const FLOATS: u8 = 32;
+
+/// The offset of a floating-point register.
+fn float_place(handle: &Handle, reg: Reg) -> Option<usize> {
+    let number = reg.0.checked_sub(abi::F0.0).filter(|number| *number < FLOATS)?;
+    Some(places(handle).floats + 8 * usize::from(number))
+}
+
+/// A floating-point register, or the rounding mode and the accumulated exceptions.
+fn float(handle: &Handle, reg: Reg) -> u64 {
+    let control = || {
+        let rounding = places(handle).word(handle, |places| places.rounding);
+        rounding << 8 | u64::from(handle.live32(places(handle).float_flags) & 0xff)
+    };
+    match float_place(handle, reg) {
+        Some(at) => handle.live64(at),
+        None if reg.0 == abi::F0.0 + FLOATS => control(),
+        None => 0,
     }
 }
 
@@ -150,7 +187,11 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
             false => cpu.set_live32(4 * usize::from(number), value as u32),
         },
         abi::STATUS => cpu.set_riscv_status(value),
-        _ => {}
+        _ => {
+            if let Some(at) = float_place(&cpu.handle(), reg) {
+                cpu.set_live64(at, value);
+            }
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 /* Fields that cpu/riscv reads and writes in the state. */
 OFFSET(REGS, gpr)
 OFFSET(PC, pc)
+OFFSET(FLOATS, fpr)
+OFFSET(ROUNDING, frm)
+OFFSET(FLOAT_FLAGS, fp_status.float_exception_flags)
 OFFSET(FAULT_ADDRESS, badaddr)
 OFFSET(MODE, priv)
 OFFSET(STATUS, mstatus)

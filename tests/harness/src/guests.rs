@@ -200,6 +200,27 @@ pub const STOCKS: &[Facts] = &[
         ],
         ..USUAL
     },
+    Facts {
+        name: "debian/riscv64",
+        machine: "riscv64",
+        // The kernel flushes the TLB with each page that it maps.
+        hits_per_fault: 4,
+        boots_twice: true,
+        types: Some(Types { sys_read: "__riscv_sys_read", pc: "epc" }),
+        // Behind two nops.
+        behind_ftrace: 8,
+        has_any_length: true,
+        outside: &[
+            Outside(Family::TracesItself, NOT_COMPARED),
+            Outside(Family::Letters, NOT_COMPARED),
+            Outside(Family::PrintsStacks, NOT_COMPARED),
+            Outside(Family::KernelStacks, NOT_COMPARED),
+            Outside(Family::EventStacks, NOT_COMPARED),
+            Outside(Family::UserPcs, NOT_COMPARED),
+            Outside(Family::Modules, NOT_COMPARED),
+        ],
+        ..USUAL
+    },
     Facts { name: "debian/mipsel", machine: "mips", ..MIPS },
     Facts { name: "debian/mips64el", machine: "mips64", ..MIPS },
     Facts {

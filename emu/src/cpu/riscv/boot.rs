@@ -4,11 +4,10 @@
 use super::state::set;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::riscv::abi::x;
 
 /// Enters the kernel at `entry`, with the hart's number in a0 and the address of the boot information in a1.
-pub fn enter(cpu: &TrapContext, _image: &mut CoreState, _ram: &Ram, _tables: u64, entry: u64, number: u64, info: u64) {
+pub fn enter(cpu: &TrapContext, _ram: &Ram, _tables: u64, entry: u64, number: u64, info: u64) {
     cpu.prepare_riscv(number);
     set(cpu, x(10), number);
     set(cpu, x(11), info);

@@ -168,6 +168,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["riscv64-linux-gnu-gcc", "riscv64-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_64,
+        measured: true,
     },
     Builtin {
         name: "tiny/riscv32",
@@ -176,6 +177,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["riscv64-linux-gnu-gcc", "riscv64-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_32,
+        measured: false,
     },
 ];
 

@@ -106,9 +106,9 @@ static THUMB2: Row = Row {
     arch: Arch::Thumb2,
     elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
     mapping_symbol: Some('t'),
-    // A zImage does not say in which code its kernel is.
+    // A zImage is read as one of ARM code, and its kernel's first instructions say in which code it is.
     raw_image: None,
-    decompressor: whole::none,
+    decompressor: whole::zimage,
     lies_at: core::convert::identity,
     marks: &marks::arm::IN_THUMB,
     first_functions: &["__mmap_switched"],

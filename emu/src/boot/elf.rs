@@ -138,10 +138,9 @@ fn segments(bytes: &[u8], header: &Header, ctx: Ctx, arch: Arch) -> Result<Vec<S
         return Err(BootError::NothingToLoad);
     }
     apart(&mut segments, "physical", |segment| segment.physical)?;
-    apart(&mut segments, "virtual", |segment| segment.virtual_address)?;
-    let mut segments: Vec<Segment> = segments.into_iter().map(|(_, segment)| segment).collect();
     unplaced::place(arch, &mut segments);
-    Ok(segments)
+    apart(&mut segments, "virtual", |segment| segment.virtual_address)?;
+    Ok(segments.into_iter().map(|(_, segment)| segment).collect())
 }
 
 fn program_headers(bytes: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<ProgramHeader>, BootError> {

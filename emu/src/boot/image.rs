@@ -33,6 +33,9 @@ const LINK_ALIGNMENT: u64 = 0x20_0000;
 /// Addresses from here on are the kernel's.
 const KERNEL_HALF: u64 = 1 << 63;
 
+/// The first instructions of a kernel in Thumb code, which is entered in ARM code: `add r9, pc, #1; bx r9`.
+const TO_THUMB: [u8; 8] = [0x01, 0x90, 0x8f, 0xe2, 0x19, 0xff, 0x2f, 0xe1];
+
 /// 32-bit kernels split the address space at a multiple of this and map RAM from there on.
 const SPLIT: u64 = 0x1000_0000;
 
@@ -54,23 +57,28 @@ pub struct Format {
     read: Reader,
     /// The offset of a kernel from the start of RAM, by its link address and its first bytes, if it goes to wherever RAM is.
     pub text_offset: Option<fn(u64, &[u8]) -> u64>,
+    /// The function that starts such a kernel, if a vmlinux is without it: only the file to boot has it then.
+    pub start: Option<&'static str>,
     /// Applies the relocations in an image that is linked at this address, as its kernel would do itself; without any, `None`.
     pub relocate: Option<fn(&mut [u8], u64)>,
 }
 
 /// arm64's `Image`.
 pub static ARM64_IMAGE: Format =
-    Format { is: has_arm64_magic, read: arm64, text_offset: Some(header_offset), relocate: Some(relocate_from) };
+    Format { is: has_arm64_magic, read: arm64, text_offset: Some(header_offset), start: None, relocate: Some(relocate_from) };
 /// `Image` of 64-bit RISC-V.
-pub static RISCV_IMAGE: Format = Format { is: has_riscv_magic, read: riscv, text_offset: Some(header_offset), relocate: None };
+pub static RISCV_IMAGE: Format =
+    Format { is: has_riscv_magic, read: riscv, text_offset: Some(header_offset), start: None, relocate: None };
 /// The image inside a zImage of 32-bit ARM.
 pub static ZIMAGE: Format =
-    Format { is: zimage::is_zimage, read: arm, text_offset: Some(|start, _| start % SPLIT), relocate: None };
+    Format { is: zimage::is_zimage, read: arm, text_offset: Some(|start, _| start % SPLIT), start: None, relocate: None };
 /// The image inside a vmlinuz of z/Architecture.
-pub static VMLINUZ: Format = Format { is: vmlinuz::is_vmlinuz, read: z, text_offset: None, relocate: None };
+pub static VMLINUZ: Format =
+    Format { is: vmlinuz::is_vmlinuz, read: z, text_offset: None, start: Some("startup"), relocate: None };
 
 /// The image inside an ELF file with a decompressor (MIPS).
-pub static WRAPPED: Format = Format { is: elf_wrapper::is_vmlinuz, read: wrapped, text_offset: None, relocate: None };
+pub static WRAPPED: Format =
+    Format { is: elf_wrapper::is_vmlinuz, read: wrapped, text_offset: None, start: None, relocate: None };
 
 type Reader = fn(&dyn Shelf, &[u8], Given<'_>) -> Result<Raw, BootError>;
 
@@ -88,6 +96,8 @@ struct Raw {
     entry: u64,
     symbols: Symbols,
     starter: Option<Starter>,
+    /// The ISA, if the bytes say it better than the format.
+    arch: Option<Arch>,
 }
 
 fn has_arm64_magic(bytes: &[u8]) -> bool {
@@ -132,7 +142,7 @@ fn flat(bytes: &[u8], big_endian: &'static str, relocate: fn(&mut [u8]), given: 
             why: format!("their `_stext`, {text:#x}, is no address of an arm64 kernel"),
         }));
     }
-    Ok(Raw { bytes, size, text_offset, start, entry: 0, symbols, starter: None })
+    Ok(Raw { bytes, size, text_offset, start, entry: 0, symbols, starter: None, arch: None })
 }
 
 fn arm(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, BootError> {
@@ -143,7 +153,8 @@ fn arm(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, BootErr
         let why = format!("the zImage wants {size:#x} bytes {text_offset:#x} behind the start of RAM, with text at {text:#x}");
         return Err(BootError::Malformed(why));
     }
-    Ok(Raw { bytes, size, text_offset, start: text - text % SPLIT + text_offset, entry: 0, symbols, starter: None })
+    let arch = bytes.starts_with(&TO_THUMB).then_some(Arch::Thumb2);
+    Ok(Raw { bytes, size, text_offset, start: text - text % SPLIT + text_offset, entry: 0, symbols, starter: None, arch })
 }
 
 /// An assumption for the size of `.bss`, which the file does not give. No kernel for these boards has more.
@@ -162,7 +173,7 @@ fn wrapped(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, Boo
         Some(_) => BootError::ForeignSymbols { why: "they have no `kernel_entry` in it".into() },
         None => BootError::NoSymbols,
     })?;
-    Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols, starter: None })
+    Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols, starter: None, arch: None })
 }
 
 /// Reads a vmlinuz of z/Architecture. RAM starts at 0.
@@ -174,7 +185,7 @@ fn z(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Result<Raw, BootError
         let why = format!("their `_stext`, {text:#x}, is not in the kernel, which is linked at {start:#x}");
         return Err(BootError::ForeignSymbols { why });
     }
-    Ok(Raw { bytes, size, text_offset: physical, start, entry: 0, symbols, starter })
+    Ok(Raw { bytes, size, text_offset: physical, start, entry: 0, symbols, starter, arch: None })
 }
 
 /// The image's symbols, and where its text begins.
@@ -216,7 +227,8 @@ impl Raw {
     /// Splits the image into two segments. The first, up to the end of the text, is executable; the second contains
     /// init text.
     fn into_image(self, arch: Arch) -> Image {
-        let Raw { mut bytes, size, text_offset, start, entry, symbols, starter } = self;
+        let Raw { mut bytes, size, text_offset, start, entry, symbols, starter, arch: own } = self;
+        let arch = own.unwrap_or(arch);
         let physical = arches::of(arch).ram_start() + text_offset;
         let code = symbols.address_of("_etext").and_then(|end| end.checked_sub(start)).unwrap_or(0);
         let rest = bytes.split_off((code as usize).min(bytes.len()));

@@ -6,40 +6,41 @@ use super::{Segment, elf};
 use crate::arches;
 use trapline_isa::arch::Arch;
 
-/// Moves the segments into RAM if none of them lies there and the ISA's kernels are placed by a raw image's rule.
-pub fn place(arch: Arch, segments: &mut [Segment]) {
+/// Moves the segments, which come with their numbers in the file, into RAM if none of them lies there and the ISA's kernels
+/// are placed by a raw image's rule.
+pub fn place(arch: Arch, segments: &mut [(usize, Segment)]) {
     let row = arches::of(arch);
     let Some((format, offset)) = row.raw_image.and_then(|format| Some((format, format.text_offset?))) else { return };
     let boards = row.machine.as_ref().map(|machine| machine.bare.ram_start).into_iter().chain([row.ram_start()]);
     let in_ram = |at: u64| boards.clone().any(|start| at.checked_sub(start).is_some_and(|offset| offset < elf::MOST_MEMORY));
-    if segments.iter().any(|segment| in_ram(segment.physical)) {
+    if segments.iter().any(|(_, segment)| in_ram(segment.physical)) {
         return;
     }
-    if let Some(apply) = format.relocate {
-        relocate(segments, apply);
+    let Some((_, first)) = segments.iter().min_by_key(|(_, segment)| segment.physical) else { return };
+    let (lowest, linked_at) = (first.physical, first.virtual_address);
+    let to = row.ram_start() + offset(lowest, &first.bytes).min(elf::MOST_MEMORY);
+    let length = segments.iter().map(|(_, segment)| segment.loaded().end - lowest).max().unwrap_or(0);
+    if length > elf::MOST_MEMORY || linked_at.checked_add(length).is_none() {
+        return;
     }
-    let Some(first) = segments.iter().min_by_key(|segment| segment.physical) else { return };
-    let (lowest, to) = (first.physical, row.ram_start() + offset(first.physical, &first.bytes).min(elf::MOST_MEMORY));
-    for segment in segments {
-        segment.physical = to + (segment.physical - lowest);
+    for (_, segment) in segments.iter_mut() {
+        let offset = segment.physical - lowest;
+        // Where one is linked for another place, as the vectors of 32-bit ARM are, code of the kernel copies it there.
+        (segment.physical, segment.virtual_address) = (to + offset, linked_at + offset);
     }
-}
-
-/// Applies the relocations. Their table and their places may lie in different segments, so they see all as one image.
-fn relocate(segments: &mut [Segment], apply: fn(&mut [u8], u64)) {
-    let Some(start) = segments.iter().map(|segment| segment.virtual_address).min() else { return };
-    let held = |segment: &Segment| {
-        let from = usize::try_from(segment.virtual_address - start).ok()?;
-        (from as u64 <= elf::MOST_MEMORY).then(|| from..from + segment.bytes.len())
-    };
-    let length = segments.iter().filter_map(held).map(|range| range.end).max().unwrap_or(0);
-    let mut image = vec![0; length];
-    for segment in segments.iter() {
-        held(segment).into_iter().for_each(|range| image[range].copy_from_slice(&segment.bytes));
-    }
-    apply(&mut image, start);
-    for segment in segments {
-        held(segment).into_iter().for_each(|range| segment.bytes.copy_from_slice(&image[range]));
+    if let Some(relocate) = format.relocate {
+        // Their table and their places may lie in different segments, so the relocations are applied to one image.
+        let range = |segment: &Segment| {
+            let from = (segment.virtual_address - linked_at) as usize;
+            from..from + segment.bytes.len()
+        };
+        let mut image = vec![0; length as usize];
+        segments.iter().for_each(|(_, segment)| image[range(segment)].copy_from_slice(&segment.bytes));
+        relocate(&mut image, linked_at);
+        for (_, segment) in segments {
+            let held = range(segment);
+            segment.bytes.copy_from_slice(&image[held]);
+        }
     }
 }
 
@@ -52,9 +53,9 @@ mod tests {
     }
 
     fn placed(arch: Arch, physical: &[u64]) -> Vec<u64> {
-        let mut segments: Vec<_> = physical.iter().map(|at| segment(*at, *at)).collect();
+        let mut segments: Vec<_> = physical.iter().map(|at| segment(*at, *at)).enumerate().collect();
         place(arch, &mut segments);
-        segments.iter().map(|segment| segment.physical).collect()
+        segments.iter().map(|(_, segment)| segment.physical).collect()
     }
 
     /// The linker's virtual addresses become a place in RAM, with the offset from its start that the kernel is linked for.
@@ -65,6 +66,28 @@ mod tests {
         let arm = arches::of(Arch::Arm).ram_start();
         // The vectors of 32-bit ARM are loaded behind the kernel, and run elsewhere.
         assert_eq!(placed(Arch::Arm, &[0xc000_8000, 0xc0a0_0000]), [arm + 0x8000, arm + 0xa0_0000]);
+    }
+
+    /// Alternative vectors of 32-bit ARM are linked at one address. They lie where they are loaded.
+    #[test]
+    fn vectors_lie_where_they_are_loaded() {
+        let rows = [(0xc000_8000, 0xc000_8000), (0xc040_0000, 0xffff_0000), (0xc040_1000, 0xffff_0000)];
+        let mut segments: Vec<_> = rows.map(|(physical, linked)| segment(physical, linked)).into_iter().enumerate().collect();
+        place(Arch::Arm, &mut segments);
+        let seen: Vec<u64> = segments.iter().map(|(_, segment)| segment.virtual_address).collect();
+        assert_eq!(seen, [0xc000_8000, 0xc040_0000, 0xc040_1000]);
+    }
+
+    /// Segments that go over the end of the address space, or are far apart, are left alone.
+    #[test]
+    fn hostile_segments_are_left_alone() {
+        let rows = [[(0x1000, u64::MAX - 0x1000), (0x8000, 0)], [(0, 0x1000), (u64::MAX - 0x2000, 0x8000)]];
+        for rows in rows {
+            let before: Vec<_> = rows.map(|(physical, linked)| segment(physical, linked)).into_iter().enumerate().collect();
+            let mut after = before.clone();
+            place(Arch::Arm64, &mut after);
+            assert_eq!(after, before);
+        }
     }
 
     /// Segments in RAM stay, and those of ISAs whose kernels lie where they say.

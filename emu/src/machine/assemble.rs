@@ -139,7 +139,10 @@ fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
 fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64) -> Result<Boot, MachineError> {
     let most = spec.ram_start + told;
     let kernel_end = match (&config.whole, &kernel.starter) {
-        (None, None) => load(kernel, 0, ram, spec.name, most)?,
+        (None, None) => {
+            starts_alone(kernel)?;
+            load(kernel, 0, ram, spec.name, most)?
+        }
         (None, Some(starter)) => load_started(starter, kernel, ram, spec.name, most)?,
         (Some(whole), _) => load_whole(whole, kernel, ram, spec.name, most)?,
     };
@@ -148,6 +151,17 @@ fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64)
         ram.write(*physical, bytes);
     }
     Ok(boot)
+}
+
+/// Refuses a stock kernel without the code that starts it, which its ISA keeps in the file to boot alone.
+fn starts_alone(kernel: &Kernel) -> Result<(), MachineError> {
+    let start = arches::of(kernel.arch).raw_image.and_then(|format| format.start);
+    match start.filter(|start| kernel.is_stock() && kernel.symbols.address_of(start).is_none()) {
+        None => Ok(()),
+        Some(start) => Err(MachineError::Config(format!(
+            "this vmlinux has no `{start}`, the code that starts it: give the file to boot that is made of it (bzImage, vmlinuz) instead"
+        ))),
+    }
 }
 
 /// Loads the kernel's segments `behind` bytes after their own addresses. Returns the end of the last segment.

@@ -179,9 +179,11 @@ stands_on still boot symbols
 stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind
 stands_on guide
 stands_on booted boot error machine snapshot
+stands_on overhead boot machine outputs probed symbols
+stands_on cli arches boot booted machine outputs overhead probed snapshot still symbols unicorn unpacked
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
-    [[ " $known cli overhead " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"
+    [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"
 done
 
 # An ISA is named only in its own folders and in the files that docs/adding-an-isa.md lists.
@@ -197,6 +199,11 @@ named=$( (code isa/src probes/src script/src images/src && echo "$emu_code") |
     grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|unicorn|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
     grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
 [[ -z $named ]] || fail "an ISA is named outside of its own folders and the files in docs/adding-an-isa.md:"$'\n'"$named"
+
+# Errors of the public interface have types. The other folders are not part of it (emu/src/lib.rs).
+untyped=$( (code isa/src probes/src images/src && echo "$emu_code") |
+    grep -E 'pub (const )?fn .*Result<.*, String>' | grep -vE '^emu/src/(cli|cpu|overhead|unicorn)/' || true)
+[[ -z $untyped ]] || fail "a public function has a text for an error: use a type with Display"$'\n'"$untyped"
 
 # C code outside of the folder of an ISA is for all of them. Lines of comments begin with `/*` or ` *`.
 words='x86(_64)?|i386|arm(64)?|aarch64|ppc(64)?|powerpc|mips(64)?(el)?|s390x?|sparc(64)?|riscv(32|64)?'

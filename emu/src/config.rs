@@ -3,7 +3,16 @@
 use crate::boot::whole::Whole;
 use std::sync::Arc;
 
-/// The configuration of a machine.
+/// The configuration of a machine, made by a chain of calls.
+///
+/// ```
+/// use trapline::{Config, Kernel, Session, images};
+///
+/// let kernel = Kernel::from_bytes(images::find("tiny/arm64").ok_or("not built in")?.bytes)?;
+/// let session = Session::new(kernel, &Config::new().cpus(2).ram(64 << 20))?;
+/// assert_eq!(session.machine().pcs().len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The number of CPUs.
@@ -13,6 +22,7 @@ pub struct Config {
     /// Size of the probe window in bytes. One probe takes 64 bytes.
     pub window: u64,
     /// Whether to log every interrupt, exception and system call.
+    #[doc(hidden)]
     pub record_events: bool,
     /// Bytes of RAM that the board reports to the guest. `None` means the board's default.
     pub ram: Option<u64>,
@@ -20,16 +30,62 @@ pub struct Config {
     pub initrd: Option<Arc<[u8]>>,
     /// Calls the machine at every block, so that no block counts its own time. This is slow but gives the identical
     /// run; tests use it.
+    #[doc(hidden)]
     pub every_block: bool,
     /// Collects the blocks of kernel code that run. Guest time stays the same.
     pub coverage: bool,
     /// The number of traps and turns without progress of virtual time after which the run ends.
+    #[doc(hidden)]
     pub patience: u32,
     /// The name of the CPU that the guest sees (`Model::choices`). `None` means the ISA's default.
     pub cpu: Option<String>,
     /// The self-extracting kernel image, to unpack the kernel inside the guest. `None` loads the kernel already
     /// unpacked.
     pub whole: Option<Arc<Whole>>,
+}
+
+impl Config {
+    /// One CPU and the board's usual memory.
+    pub fn new() -> Config {
+        Config::default()
+    }
+
+    /// Sets the number of CPUs.
+    #[must_use]
+    pub fn cpus(self, cpus: usize) -> Config {
+        Config { cpus, ..self }
+    }
+
+    /// Sets the kernel's command line.
+    #[must_use]
+    pub fn command_line(self, command_line: impl Into<String>) -> Config {
+        Config { command_line: command_line.into(), ..self }
+    }
+
+    /// Sets the bytes of RAM that the board reports to the guest.
+    #[must_use]
+    pub fn ram(self, bytes: u64) -> Config {
+        Config { ram: Some(bytes), ..self }
+    }
+
+    /// Sets the initial file system: a cpio archive, compressed or not.
+    #[must_use]
+    pub fn initrd(self, archive: impl Into<Arc<[u8]>>) -> Config {
+        Config { initrd: Some(archive.into()), ..self }
+    }
+
+    /// Sets the CPU that the guest sees, such as `cortex-a72`. An unknown name is refused with a list of the known ones
+    /// when the machine is made.
+    #[must_use]
+    pub fn cpu(self, name: impl Into<String>) -> Config {
+        Config { cpu: Some(name.into()), ..self }
+    }
+
+    /// Sets the size of the probe window in bytes. One probe takes 64 bytes.
+    #[must_use]
+    pub fn window(self, bytes: u64) -> Config {
+        Config { window: bytes, ..self }
+    }
 }
 
 impl Default for Config {

@@ -41,8 +41,8 @@
 //! core is.
 //!
 //! Without the feature `cpu`, only the readers of files (boot, symbols, still) and the devices are built, without
-//! Unicorn. The modules `cli`, `overhead` and `unicorn` serve the program, the benchmarks and the tests of this
-//! repository. They are not part of the public interface.
+//! Unicorn. The modules `cli`, `cpu`, `overhead` and `unicorn` serve the program, the benchmarks and the tests of
+//! this repository. They are not part of the public interface.
 
 pub mod arches;
 pub mod boards;
@@ -65,6 +65,7 @@ pub mod booted;
 #[doc(hidden)]
 pub mod cli;
 #[cfg(feature = "cpu")]
+#[doc(hidden)]
 pub mod cpu;
 #[cfg(feature = "cpu")]
 pub mod guide;
@@ -80,6 +81,7 @@ pub mod probed;
 pub mod unicorn;
 
 pub use boot::Kernel;
+pub use clock::GuestTime;
 pub use config::Config;
 #[cfg(feature = "cpu")]
 pub use machine::Stop;

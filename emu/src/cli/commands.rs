@@ -148,19 +148,15 @@ pub fn carry_out(command: &Command, session: &mut Session, events: &mut EventSet
 }
 
 fn apply(event: &Event, events: &mut EventSet, engine: &mut Engine, guest: &mut dyn Guest) -> Result<Vec<Member>, EventError> {
-    match &event.line {
-        EventCommand::Remove(removal) => events.remove(engine, guest, removal),
-        EventCommand::Add(definition) => {
-            let id = events.add(engine, guest, definition.clone())?;
-            // A probe that joins an enabled event is enabled already.
-            if !events.is_enabled(id)
-                && let Err(refusal) = events.enable(engine, guest, id, true)
-            {
-                engine.say(format!("the event of `{definition}` cannot be enabled: {refusal}"));
-            }
-            Ok(Vec::new())
-        }
+    let applied = events.carry_out(engine, guest, event.line.clone())?;
+    // A probe that joins an enabled event is enabled already.
+    if let (Some(id), EventCommand::Add(definition)) = (applied.added, &event.line)
+        && !events.is_enabled(id)
+        && let Err(refusal) = events.enable(engine, guest, id, true)
+    {
+        engine.say(format!("the event of `{definition}` cannot be enabled: {refusal}"));
     }
+    Ok(applied.removed)
 }
 
 /// The text of such a file.

@@ -1,6 +1,7 @@
 //! A command's failure: a sentence, advice and an exit status.
 
 use super::paint::Paint;
+use crate::outputs::records::OutputError;
 use std::fmt::Write;
 
 /// A failed command.
@@ -82,6 +83,17 @@ impl Failure {
                 }
                 text
             }
+        }
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Failure {
+        match error {
+            OutputError::Create { .. } => Failure::usage(error.to_string()),
+            OutputError::Stdout(error) => Failure::output(&error),
+            error => Failure::failed(error.to_string())
+                .advise("large outputs also need room in the folder for temporary files, which TMPDIR names"),
         }
     }
 }

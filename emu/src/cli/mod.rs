@@ -24,7 +24,6 @@ mod paint;
 mod place;
 mod policy;
 mod probe_row;
-pub(crate) mod records;
 mod report;
 mod request;
 mod run;

@@ -1,7 +1,17 @@
-//! The report on a guest that died or was stopped: its registers and backtrace, for standard error.
+//! Notes and reports for standard error: columns of the trace that this kernel cannot fill, and the registers and the
+//! backtrace of a guest that died or was stopped.
 
+use super::paint::Paint;
 use crate::probed::report::Report;
 use std::fmt::Write;
+
+/// Names the columns of the trace that hold nothing on this kernel.
+pub fn say_what_is_unknown(columns: &[&str]) {
+    if let [_, ..] = columns {
+        let note = Paint::for_errors().advice("note:");
+        eprintln!("{note} not known on this kernel, so these columns of the trace are empty: {}", columns.join("; "));
+    }
+}
 
 /// Formats the registers in columns, the pc of each CPU, and the backtrace.
 pub fn render(report: &Report) -> String {

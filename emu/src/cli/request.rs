@@ -3,11 +3,11 @@
 use super::commands::{Timed, View};
 use super::console::Input;
 use super::event_error::Event;
-use super::records::Format;
 use super::stock_guest::Typed;
 use super::{DetourName, PolicyName};
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
+use crate::outputs::records::Format;
 use clap::ValueEnum;
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -6,11 +6,11 @@ use super::cpu::CpuArg;
 use super::event_error::{Script, read_events};
 use super::file::{self, Kind};
 use super::image::{self, SymbolsArg};
-use super::records::Format;
 use super::request::{Request, SummaryFormat};
 use super::stock_guest::StockArgs;
 use super::terminal::Terminal;
 use super::{DetourName, Failure, PolicyName, place};
+use crate::outputs::records::Format;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 

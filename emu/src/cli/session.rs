@@ -5,24 +5,19 @@ use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
 use super::coverage::CoverageFile;
 use super::end::End;
-use super::event_error::Event;
 use super::last_words::{self, LastWords};
 use super::probe_row::{Armed, row};
-use super::records::{self, Format, Records};
 use super::request::{Request, SummaryFormat};
 use super::summary::{Count, ProbeRow, Summary, TextWork};
 use super::terminal::{GREETING, Typed};
 use super::typist::Typist;
 use super::{Failure, from_boot, output, report};
 use crate::machine::{Config, Stop};
+use crate::outputs::records::{self, Format, Records};
 use crate::probed::Session;
 use std::io::{self, Write};
 use std::time::Instant;
-use trapline_probes::Engine;
-use trapline_probes::events::error::EventError;
-use trapline_probes::events::parse::EventCommand;
 use trapline_probes::events::set::{Attached, EventSet, Member};
-use trapline_probes::guest::Guest;
 
 /// Nanoseconds of guest time after which records and console output are taken. Even a probe on every instruction does
 /// not fill the ring buffer in that time.
@@ -69,7 +64,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
     let typist = request.from_boot.as_ref().map(|typed| Typist::new(typed.load, typed.script.as_deref()));
     let mut session = session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
     if request.kernel.is_stock() && !request.events.is_empty() {
-        records::say_what_is_unknown(&session.machine().unknown_columns());
+        report::say_what_is_unknown(&session.machine().unknown_columns());
     }
     if let Input::Text(text) = &request.input {
         session.machine_mut().console_input(text);
@@ -140,7 +135,7 @@ impl Run {
                 }
             }
             for event in &request.events {
-                carry_out(events, engine, guest, event).map_err(|error| event.failed(&error))?;
+                events.carry_out(engine, guest, event.line.clone()).map_err(|error| event.failed(&error))?;
             }
             events
                 .enable_all(engine, guest, true)
@@ -273,7 +268,8 @@ impl Run {
                 }
             }
             records.take(events, engine, guest)
-        })
+        })?;
+        Ok(())
     }
 
     fn finish(mut self, end: &End, host_ns: u64) -> Result<(), Failure> {
@@ -330,17 +326,5 @@ impl Run {
             eprint!("\n{}", report::render(&self.session.report()));
         }
         Ok(())
-    }
-}
-
-pub(super) fn carry_out(
-    events: &mut EventSet,
-    engine: &mut Engine,
-    guest: &mut dyn Guest,
-    event: &Event,
-) -> Result<(), EventError> {
-    match &event.line {
-        EventCommand::Add(definition) => events.add(engine, guest, definition.clone()).map(|_| ()),
-        EventCommand::Remove(removal) => events.remove(engine, guest, removal).map(|_| ()),
     }
 }

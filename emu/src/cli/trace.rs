@@ -4,15 +4,14 @@ use super::event_error::{self, Script as Text};
 use super::file::{self, Kind};
 use super::image::{self, SymbolsArg};
 use super::output::{self, Paint};
-use super::records::{self, Records};
 use super::run::{Until, read_script};
-use super::session::carry_out;
 use super::stock_guest::StockArgs;
 use super::typist::Typist;
 use super::{Failure, attach_points, from_boot};
 use crate::boot::Kernel;
 use crate::boot::btf::Btf;
 use crate::machine::{Config, Stop};
+use crate::outputs::records::{self, Records};
 use crate::probed::Session;
 use crate::probed::scripts::{Facts, How, Script, Tracing};
 use annotate_snippets::Level;
@@ -248,7 +247,7 @@ impl Args {
         for line in &self.events {
             for event in event_error::read_events(Text { source: "--event".into(), text: line.clone() })? {
                 session
-                    .with_engine(|engine, guest| carry_out(&mut events, engine, guest, &event))
+                    .with_engine(|engine, guest| events.carry_out(engine, guest, event.line.clone()))
                     .map_err(|error| event.failed(&error))?;
             }
         }
@@ -325,7 +324,7 @@ impl<'a> Run<'a> {
         let about = records::about(kernel.arch.isa(), args.cpus.into());
         let records = (!args.events.is_empty()).then(|| Records::new(format, args.records.as_slice(), &about)).transpose()?;
         if session.kernel().is_stock() && records.is_some() {
-            records::say_what_is_unknown(&session.machine().unknown_columns());
+            super::report::say_what_is_unknown(&session.machine().unknown_columns());
         }
         let attached: usize = tracings.iter().map(Tracing::attached).sum();
         let refused: usize = tracings.iter().map(|tracing| tracing.refused().len()).sum();

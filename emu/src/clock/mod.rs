@@ -9,6 +9,9 @@
 pub mod running;
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Add;
+use std::time::Duration;
 
 /// Virtual time, in bytes of guest code.
 pub type Ticks = u64;
@@ -24,6 +27,50 @@ pub fn nanoseconds(ticks: Ticks) -> u64 {
 /// Converts nanoseconds to virtual time.
 pub fn ticks(nanoseconds: u64) -> Ticks {
     nanoseconds.saturating_mul(1 << SHIFT)
+}
+
+/// A moment of a run: guest time since power-on, in nanoseconds. Made of a number of nanoseconds or of a [`Duration`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GuestTime(u64);
+
+impl GuestTime {
+    /// The number of nanoseconds since power-on.
+    pub const fn nanoseconds(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<u64> for GuestTime {
+    fn from(nanoseconds: u64) -> GuestTime {
+        GuestTime(nanoseconds)
+    }
+}
+
+impl From<Duration> for GuestTime {
+    /// Durations of more than 584 years become the last moment.
+    fn from(since_power_on: Duration) -> GuestTime {
+        GuestTime(u64::try_from(since_power_on.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<GuestTime> for Duration {
+    fn from(time: GuestTime) -> Duration {
+        Duration::from_nanos(time.0)
+    }
+}
+
+impl Add<Duration> for GuestTime {
+    type Output = GuestTime;
+
+    fn add(self, more: Duration) -> GuestTime {
+        GuestTime(self.0.saturating_add(GuestTime::from(more).0))
+    }
+}
+
+impl fmt::Display for GuestTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", Duration::from(*self))
+    }
 }
 
 /// The meaning of a block of code for the clock.

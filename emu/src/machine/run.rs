@@ -6,6 +6,7 @@
 use super::{Listener, Machine, What, Wish, slice};
 use crate::boards::At;
 use crate::boot::{Kernel, dead_ends};
+use crate::clock::GuestTime;
 use crate::clock::{Ticks, ticks};
 use crate::cpu::Exception;
 use crate::error::MachineError;
@@ -43,7 +44,11 @@ pub enum Stop {
 impl<L: Listener> Machine<L> {
     /// Runs until this virtual time in nanoseconds, or until another reason to stop. If the core crashes, the guest is
     /// dead.
-    pub fn run_until(&mut self, nanoseconds: u64) -> Stop {
+    pub fn run_until(&mut self, time: impl Into<GuestTime>) -> Stop {
+        self.run_to(time.into().nanoseconds())
+    }
+
+    fn run_to(&mut self, nanoseconds: u64) -> Stop {
         if let Some(why) = &self.crashed {
             return Stop::Dead(why.clone());
         }

@@ -9,6 +9,7 @@ pub mod flame;
 pub mod folded;
 pub mod json;
 pub mod perfetto;
+pub mod records;
 mod spool;
 pub mod text;
 pub mod tracedat;

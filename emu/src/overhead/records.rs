@@ -2,7 +2,7 @@
 //! /dev/null.
 
 use super::bench_loop::{BenchLoop, TARGET};
-use crate::cli::records::{self, Format, Records};
+use crate::outputs::records::{self, Format, Records};
 use trapline_probes::events::parse::{self, EventCommand};
 use trapline_probes::events::set::EventSet;
 
@@ -28,7 +28,7 @@ impl Recorded {
             events.enable_all(engine, guest, true).map_err(|refusal| refusal.to_string())
         })?;
         let about = records::about(bench.session().kernel().arch.isa(), 1);
-        let records = Records::new(format, &["/dev/null".into()], &about).map_err(|_| "/dev/null cannot be written")?;
+        let records = Records::new(format, &["/dev/null".into()], &about).map_err(|error| error.to_string())?;
         Ok(Recorded { bench, events, records })
     }
 
@@ -42,6 +42,6 @@ impl Recorded {
     pub fn take(&mut self) -> Result<(), String> {
         let (events, records) = (&self.events, &mut self.records);
         let taken = self.bench.session().with_engine(|engine, guest| records.take(events, engine, guest));
-        taken.map_err(|_| "the records cannot be written".into())
+        taken.map_err(|error| error.to_string())
     }
 }

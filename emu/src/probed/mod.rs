@@ -16,6 +16,7 @@ pub mod window;
 
 use crate::boot::Kernel;
 use crate::boot::module::{self, Module};
+use crate::clock::GuestTime;
 use crate::clock::{DetourTiming, Meaning, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
@@ -27,6 +28,7 @@ use patchers::{Done, Patchers};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::Instant;
 use timing::Timing;
 use trapline_isa::detour::Form;
@@ -324,9 +326,20 @@ impl Session {
         self.with_engine(|engine, guest| engine.unregister_jprobe(guest, probe));
     }
 
-    /// Runs until this virtual time in nanoseconds, or until another reason to stop. Handles guest events that concern
-    /// probes: freed init text, modules, patched text.
-    pub fn run_until(&mut self, nanoseconds: u64) -> Stop {
+    /// The guest time of the running CPU.
+    pub fn guest_time(&self) -> GuestTime {
+        self.machine.now().into()
+    }
+
+    /// Runs for this guest time, or until another reason to stop.
+    pub fn run_for(&mut self, time: Duration) -> Stop {
+        self.run_until(self.guest_time() + time)
+    }
+
+    /// Runs until this guest time, in nanoseconds since power-on or as a [`Duration`], or until another reason to stop.
+    /// Handles guest events that concern probes: freed init text, modules, patched text.
+    pub fn run_until(&mut self, time: impl Into<GuestTime>) -> Stop {
+        let nanoseconds = time.into().nanoseconds();
         loop {
             let stop = self.machine.run_until(nanoseconds);
             self.go_by_pad();

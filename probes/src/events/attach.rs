@@ -5,7 +5,7 @@ use super::error::{Code, EventError};
 use super::fetch::Programs;
 use super::format::{DEEPEST, put_stack};
 use super::parse::{self, Definition, EventCommand, Location, Removal};
-use super::set::{Attached, EventSet, Member};
+use super::set::{Applied, Attached, EventSet, Member};
 use crate::context::{Frame, Hit};
 use crate::engine::Engine;
 use crate::guest::{Guest, Symbol};
@@ -23,8 +23,22 @@ impl EventSet {
     pub fn apply(&mut self, engine: &mut Engine, guest: &mut dyn Guest, line: &str) -> Result<Option<EventId>, EventError> {
         match parse::line(line)? {
             None => Ok(None),
-            Some(EventCommand::Add(definition)) => self.add(engine, guest, definition).map(Some),
-            Some(EventCommand::Remove(removal)) => self.remove(engine, guest, &removal).map(|_| None),
+            Some(command) => self.carry_out(engine, guest, command).map(|applied| applied.added),
+        }
+    }
+
+    /// Executes a parsed line.
+    pub fn carry_out(
+        &mut self,
+        engine: &mut Engine,
+        guest: &mut dyn Guest,
+        command: EventCommand,
+    ) -> Result<Applied, EventError> {
+        match command {
+            EventCommand::Add(definition) => {
+                self.add(engine, guest, definition).map(|event| Applied { added: Some(event), removed: Vec::new() })
+            }
+            EventCommand::Remove(removal) => self.remove(engine, guest, &removal).map(|removed| Applied { added: None, removed }),
         }
     }
 

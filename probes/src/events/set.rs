@@ -117,6 +117,15 @@ pub(super) struct Prepared {
 /// Reads kernel text as it was before any probe was written.
 pub(super) type OriginalText<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), Fault>;
 
+/// The changes that a line has made.
+#[derive(Debug)]
+pub struct Applied {
+    /// The event that a probe was added to.
+    pub added: Option<EventId>,
+    /// The probes that were removed, with their counters.
+    pub removed: Vec<Member>,
+}
+
 impl EventSet {
     /// Makes events that are added from now on record the call chain of each hit, like ftrace's option `stacktrace`.
     pub fn leave_stacks(&mut self, stacks: Stacks) {

@@ -1,15 +1,13 @@
-//! Takes records out of the ring buffer and gives them to the outputs that the command line asks for.
+//! Takes records out of the ring buffer and gives them to sinks, each with a file: [`Records`]. A [`Format`] makes the sink
+//! of a file.
 
-use super::Failure;
-use super::output::Paint;
-use crate::outputs::csv::Csv;
-use crate::outputs::folded::{Form, Stacks};
-use crate::outputs::json::Json;
-use crate::outputs::perfetto::Perfetto;
-use crate::outputs::text::Text;
-use crate::outputs::tracedat::TraceDat;
-use crate::outputs::{About, End, Seen, Sink};
-use clap::ValueEnum;
+use super::csv::Csv;
+use super::folded::{Form, Stacks};
+use super::json::Json;
+use super::perfetto::Perfetto;
+use super::text::Text;
+use super::tracedat::TraceDat;
+use super::{About, End, Seen, Sink};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +19,9 @@ use trapline_probes::guest::{Guest, Symbol};
 use trapline_probes::records::Record;
 
 /// The format of the records
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+// The program shows these sentences in its help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cpu", derive(clap::ValueEnum))]
 pub enum Format {
     /// The format of ftrace's `trace` file
     #[default]
@@ -82,6 +82,31 @@ impl Format {
     }
 }
 
+/// An output that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// A file cannot be made.
+    #[error("`{name}` cannot be written: {error}")]
+    Create {
+        /// The file's name.
+        name: String,
+        /// The reason.
+        error: io::Error,
+    },
+    /// A file or its temporary files cannot be written any more.
+    #[error("`{name}` cannot be written: {error}")]
+    Write {
+        /// The file's name.
+        name: String,
+        /// The reason.
+        error: io::Error,
+    },
+    /// Standard output cannot be written.
+    #[error("the output cannot be written: {0}")]
+    Stdout(io::Error),
+}
+
 /// Takes records out of the ring buffer and writes them.
 pub struct Records {
     outputs: Vec<Output>,
@@ -117,7 +142,7 @@ pub struct Totals<'a> {
 
 impl Records {
     /// Writes to files, each in the format that its name asks for, or to standard output.
-    pub fn new(format: Format, files: &[PathBuf], about: &About) -> Result<Records, Failure> {
+    pub fn new(format: Format, files: &[PathBuf], about: &About) -> Result<Records, OutputError> {
         let mut outputs =
             files.iter().map(|file| Output::file(format.of_file(file), file, about)).collect::<Result<Vec<_>, _>>()?;
         if outputs.is_empty() {
@@ -127,13 +152,13 @@ impl Records {
     }
 
     /// Writes to one more file.
-    pub fn also(&mut self, format: Format, file: &Path, about: &About) -> Result<(), Failure> {
+    pub fn also(&mut self, format: Format, file: &Path, about: &About) -> Result<(), OutputError> {
         self.outputs.push(Output::file(format, file, about)?);
         Ok(())
     }
 
     /// Takes all records out of the engine's ring buffer.
-    pub fn take(&mut self, events: &EventSet, engine: &mut Engine, guest: &dyn Guest) -> Result<(), Failure> {
+    pub fn take(&mut self, events: &EventSet, engine: &mut Engine, guest: &dyn Guest) -> Result<(), OutputError> {
         let mut record = std::mem::take(&mut self.record);
         let symbols = |address| guest.symbol_at(address);
         while engine.records().pop_into(&mut record) {
@@ -141,7 +166,7 @@ impl Records {
                 self.shown += 1;
                 let seen = Seen { record: &record, format, events, symbols: &symbols };
                 for Output { sink, name } in &mut self.outputs {
-                    sink.record(&seen).map_err(|error| failed(name, &error))?;
+                    sink.record(&seen).map_err(|error| failed(name, error))?;
                 }
             }
         }
@@ -151,44 +176,35 @@ impl Records {
         self.dropped += lost;
         if lost > 0 {
             for Output { sink, name } in &mut self.outputs {
-                sink.lost(lost).map_err(|error| failed(name, &error))?;
+                sink.lost(lost).map_err(|error| failed(name, error))?;
             }
         }
         Ok(())
     }
 
     /// Completes all outputs. Returns the number of records written.
-    pub fn finish(self, run: &Totals<'_>, symbols: &dyn Fn() -> Vec<Symbol>) -> Result<u64, Failure> {
+    pub fn finish(self, run: &Totals<'_>, symbols: &dyn Fn() -> Vec<Symbol>) -> Result<u64, OutputError> {
         let Totals { made, cpus, time, unknown } = *run;
         let end = End { shown: self.shown, made, time, cpus, unknown, symbols };
         for Output { sink, name } in self.outputs {
-            sink.finish(&end).map_err(|error| failed(&name, &error))?;
+            sink.finish(&end).map_err(|error| failed(&name, error))?;
         }
         Ok(self.shown)
     }
 }
 
 impl Output {
-    fn file(format: Format, file: &Path, about: &About) -> Result<Output, Failure> {
+    fn file(format: Format, file: &Path, about: &About) -> Result<Output, OutputError> {
         let name = file.display().to_string();
-        let to = File::create(file).map_err(|error| Failure::usage(format!("`{name}` cannot be written: {error}")))?;
+        let to = File::create(file).map_err(|error| OutputError::Create { name: name.clone(), error })?;
         Ok(Output { sink: format.sink(Box::new(to), about, true), name })
     }
 }
 
-/// Says on standard error which columns hold nothing on this kernel.
-pub fn say_what_is_unknown(columns: &[&str]) {
-    if let [_, ..] = columns {
-        let note = Paint::for_errors().advice("note:");
-        eprintln!("{note} not known on this kernel, so these columns of the trace are empty: {}", columns.join("; "));
-    }
-}
-
-fn failed(name: &str, error: &io::Error) -> Failure {
+fn failed(name: &str, error: io::Error) -> OutputError {
     match name {
-        "" => Failure::output(error),
-        name => Failure::failed(format!("`{name}` cannot be written: {error}"))
-            .advise("large outputs also need room in the folder for temporary files, which TMPDIR names"),
+        "" => OutputError::Stdout(error),
+        name => OutputError::Write { name: name.into(), error },
     }
 }
 

@@ -46,7 +46,7 @@ impl Drop for File {
     }
 }
 
-/// KP-4, KP-5, KP-15, DV-4: every way to be wrong ends in a status and in words.
+/// KP-4, KP-5, KP-15, DV-4: each wrong command line ends with its exit status and a message that says what to do.
 #[test]
 fn what_is_wrong_is_said() {
     let tiny = trapline_images::find("tiny/x86_64").unwrap().bytes;
@@ -113,7 +113,7 @@ fn what_is_wrong_is_said() {
     }
 }
 
-/// KP-4, KP-5, KP-15: the answers to places that were named exactly.
+/// KP-4, KP-5, KP-15: `check` answers for a place that is named exactly.
 #[test]
 fn check_answers_about_places() {
     #[rustfmt::skip]
@@ -160,7 +160,7 @@ fn bulk_questions_are_answered_in_the_order_asked() {
     }
 }
 
-/// KP-5: a table with a bad line is not answered by halves.
+/// KP-5: a table with a bad line gives an error and no answer.
 #[test]
 fn a_malformed_question_is_named_and_nothing_is_answered() {
     let said = trapline_with(&["check", "tiny/x86_64", "--tsv"], "0x1000\tp\n0x1000 p\n");
@@ -168,7 +168,7 @@ fn a_malformed_question_is_named_and_nothing_is_answered() {
     assert!(said.err.contains("line 2") && said.err.contains("address<TAB>kind"), "{}", said.err);
 }
 
-/// OP-2, KP-15: the whole text adds up.
+/// OP-2, KP-15: the totals over the whole text agree with each other.
 #[test]
 fn the_totals_add_up() {
     for image in ["tiny/x86_64", "tiny/i386"] {
@@ -192,7 +192,7 @@ fn the_totals_add_up() {
     );
 }
 
-/// KP-5: a function as people read it, and the same for programs.
+/// KP-5: `disasm` prints a function as text and as JSON.
 #[test]
 fn disasm_shows_each_instruction_with_its_verdict() {
     let said = trapline(&["disasm", "tiny/x86_64", "sys_yield"]);

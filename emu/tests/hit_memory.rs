@@ -1,5 +1,5 @@
-//! A hit allocates nothing, the machine's part of it included: shown by an allocator that counts while a probed guest
-//! runs.
+//! A hit allocates no memory, neither in the engine nor in the machine. A counting allocator shows it: a probed guest
+//! calls the allocator exactly as often as an unprobed one.
 
 #![cfg(feature = "cpu")]
 
@@ -38,13 +38,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The loop of the tiny kernels' that is there to be measured begins long before this, and ends long behind.
+/// Guest time in nanoseconds. At this time the tiny kernel is in its benchmark loop, and it stays there.
 const FROM: u64 = 400_000;
+/// The time from the registration to the measurement.
 const WARM: u64 = 200_000;
+/// The length of the measurement.
 const MEASURED: u64 = 200_000;
 
-/// Probes registered in a session of that kernel, which loops; how often the allocator was called in a slice of its
-/// time.
+/// The number of calls of the allocator during the measurement, with the probes that `probe` registers.
 fn calls(name: &str, probe: impl FnOnce(&mut Session)) -> u64 {
     let kernel = Kernel::from_bytes(trapline_images::find(name).unwrap().bytes).unwrap();
     let config = Config { command_line: "bench=10000000".into(), ..Config::default() };
@@ -94,7 +95,7 @@ fn a_hit_does_not_allocate_in_the_machine_either() {
         let calls_mirror = calls(name, |session| session.register_jprobe(&mirror).unwrap());
         check("a jprobe", mirror.kprobe(), calls_mirror);
     }
-    // The counter counts.
+    // A handler that allocates is counted, so the counter works.
     let loud = Kprobe::at("bench_target").pre(|_| {
         drop(std::hint::black_box(vec![0u8; 8]));
         Flow::Continue

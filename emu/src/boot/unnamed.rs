@@ -141,7 +141,8 @@ impl<'a> Finder<'a> {
             self.data[*piece].1.get(*offset..).and_then(|row| self.absolute(row)) == Some(member)
         };
         let found = self.places(Form::Absolute).iter().filter(holds_it);
-        // Rows are words in every run, so a field inside a run that was found belongs to that run.
+        // The fields come in the order of their addresses. One that lies inside the last run found leads to the same run
+        // again, so it is skipped.
         let mut seen = (usize::MAX, 0);
         let mut longest: Option<Range<u64>> = None;
         for (piece, offset) in found {
@@ -156,8 +157,8 @@ impl<'a> Finder<'a> {
             }
         }
         let mut table = longest?;
-        // The error injection list follows, with a kind after each function: its first function is not on the
-        // blacklist.
+        // The error injection list follows the blacklist. A row of it is a function and a small number, the kind of error.
+        // If a small number follows the run, the run's last function belongs to that list.
         const KINDS_OF_FAILURE: Range<u64> = 1..8;
         let next = self.kernel.held(&(table.end..table.end + self.word as u64)).and_then(|word| self.absolute(word));
         if next.is_some_and(|kind| KINDS_OF_FAILURE.contains(&kind)) {
@@ -301,8 +302,9 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a row begins with eight zero bytes (or consists of zeros, if it is shorter), as much of an image does: in
-/// these tables no address is 0, and no two relative ones in a row are.
+/// Whether a row begins with eight zero bytes, or consists of zeros if it is shorter. Such a row belongs to no table: an
+/// absolute address is not 0, and two relative addresses side by side are not both 0. Large parts of an image are zero,
+/// so this check comes first.
 fn is_blank(row: &[u8]) -> bool {
     row.first_chunk::<8>().map_or_else(|| row.iter().all(|byte| *byte == 0), |row| u64::from_ne_bytes(*row) == 0)
 }

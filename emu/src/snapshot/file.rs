@@ -4,8 +4,8 @@
 //! |---|---|
 //! | 8 | `trapsnap` |
 //! | 4 | number of the format |
-//! | 4 | bytes of the head |
-//! | .. | the head: what the snapshot is of ([`Key`]), the state, where there is memory |
+//! | 4 | length of the header in bytes |
+//! | .. | the header, as JSON: the [`Key`], the state of the machine, and the address ranges of the memory |
 //! | .. | the memory, a zstd frame |
 //! | 32 | BLAKE3 of everything before |
 //!

@@ -7,7 +7,7 @@
  * arrive as signals. The way out is `siglongjmp` to the innermost `trapline_contain` of the thread, so every frame
  * between is left as it is. The caller must not use the core again.
  *
- * Outside of `trapline_contain`, and in other threads, everything is as without this file.
+ * Crashes outside of `trapline_contain`, and in other threads, end the process as if this file did not exist.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,7 +41,7 @@ static void leave(int number)
     siglongjmp(innermost->back, number);
 }
 
-/* Nobody contains this crash: hands it to the handler that was there before us. */
+/* Called for a crash outside of `trapline_contain`: puts the handler back that was there before ours. */
 static void pass_on(int number, const siginfo_t *info)
 {
     for (int n = 0; n < SIGNAL_COUNT; n++) {
@@ -49,7 +49,8 @@ static void pass_on(int number, const siginfo_t *info)
             sigaction(number, &handlers_before[n], NULL);
         }
     }
-    /* A fault comes again when its instruction does. What somebody has sent does not. */
+    /* The instruction of a fault runs again after the return and faults again, now under the old handler. A signal that
+       another process or `raise` has sent (si_code <= 0) would be lost, so it is raised again. */
     if (info->si_code <= 0) {
         raise(number);
     }
@@ -76,7 +77,7 @@ static void install_handlers(void)
     }
 }
 
-/* Calls `run`. Returns 0 when it has returned, else the number of the crash that has ended it. */
+/* Calls `run`. Returns 0 if `run` returned. If it crashed, returns a signal number, ASSERTION, or EXIT plus the status. */
 int trapline_contain(void (*run)(void *), void *argument)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

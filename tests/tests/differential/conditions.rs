@@ -99,8 +99,8 @@ const OF_EACH_PLAN: &[(&str, u32)] = &[
     ("mrs r3, cpsr",               0xe10f_3000),
 ];
 
-/// KP-2, OP-4: a probe on a conditional instruction is hit where that does something; what it leaves is the same on
-/// each condition with each outcome.
+/// KP-2, OP-4: conditional A32 instructions, on each condition, with flags for which it holds and flags for which it
+/// fails. The probe is hit only if the condition holds, and registers and memory are the same as without a probe.
 fn every_condition_does_the_same_out_of_line_as_in_place() {
     let mut tally = Tally::new(Arch::Arm);
     for (number, (what, word)) in OF_EACH_PLAN.iter().enumerate() {
@@ -175,9 +175,9 @@ const LAST: &[u32] = &[
     0xf000_f80c, // bl
 ];
 
-/// KP-2, KP-6: every shape of IT block, a probe at each place in it and on the IT instruction, conditions that hold and
-/// ones that fail: what the block leaves, what of it is skipped and how long it takes are the same; a probe is hit
-/// where its instruction runs.
+/// KP-2, KP-6: every shape of IT block, with a probe on the IT instruction and on each instruction in the block, for
+/// conditions that hold and conditions that fail. Registers, memory and time are the same as without a probe. A probe is
+/// hit only if its instruction runs.
 fn every_shape_of_it_block_does_the_same_with_a_probe_at_each_place() {
     let mut tally = Tally::new(Arch::Thumb2);
     let (mut shapes, mut hits) = (0, 0);
@@ -209,7 +209,7 @@ fn every_shape_of_it_block_does_the_same_with_a_probe_at_each_place() {
                 };
                 tally.compare_case(&format!("condition {condition}, mask {mask:04b}, place {place}, {holds}"), &case);
                 let hit = tally.labs.hits;
-                // The first two places are hit by the flags in the beginning, where nothing before them sets others.
+                // No instruction in front of the first two can have changed the flags, so it is known whether they run.
                 if place == 0 || place == 1 {
                     let expected = place == 0 || holds || condition == 14;
                     if (hit > 0) != expected {

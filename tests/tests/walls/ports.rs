@@ -11,7 +11,7 @@ use trapline_tests::lab::{DATA, ELSEWHERE, STACK};
 const PROTECTION: u32 = 13;
 const INVALID: u32 = 6;
 
-/// An instruction: its bytes, the bytes of the access, and the port if it names one.
+/// An instruction: its name, its bytes, the width of the access in bytes, and the port if the instruction names one.
 type Access = (&'static str, &'static [u8], u64, Option<u64>);
 
 #[rustfmt::skip]
@@ -36,18 +36,22 @@ const ACCESSES: &[Access] = &[
     ("rep outsd",      &[0xf3, 0x6f],             4, None),
 ];
 
-/// The bitmap of the task, for a case's port and width.
+/// The I/O permission bitmap in the task-state segment, relative to the ports of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bitmap {
-    /// It begins behind the task's limit.
+    /// The bitmap begins behind the segment's limit, so it refuses every port.
     None,
+    /// Allows every port.
     Allows,
+    /// Refuses the first port of the access.
     RefusesFirst,
+    /// Refuses the last port of the access.
     RefusesLast,
+    /// Refuses every port but those of the access.
     RefusesOthers,
-    /// The task ends with the byte of the port, and two bytes are looked at.
+    /// The segment ends with the bitmap's byte for the port. The CPU always reads two bytes, so it refuses.
     Short,
-    /// The task is too short to say where its bitmap is.
+    /// The segment is too short to hold the offset of the bitmap.
     NoTask,
 }
 
@@ -61,11 +65,11 @@ const BITMAPS: [Bitmap; 7] = [
     Bitmap::NoTask,
 ];
 
-/// Offset of the bitmap in the task.
+/// Offset of the bitmap in the task-state segment.
 const AT: u64 = 0x68;
 
 impl Bitmap {
-    /// The task's limit, where it says that its bitmap begins, and the bitmap.
+    /// The limit of the segment, the offset of the bitmap that it holds, and the bitmap.
     fn task(self, port: u64, bytes: u64) -> (u64, u64, Vec<u8>) {
         let mut bits = vec![0u8; 0x90];
         let mut refuse = |port: u64| bits[(port / 8) as usize] |= 1 << (port % 8);
@@ -91,17 +95,19 @@ impl Bitmap {
 /// The mode that runs the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runs {
+    /// Privilege level 0.
     Kernel,
+    /// Privilege level 3.
     Program,
-    /// In virtual-8086 mode.
+    /// Virtual-8086 mode.
     Old,
 }
 
 const DX: u64 = 0x2f7;
-/// Where INS stores and OUTS reads.
+/// The memory that INS writes and OUTS reads.
 const MEMORY: u64 = DATA + 0x800;
 
-/// Runs the instruction, behind which is one that does not exist. What happened first.
+/// Runs the instruction with an invalid one behind it. Returns the first exception, and the machine.
 fn run(arch: Arch, runs: Runs, iopl: u64, bytes: &[u8], task: (u64, u64, Vec<u8>)) -> (Happening, Bare) {
     let mut bare = frames::ready(arch, task.0);
     let (_, bitmap_at, bits) = task;
@@ -109,7 +115,7 @@ fn run(arch: Arch, runs: Runs, iopl: u64, bytes: &[u8], task: (u64, u64, Vec<u8>
     bare.put(TASK + bitmap_at, &bits);
     bare.put(MEMORY, &[0x5a; 16]);
     let prefixed: Vec<u8> = match runs {
-        // In 16-bit code the prefix means the other width.
+        // In 16-bit code, the prefix 0x66 selects 32-bit operands instead of 16-bit ones.
         Runs::Old if bytes.contains(&0x66) => bytes.iter().copied().filter(|byte| *byte != 0x66).collect(),
         Runs::Old => [&[0x66], bytes].concat(),
         _ => bytes.to_vec(),
@@ -148,7 +154,7 @@ fn a_program_uses_a_port_by_level_and_bitmap_only() {
             for runs in all.iter().copied() {
                 for iopl in 0..4 {
                     for bitmap in BITMAPS {
-                        // The level that asks for no bitmap is tried with two of them.
+                        // Where the level alone allows the access, the bitmap is not read, and two of them are enough.
                         let asks = runs == Runs::Old || runs == Runs::Program && iopl < 3;
                         if !asks && !matches!(bitmap, Bitmap::None | Bitmap::RefusesFirst) || runs == Runs::Old && iopl % 3 != 0 {
                             continue;

@@ -1,5 +1,5 @@
-//! Facts about each ISA for the machine, the command line and the readers of files. [`of`] is a `match` over all ISAs,
-//! so a new ISA without a row does not compile. No other shared code asks which ISA it deals with.
+//! The machine and the disassembler of each ISA. [`of`] is a `match` over all ISAs, so a new ISA without a row does not
+//! compile. Facts about kernel files are in `boot/kernels.rs`. No other shared code asks which ISA it deals with.
 
 mod rows;
 
@@ -7,10 +7,7 @@ pub use rows::of;
 
 use crate::boards::Spec;
 use crate::boot::Kernel;
-use crate::boot::image::Format;
-use crate::boot::marks::Marks;
-use crate::boot::whole::{Decompressor, Whole};
-use crate::error::{BootError, MachineError};
+use crate::error::MachineError;
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
@@ -23,42 +20,11 @@ use {
 pub struct Row {
     /// The ISA.
     pub arch: Arch,
-    /// The ELF header fields that identify this ISA. If several ISAs share them, `boot/elf.rs` decides by the symbols,
-    /// and falls back to the first such ISA.
-    pub elf: Identity,
-    /// The letter of the mapping symbols in front of this ISA's code (`$a`; AAELF, "mapping symbols"). `None` if the
-    /// ISA has none.
-    pub mapping_symbol: Option<char>,
-    /// The format of a raw kernel image. `None` if this ISA's kernels have none.
-    pub raw_image: Option<&'static Format>,
-    /// Finds the decompressor in a self-extracting kernel image.
-    decompressor: Decompressor,
-    /// Converts the physical address in an ELF file to the true one. On MIPS, the linker scripts put virtual addresses
-    /// there.
-    pub lies_at: fn(u64) -> u64,
-    /// Recognisable features of this ISA's Linux images.
-    pub marks: &'static Marks,
-    /// Functions among which is the first one that Linux runs at its link address. Code before it runs at other
-    /// addresses and its text may still be patched, so nothing can be probed there.
-    pub first_functions: &'static [&'static str],
-    /// Debian's name for the architecture of its packages.
-    pub debian: &'static str,
     /// The machine that runs this ISA. `None` if there is none yet.
     pub machine: Option<Machine>,
     /// The settings of the disassembler.
     #[cfg(feature = "cpu")]
     pub disassembler: Disassembler,
-}
-
-/// The ELF header fields that identify an ISA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// `e_machine`
-    pub machine: u16,
-    /// `EI_CLASS`
-    pub class: u8,
-    /// `EI_DATA`
-    pub order: u8,
 }
 
 /// The CPU and the boards that run an ISA.
@@ -98,16 +64,6 @@ pub fn all() -> impl Iterator<Item = &'static Row> {
 }
 
 impl Row {
-    /// The first address of RAM on the stock board, which file formats use as their base; 0 without such a board.
-    pub fn ram_start(&self) -> u64 {
-        self.machine.as_ref().and_then(|machine| machine.stock).map_or(0, |board| board.ram_start)
-    }
-
-    /// Finds the decompressor in a kernel's file. `Ok(None)` if the file has none.
-    pub fn whole(&self, file: &[u8]) -> Result<Option<Whole>, BootError> {
-        (self.decompressor)(file, self.ram_start())
-    }
-
     /// The machine that runs this ISA, or an error that says there is none.
     pub fn machine(&self) -> Result<&Machine, MachineError> {
         let none = || MachineError::Config(format!("no machine runs {} kernels yet", self.arch.name()));
@@ -131,13 +87,15 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use goblin::elf::header::ELFCLASS64;
+    use crate::boot::kernels;
 
     #[test]
     fn each_row_is_that_of_its_isa() {
         for arch in Arch::ALL {
             let row = of(*arch);
-            assert_eq!((row.arch, row.elf.class == ELFCLASS64), (*arch, arch.isa().word == 8), "{}", arch.name());
+            assert_eq!(row.arch, *arch, "{}", arch.name());
+            let boards = row.machine.iter().flat_map(|machine| [Some(machine.bare), machine.stock]).flatten();
+            boards.for_each(|board| assert_eq!(kernels::of(*arch).ram_start, board.ram_start, "{}", arch.name()));
             #[cfg(feature = "cpu")]
             assert!(row.machine.as_ref().is_none_or(|machine| machine.model.arch == *arch), "{}", arch.name());
         }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use trapline::arches::{self, Row};
+use trapline::boot::kernels;
 use trapline::boot::{Kernel, Segment};
 
 /// A folder that lives as long as the test.
@@ -38,8 +39,10 @@ fn said(row: &Row, images: &Folder) -> (Option<i32>, String) {
     let starts = |segment: &&Segment| (segment.physical..segment.physical + segment.size).contains(&loaded.entry);
     let segment = loaded.segments.iter().find(starts).expect("it is entered in one of its segments");
     let entry = segment.virtual_address + (loaded.entry - segment.physical);
-    let map = images
-        .file("System.map", format!("{entry:x} T {}\n{entry:x} t kernel_init_freeable\n", row.first_functions[0]).as_bytes());
+    let map = images.file(
+        "System.map",
+        format!("{entry:x} T {}\n{entry:x} t kernel_init_freeable\n", kernels::of(row.arch).first_functions[0]).as_bytes(),
+    );
     let nowhere = Path::new("/nowhere");
     let output = Command::new(env!("CARGO_BIN_EXE_trapline"))
         .args(["run", "-q", "--until", "1us", "--symbols"])
@@ -60,12 +63,12 @@ fn a_kernel_out_of_a_file_gets_no_other_isas_busybox() {
     for row in arches::all().filter(ours) {
         let name = row.arch.name();
         let others = Folder::new(&format!("{name}-others"));
-        for other in arches::all().filter(|other| other.debian != row.debian) {
-            others.file(&format!("busybox/busybox-{}", other.debian), b"\x7fELF of another ISA");
+        for other in arches::all().filter(|other| kernels::of(other.arch).debian != kernels::of(row.arch).debian) {
+            others.file(&format!("busybox/busybox-{}", kernels::of(other.arch).debian), b"\x7fELF of another ISA");
         }
         let (status, text) = said(row, &others);
         let runs = row.machine.as_ref().is_some_and(|machine| machine.stock.is_some());
-        let stock = trapline_images::stocks().iter().find(|stock| stock.architecture == row.debian);
+        let stock = trapline_images::stocks().iter().find(|stock| stock.architecture == kernels::of(row.arch).debian);
         let advice = match stock {
             _ if !runs => "no board runs Linux kernels for".into(),
             Some(stock) if stock.is_packed() => format!("help: `trapline images pull {}` brings it", stock.name),
@@ -74,10 +77,10 @@ fn a_kernel_out_of_a_file_gets_no_other_isas_busybox() {
         };
         assert_eq!(status, Some(2), "{name}: {text}");
         assert!(text.contains(&advice), "{name}: `{advice}` is not in {text}");
-        let missing = format!("there is no busybox for {} on this computer", row.debian);
+        let missing = format!("there is no busybox for {} on this computer", kernels::of(row.arch).debian);
         assert_eq!(text.contains(&missing), runs, "{name}: {text}");
 
-        others.file(&format!("busybox/busybox-{}", row.debian), b"\x7fELF of this ISA");
+        others.file(&format!("busybox/busybox-{}", kernels::of(row.arch).debian), b"\x7fELF of this ISA");
         let (_, text) = said(row, &others);
         assert!(!text.contains("no busybox"), "{name}: {text}");
         assert_eq!(text.contains(&advice), !runs, "{name}: {text}");

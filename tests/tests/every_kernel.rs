@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use trapline::arches;
+use trapline::boot::kernels;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
@@ -58,7 +58,7 @@ fn releases() -> Vec<Release> {
 /// Tries a release. Returns its columns of the table.
 fn tried(release: &Release, kernel: &Kernel, busybox: &Path) -> String {
     let name = &release.name;
-    let command_line = trapline_images::stocks().iter().find(|stock| stock.architecture == arches::of(kernel.arch).debian);
+    let command_line = trapline_images::stocks().iter().find(|stock| stock.architecture == kernels::of(kernel.arch).debian);
     let initrd: Arc<[u8]> = initramfs::with_busybox(&fs::read(busybox).expect("busybox"), Some(SCRIPT), &[]).into();
     let config = Config {
         command_line: format!("{} mitigations=off", command_line.expect("a stock kernel of this ISA").command_line),
@@ -115,7 +115,7 @@ fn run(session: &mut Session) -> Run {
 fn boots_and_is_the_same_under_probes(release: &Release) {
     let bytes = fs::read(&release.file).expect("the kernel's file");
     let Ok(kernel) = Kernel::from_bytes(&bytes) else { return };
-    let debian = arches::of(kernel.arch).debian;
+    let debian = kernels::of(kernel.arch).debian;
     let busybox = release.folder.join("busybox").join(format!("busybox-{debian}"));
     let row = tried(release, &kernel, &busybox);
     println!("| {} | {} | {row} |", release.name, kernel.arch.name());

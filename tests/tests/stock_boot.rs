@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use trapline::arches;
+use trapline::boot::kernels;
 use trapline::boot::whole::Whole;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Counts, Stop};
@@ -316,7 +316,7 @@ fn exception_entries_on_mips_refuse_return_probes(name: &'static str) {
 fn unpacks_itself_and_boots_the_same(name: &'static str) {
     let stock = stock(name);
     let Unpacks { functions, says } = facts_of(name).unpacks.expect("it unpacks itself");
-    let whole = arches::of(stock.kernel.arch).whole(&stock.file).expect("it can be entered").expect("it unpacks itself");
+    let whole = kernels::of(stock.kernel.arch).whole(&stock.file).expect("it can be entered").expect("it unpacks itself");
     let boot = |whole: Option<Whole>| {
         let mut session = stock.session_of(Some(SCRIPT), whole);
         let began = session.machine().now();

@@ -1,15 +1,7 @@
-//! One row per ISA with its facts for the machine, the command line and the readers of files.
+//! One row per ISA with its machine and its disassembler.
 
-use super::{Identity, Machine, Row};
+use super::{Machine, Row};
 use crate::boards::{bare, malta, pc, powernv, s390ccw, sbi, virt, wii};
-use crate::boot::elf_wrapper;
-use crate::boot::image;
-use crate::boot::marks;
-use crate::boot::whole;
-use goblin::elf::header::{
-    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_RISCV, EM_S390,
-    EM_SPARCV9, EM_X86_64,
-};
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
@@ -20,14 +12,6 @@ use {
 
 static I386: Row = Row {
     arch: Arch::I386,
-    elf: Identity { machine: EM_386, class: ELFCLASS32, order: ELFDATA2LSB },
-    mapping_symbol: None,
-    raw_image: None,
-    decompressor: whole::bzimage_entered_at_its_start,
-    lies_at: core::convert::identity,
-    marks: &marks::x86::MARKS_32,
-    first_functions: &["i386_start_kernel"],
-    debian: "i386",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &x86::I386,
@@ -48,14 +32,6 @@ static I386: Row = Row {
 
 static X86_64: Row = Row {
     arch: Arch::X86_64,
-    elf: Identity { machine: EM_X86_64, class: ELFCLASS64, order: ELFDATA2LSB },
-    mapping_symbol: None,
-    raw_image: None,
-    decompressor: whole::bzimage_entered_for_64_bits,
-    lies_at: core::convert::identity,
-    marks: &marks::x86::MARKS,
-    first_functions: &["x86_64_start_kernel"],
-    debian: "amd64",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &x86::X86_64,
@@ -76,14 +52,6 @@ static X86_64: Row = Row {
 
 static ARM: Row = Row {
     arch: Arch::Arm,
-    elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
-    mapping_symbol: Some('a'),
-    raw_image: Some(&image::ZIMAGE),
-    decompressor: whole::zimage,
-    lies_at: core::convert::identity,
-    marks: &marks::arm::MARKS,
-    first_functions: &["__mmap_switched"],
-    debian: "armhf",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &arm::ARM,
@@ -104,15 +72,6 @@ static ARM: Row = Row {
 
 static THUMB2: Row = Row {
     arch: Arch::Thumb2,
-    elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
-    mapping_symbol: Some('t'),
-    // A zImage is read as one of ARM code, and its kernel's first instructions say in which code it is.
-    raw_image: None,
-    decompressor: whole::zimage,
-    lies_at: core::convert::identity,
-    marks: &marks::arm::IN_THUMB,
-    first_functions: &["__mmap_switched"],
-    debian: "armhf",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &arm::THUMB2,
@@ -133,14 +92,6 @@ static THUMB2: Row = Row {
 
 static ARM64: Row = Row {
     arch: Arch::Arm64,
-    elf: Identity { machine: EM_AARCH64, class: ELFCLASS64, order: ELFDATA2LSB },
-    mapping_symbol: Some('x'),
-    raw_image: Some(&image::ARM64_IMAGE),
-    decompressor: whole::none,
-    lies_at: core::convert::identity,
-    marks: &marks::arm64::MARKS,
-    first_functions: &["__primary_switched"],
-    debian: "arm64",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &arm64::ARM64,
@@ -161,14 +112,6 @@ static ARM64: Row = Row {
 
 static PPC: Row = Row {
     arch: Arch::Ppc,
-    elf: Identity { machine: EM_PPC, class: ELFCLASS32, order: ELFDATA2MSB },
-    mapping_symbol: None,
-    raw_image: None,
-    decompressor: whole::none,
-    lies_at: core::convert::identity,
-    marks: &marks::ppc::BIG,
-    first_functions: &["start_here"],
-    debian: "powerpc",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &ppc::narrow::PPC,
@@ -189,14 +132,6 @@ static PPC: Row = Row {
 
 static PPC64: Row = Row {
     arch: Arch::Ppc64,
-    elf: Identity { machine: EM_PPC64, class: ELFCLASS64, order: ELFDATA2MSB },
-    mapping_symbol: None,
-    raw_image: None,
-    decompressor: whole::none,
-    lies_at: core::convert::identity,
-    marks: &marks::ppc::BIG,
-    first_functions: &["start_here_common"],
-    debian: "ppc64",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &ppc::PPC64,
@@ -217,14 +152,6 @@ static PPC64: Row = Row {
 
 static PPC64LE: Row = Row {
     arch: Arch::Ppc64le,
-    elf: Identity { machine: EM_PPC64, class: ELFCLASS64, order: ELFDATA2LSB },
-    mapping_symbol: None,
-    raw_image: None,
-    decompressor: whole::none,
-    lies_at: core::convert::identity,
-    marks: &marks::ppc::LITTLE,
-    first_functions: &["start_here_common"],
-    debian: "ppc64el",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &ppc::PPC64LE,
@@ -245,14 +172,6 @@ static PPC64LE: Row = Row {
 
 static S390X: Row = Row {
     arch: Arch::S390x,
-    elf: Identity { machine: EM_S390, class: ELFCLASS64, order: ELFDATA2MSB },
-    mapping_symbol: None,
-    raw_image: Some(&image::VMLINUZ),
-    decompressor: whole::vmlinuz,
-    lies_at: core::convert::identity,
-    marks: &marks::s390::MARKS,
-    first_functions: &["startup_continue"],
-    debian: "s390x",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &s390::S390X,
@@ -273,14 +192,6 @@ static S390X: Row = Row {
 
 static MIPS: Row = Row {
     arch: Arch::Mips,
-    elf: Identity { machine: EM_MIPS, class: ELFCLASS32, order: ELFDATA2MSB },
-    mapping_symbol: None,
-    raw_image: Some(&image::WRAPPED),
-    decompressor: whole::wrapped,
-    lies_at: elf_wrapper::lies_at,
-    marks: &marks::mips::BIG_32,
-    first_functions: &["start_kernel"],
-    debian: "mips",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &mips::MIPS,
@@ -301,14 +212,6 @@ static MIPS: Row = Row {
 
 static MIPSEL: Row = Row {
     arch: Arch::Mipsel,
-    elf: Identity { machine: EM_MIPS, class: ELFCLASS32, order: ELFDATA2LSB },
-    mapping_symbol: None,
-    raw_image: Some(&image::WRAPPED),
-    decompressor: whole::wrapped,
-    lies_at: elf_wrapper::lies_at,
-    marks: &marks::mips::LITTLE_32,
-    first_functions: &["start_kernel"],
-    debian: "mipsel",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &mips::MIPSEL,
@@ -329,14 +232,6 @@ static MIPSEL: Row = Row {
 
 static MIPS64: Row = Row {
     arch: Arch::Mips64,
-    elf: Identity { machine: EM_MIPS, class: ELFCLASS64, order: ELFDATA2MSB },
-    mapping_symbol: None,
-    raw_image: Some(&image::WRAPPED),
-    decompressor: whole::wrapped,
-    lies_at: elf_wrapper::lies_at,
-    marks: &marks::mips::BIG_64,
-    first_functions: &["start_kernel"],
-    debian: "mips64",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &mips::MIPS64,
@@ -357,14 +252,6 @@ static MIPS64: Row = Row {
 
 static MIPS64EL: Row = Row {
     arch: Arch::Mips64el,
-    elf: Identity { machine: EM_MIPS, class: ELFCLASS64, order: ELFDATA2LSB },
-    mapping_symbol: None,
-    raw_image: Some(&image::WRAPPED),
-    decompressor: whole::wrapped,
-    lies_at: elf_wrapper::lies_at,
-    marks: &marks::mips::LITTLE_64,
-    first_functions: &["start_kernel"],
-    debian: "mips64el",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &mips::MIPS64EL,
@@ -385,14 +272,6 @@ static MIPS64EL: Row = Row {
 
 static SPARC64: Row = Row {
     arch: Arch::Sparc64,
-    elf: Identity { machine: EM_SPARCV9, class: ELFCLASS64, order: ELFDATA2MSB },
-    mapping_symbol: None,
-    raw_image: None,
-    decompressor: whole::none,
-    lies_at: core::convert::identity,
-    marks: &marks::sparc64::MARKS,
-    first_functions: &["start_early_boot"],
-    debian: "sparc64",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &sparc64::SPARC64,
@@ -413,14 +292,6 @@ static SPARC64: Row = Row {
 
 static RISCV64: Row = Row {
     arch: Arch::Riscv64,
-    elf: Identity { machine: EM_RISCV, class: ELFCLASS64, order: ELFDATA2LSB },
-    mapping_symbol: None,
-    raw_image: Some(&image::RISCV_IMAGE),
-    decompressor: whole::none,
-    lies_at: core::convert::identity,
-    marks: &marks::riscv::MARKS,
-    first_functions: &["start_kernel"],
-    debian: "riscv64",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &riscv::RISCV64,
@@ -441,10 +312,6 @@ static RISCV64: Row = Row {
 
 static RISCV32: Row = Row {
     arch: Arch::Riscv32,
-    elf: Identity { machine: EM_RISCV, class: ELFCLASS32, order: ELFDATA2LSB },
-    // The header of an Image does not say how wide its registers are.
-    raw_image: None,
-    debian: "riscv32",
     #[cfg(feature = "cpu")]
     disassembler: Disassembler {
         family: Family::RISCV,
@@ -453,11 +320,6 @@ static RISCV32: Row = Row {
         has_syntaxes: false,
         prints_distances: true,
     },
-    mapping_symbol: None,
-    decompressor: whole::none,
-    lies_at: core::convert::identity,
-    marks: &marks::riscv::MARKS,
-    first_functions: &["start_kernel"],
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &riscv::RISCV32,

@@ -37,7 +37,6 @@ pub static SPEC: Spec = Spec {
     least_ram: RAM_BYTES,
     most_ram: RAM_BYTES,
     cpus: 2,
-    ends: None,
     boot: |config, _, _| boot(0, config, ByteOrder::Little),
     devices: |cpus, _| Box::new(Bare::new(cpus)),
 };

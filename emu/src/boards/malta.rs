@@ -41,7 +41,6 @@ pub static SPEC: Spec = Spec {
     least_ram: 64 * MIB,
     most_ram: 240 * MIB,
     cpus: 1,
-    ends: None,
     boot: |config, ram, kernel_end| boot(config, ram, kernel_end, ByteOrder::Little),
     devices: |_, _| Box::new(Malta::new(ByteOrder::Little)),
 };

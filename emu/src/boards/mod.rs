@@ -44,9 +44,6 @@ pub struct Spec {
     pub most_ram: u64,
     /// Largest number of CPUs.
     pub cpus: usize,
-    /// Shell commands with which a guest sets its exit status and powers off. `None`: the usual ones
-    /// (`boot/initramfs.rs`).
-    pub ends: Option<&'static str>,
     /// Builds the boot data in memory. Arguments: configuration, bytes of RAM, and the end of the loaded image.
     pub boot: fn(&Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError>,
     /// Makes the devices, for this many CPUs and bytes of RAM.

@@ -38,7 +38,6 @@ pub static SPEC: Spec = Spec {
     least_ram: 64 * MIB,
     most_ram: 2048 * MIB,
     cpus: 1,
-    ends: None,
     boot,
     devices: |_, _| Box::new(Pc::default()),
 };

@@ -34,16 +34,9 @@ pub static SPEC: Spec = Spec {
     least_ram: 128 * MIB,
     most_ram: 2048 * MIB,
     cpus: 1,
-    ends: Some(ENDS),
     boot,
     devices: |_, _| Box::new(VirtRiscv::default()),
 };
-
-/// Passes the status to the board.
-const ENDS: &str = "\
-devmem 0x09030000 8 $status
-poweroff -f
-";
 
 const RAM_START: u64 = 0x8000_0000;
 const EXIT_STATUS: u64 = super::virt::EXIT_STATUS;

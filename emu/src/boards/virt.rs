@@ -46,7 +46,6 @@ pub static ARM64: Spec = Spec {
     least_ram: 128 * MIB,
     most_ram: 2048 * MIB,
     cpus: 1,
-    ends: None,
     boot: |config, ram, end| boot(&A64, config, ram, end),
     devices: |cpus, _| Box::new(Virt::new(cpus)),
 };

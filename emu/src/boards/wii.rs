@@ -38,16 +38,9 @@ pub static SPEC: Spec = Spec {
     least_ram: 32 * MIB,
     most_ram: 128 * MIB,
     cpus: 1,
-    ends: Some(ENDS),
     boot,
     devices: |_, _| Box::new(Wii::default()),
 };
-
-/// There are no I/O ports, so a program writes the exit status to memory.
-const ENDS: &str = "\
-devmem 0x0d900010 8 $status
-poweroff -f
-";
 
 /// Physical addresses of the devices.
 pub mod place {
@@ -271,7 +264,8 @@ mod tests {
     #[test]
     fn the_pin_and_the_reset_switch_it_off() {
         let mut board = Wii::default();
-        assert!(ENDS.contains(&format!("{:#010x} 8", place::EXIT_STATUS)), "{ENDS}");
+        let ends = crate::boot::initramfs::BY_MEMORY;
+        assert!(ends.contains(&format!("{:#010x} 8", place::EXIT_STATUS)), "{ends}");
         put(&mut board, 0, place::EXIT_STATUS, 1, 7);
         put(&mut board, 0, LEVELS, 4, POWER_OFF.into());
         assert_eq!(board.power_off(), None, "the pin is an input");

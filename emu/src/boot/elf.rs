@@ -2,8 +2,8 @@
 //! goblin parses the tables. Their sizes and addresses are checked here before they are used.
 
 use super::foreign::{machine_name, not_elf};
+use super::kernels::{self, Identity};
 use super::{Section, Segment, Starter, elf_symbols, unplaced};
-use crate::arches::{self, Identity};
 use crate::error::BootError;
 use crate::symbols::Symbols;
 use goblin::container::{Container, Ctx, Endian};
@@ -78,13 +78,13 @@ pub(super) fn identity_of(header: &Header) -> Identity {
 /// The ISA according to the header. ISAs with equal headers are told apart by symbols later.
 pub(super) fn arch_of(header: &Header) -> Result<Arch, BootError> {
     let identity = identity_of(header);
-    let row = arches::all().find(|row| row.elf == identity);
+    let row = kernels::all().find(|row| row.elf == identity);
     row.map(|row| row.arch).ok_or_else(|| foreign(machine_name(&identity)))
 }
 
 /// Chooses among the ISAs with this ELF header the one to whose code most function symbols point.
 fn arch_by_symbols(arch: Arch, table: &Symtab<'_>) -> Arch {
-    let same = arches::all().filter(|row| row.elf == arches::of(arch).elf).map(|row| row.arch);
+    let same = kernels::all().filter(|row| row.elf == kernels::of(arch).elf).map(|row| row.arch);
     same.into_iter().find(|other| elf_symbols::point_to_code_of(table, *other)).unwrap_or(arch)
 }
 
@@ -201,7 +201,7 @@ fn segment(bytes: &[u8], number: usize, header: &ProgramHeader, arch: Arch) -> R
     }
     let held = piece(bytes, header.p_offset, header.p_filesz, || format!("segment {number}"))?;
     Ok(Segment {
-        physical: (arches::of(arch).lies_at)(header.p_paddr),
+        physical: (kernels::of(arch).lies_at)(header.p_paddr),
         virtual_address: header.p_vaddr,
         bytes: held.to_vec(),
         size,

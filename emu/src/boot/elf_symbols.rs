@@ -1,6 +1,6 @@
 //! Converts an ELF symbol table.
 
-use crate::arches;
+use super::kernels;
 use crate::symbols::Entry;
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS};
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym};
@@ -54,7 +54,7 @@ pub fn point_to_code_of(table: &Symtab<'_>, arch: Arch) -> bool {
 /// The ranges of data, or of the other instruction set's code, between code: from each mapping symbol `$d` to the next
 /// mapping symbol (AAELF, "mapping symbols").
 pub fn data(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Vec<Range<u64>> {
-    let Some(own) = arches::of(arch).mapping_symbol else { return Vec::new() };
+    let Some(own) = kernels::of(arch).mapping_symbol else { return Vec::new() };
     let mapping = |symbol: Sym| {
         let section = sections.get(symbol.st_shndx).filter(|section| section.sh_flags & u64::from(SHF_EXECINSTR) != 0)?;
         let kind = name(names, symbol.st_name)?.strip_prefix('$')?.chars().next()?;

@@ -1,6 +1,6 @@
 //! Recognises files that are not supported kernels, so that the error can say what they are.
 
-use crate::arches::Identity;
+use super::kernels::Identity;
 use crate::error::BootError;
 use goblin::elf::header::{ELFCLASS32, ELFCLASS64, ELFDATA2LSB, EM_X86_64};
 

@@ -7,9 +7,9 @@
 //! tables would hold zeros.
 
 use super::elf::{self, Image};
+use super::kernels::{self, Facts};
 use super::payload::Shelf;
 use super::{Segment, Starter, elf_wrapper, kallsyms, vmlinuz, zimage};
-use crate::arches::{self, Row};
 use crate::error::BootError;
 use crate::symbols::Symbols;
 use goblin::elf::Elf;
@@ -45,9 +45,10 @@ type Given<'a> = Option<&'a Symbols>;
 /// Parses a raw image. `None` if the bytes are not one. Given symbols replace those of the image.
 pub fn parse(shelf: &dyn Shelf, bytes: &[u8], given: Given<'_>) -> Option<Result<Image, BootError>> {
     let identity = Elf::parse_header(bytes).ok().map(|header| elf::identity_of(&header));
-    let fits = |row: &Row| identity.is_none_or(|identity| identity == row.elf);
-    let of = |row: &'static Row| row.raw_image.filter(|format| fits(row) && (format.is)(bytes)).map(|format| (row.arch, format));
-    let (arch, format) = arches::all().find_map(of)?;
+    let fits = |row: &Facts| identity.is_none_or(|identity| identity == row.elf);
+    let of =
+        |row: &'static Facts| row.raw_image.filter(|format| fits(row) && (format.is)(bytes)).map(|format| (row.arch, format));
+    let (arch, format) = kernels::all().find_map(of)?;
     Some((format.read)(shelf, bytes, given).map(|raw| raw.into_image(arch)))
 }
 
@@ -229,7 +230,7 @@ impl Raw {
     fn into_image(self, arch: Arch) -> Image {
         let Raw { mut bytes, size, text_offset, start, entry, symbols, starter, arch: own } = self;
         let arch = own.unwrap_or(arch);
-        let physical = arches::of(arch).ram_start() + text_offset;
+        let physical = kernels::of(arch).ram_start + text_offset;
         let code = symbols.address_of("_etext").and_then(|end| end.checked_sub(start)).unwrap_or(0);
         let rest = bytes.split_off((code as usize).min(bytes.len()));
         let code = bytes.len() as u64;

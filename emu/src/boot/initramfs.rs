@@ -2,7 +2,7 @@
 //! The archive is in cpio's "newc" format (Documentation/driver-api/early-userspace/buffer-format.rst). It does not
 //! depend on the host: equal contents give equal bytes.
 
-use crate::arches;
+use super::kernels;
 use goblin::elf::Elf;
 use std::collections::BTreeSet;
 
@@ -52,8 +52,27 @@ else
 fi
 status=$?
 ";
-/// Passes the status to the board. For boards without an own way ([`Spec::ends`](crate::boards::Spec)).
-const ENDS: &str = "\
+/// The last commands on z/Architecture, which report the status as the system's level.
+pub(super) const BY_SYSTEM_LEVEL: &str = "\
+printf %x $status > /sys/firmware/cpi/system_level
+echo 1 > /sys/firmware/cpi/set
+reboot -f
+";
+
+/// The last commands on a board without I/O ports: a program writes the status to memory.
+pub(crate) const BY_MEMORY: &str = "\
+devmem 0x0d900010 8 $status
+poweroff -f
+";
+
+/// The last commands on RISC-V's `virt` board, which has a device for the status.
+pub(super) const BY_DEVICE: &str = "\
+devmem 0x09030000 8 $status
+poweroff -f
+";
+
+/// The last commands on a board with I/O ports or ARM's `virt` board: they pass the variable `status` to the board.
+pub(super) const ENDS: &str = "\
 case $(uname -m) in
 arm*|aarch64)
     devmem 0x09030000 8 $status
@@ -97,8 +116,7 @@ pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec
 /// The shell commands that pass the status to the board on which this program runs.
 fn ends(program: &[u8]) -> &'static str {
     let machine = Elf::parse_header(program).ok().map(|header| header.e_machine);
-    let row = arches::all().find(|row| Some(row.elf.machine) == machine);
-    row.and_then(|row| row.machine.as_ref()).and_then(|machine| machine.stock?.ends).unwrap_or(ENDS)
+    kernels::all().find(|row| Some(row.elf.machine) == machine).map_or(ENDS, |row| row.ends)
 }
 
 /// An archive under construction.

@@ -12,6 +12,7 @@ pub mod foreign;
 pub mod image;
 pub mod initramfs;
 pub mod kallsyms;
+pub mod kernels;
 pub mod link_address;
 pub mod marks;
 pub mod module;
@@ -25,7 +26,6 @@ pub mod vmlinuz;
 pub mod whole;
 pub mod zimage;
 
-use crate::arches;
 use crate::error::BootError;
 use crate::symbols::Symbols;
 use payload::Shelf;
@@ -206,13 +206,13 @@ impl Kernel {
     /// The first function that Linux runs at its linked address; `None` if this kernel is not Linux.
     pub fn first_function(&self) -> Option<u64> {
         self.symbols.address_of(OF_EVERY_LINUX)?;
-        arches::of(self.arch).first_functions.iter().find_map(|name| self.symbols.address_of(name))
+        kernels::of(self.arch).first_functions.iter().find_map(|name| self.symbols.address_of(name))
     }
 
     /// The functions, specific to the ISA, that read or write any text; empty unless the kernel is a stock Linux, as
     /// other kernels may use these names for something else.
     pub fn patchers(&self) -> impl Iterator<Item = &'static str> {
-        let marks = arches::of(self.arch).marks;
+        let marks = kernels::of(self.arch).marks;
         let all = marks.patchers.iter().chain(marks.stray_readers).copied();
         all.filter(|_| self.is_stock())
     }

@@ -7,9 +7,9 @@
 //! populate_kprobe_blacklist.
 
 use super::Kernel;
+use super::kernels;
 use super::marks::{Bounds, Form, Marks, SMP_LOCK_ROW, STATIC_CALL_ROW, bounds};
 use super::unnamed::Finder;
-use crate::arches;
 use crate::symbols::Symbols;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -110,7 +110,7 @@ impl Tables {
 
     /// Reads the tables of a kernel.
     pub fn of(kernel: &Kernel) -> Tables {
-        let marks = arches::of(kernel.arch).marks;
+        let marks = kernels::of(kernel.arch).marks;
         let mut reader = Reader { kernel, marks, word: kernel.arch.isa().word, finder: None, missing: Vec::new() };
         let text = reader.range(&TEXT).unwrap_or_else(|| reader.executable());
         let mut tables = Tables { text, init_text: reader.range(&INIT_TEXT), init: reader.range(&INIT), ..Tables::default() };

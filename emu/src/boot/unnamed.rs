@@ -4,9 +4,9 @@
 //! holds the address of code that begins with certain bytes, and the rows are contiguous: the longest run of such rows
 //! is taken for the table. The bytes are given by the ISA ([`Marks`]).
 
+use super::kernels;
 use super::marks::{Form, Marks, STATIC_CALL_ROW};
 use super::{Kernel, Segment};
-use crate::arches;
 use crate::symbols::Symbols;
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -46,7 +46,7 @@ impl<'a> Finder<'a> {
         // If the end of the text is only guessed, tables may lie inside, so nothing is left out.
         let text = code.first().filter(|text| symbols.address_of("_etext") == Some(text.end)).cloned().unwrap_or_default();
         let data = kernel.segments.iter().flat_map(|segment| beside(segment, &text)).collect();
-        let marks = arches::of(kernel.arch).marks;
+        let marks = kernels::of(kernel.arch).marks;
         let around_all = around(kernel.segments.iter().map(Segment::range));
         Finder {
             kernel,

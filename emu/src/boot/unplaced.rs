@@ -2,23 +2,26 @@
 //! arm64, 32-bit ARM, RISC-V. Such kernels find their own place when they start, so the file is loaded where a boot loader
 //! puts the raw image that is made of it.
 
+use super::kernels;
 use super::{Segment, elf};
-use crate::arches;
 use trapline_isa::arch::Arch;
+
+/// No board of these ISAs has RAM below this address.
+const LOWEST_RAM: u64 = 0x1000_0000;
 
 /// Moves the segments, which come with their numbers in the file, into RAM if none of them lies there and the ISA's kernels
 /// are placed by a raw image's rule.
 pub fn place(arch: Arch, segments: &mut [(usize, Segment)]) {
-    let row = arches::of(arch);
+    let row = kernels::of(arch);
     let Some((format, offset)) = row.raw_image.and_then(|format| Some((format, format.text_offset?))) else { return };
-    let boards = row.machine.as_ref().map(|machine| machine.bare.ram_start).into_iter().chain([row.ram_start()]);
-    let in_ram = |at: u64| boards.clone().any(|start| at.checked_sub(start).is_some_and(|offset| offset < elf::MOST_MEMORY));
-    if segments.iter().any(|(_, segment)| in_ram(segment.physical)) {
+    let Some((_, first)) = segments.iter().min_by_key(|(_, segment)| segment.physical) else { return };
+    let in_ram = |at: u64| at.checked_sub(row.ram_start).is_some_and(|offset| offset < elf::MOST_MEMORY);
+    let is_linked_address = first.physical == first.virtual_address || first.physical < LOWEST_RAM;
+    if !is_linked_address || segments.iter().any(|(_, segment)| in_ram(segment.physical)) {
         return;
     }
-    let Some((_, first)) = segments.iter().min_by_key(|(_, segment)| segment.physical) else { return };
     let (lowest, linked_at) = (first.physical, first.virtual_address);
-    let to = row.ram_start() + offset(lowest, &first.bytes).min(elf::MOST_MEMORY);
+    let to = row.ram_start + offset(lowest, &first.bytes).min(elf::MOST_MEMORY);
     let length = segments.iter().map(|(_, segment)| segment.loaded().end - lowest).max().unwrap_or(0);
     if length > elf::MOST_MEMORY || linked_at.checked_add(length).is_none() {
         return;
@@ -61,9 +64,9 @@ mod tests {
     /// The linker's virtual addresses become a place in RAM, with the offset from its start that the kernel is linked for.
     #[test]
     fn linked_addresses_become_places_in_ram() {
-        let arm64 = arches::of(Arch::Arm64).ram_start();
+        let arm64 = kernels::of(Arch::Arm64).ram_start;
         assert_eq!(placed(Arch::Arm64, &[0xffff_ffc0_0800_0000, 0xffff_ffc0_0900_0000]), [arm64, arm64 + 0x100_0000]);
-        let arm = arches::of(Arch::Arm).ram_start();
+        let arm = kernels::of(Arch::Arm).ram_start;
         // The vectors of 32-bit ARM are loaded behind the kernel, and run elsewhere.
         assert_eq!(placed(Arch::Arm, &[0xc000_8000, 0xc0a0_0000]), [arm + 0x8000, arm + 0xa0_0000]);
     }
@@ -93,7 +96,7 @@ mod tests {
     /// Segments in RAM stay, and those of ISAs whose kernels lie where they say.
     #[test]
     fn places_in_ram_stay() {
-        let arm64 = arches::of(Arch::Arm64).ram_start();
+        let arm64 = kernels::of(Arch::Arm64).ram_start;
         assert_eq!(placed(Arch::Arm64, &[arm64 + 0x20_0000, arm64 + 0x40_0000]), [arm64 + 0x20_0000, arm64 + 0x40_0000]);
         assert_eq!(placed(Arch::X86_64, &[0x100_0000]), [0x100_0000]);
     }

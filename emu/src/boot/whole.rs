@@ -128,7 +128,7 @@ mod tests {
     use trapline_isa::arch::Arch;
 
     fn of(file: &[u8], arch: Arch) -> Result<Option<Whole>, BootError> {
-        crate::arches::of(arch).whole(file)
+        crate::boot::kernels::of(arch).whole(file)
     }
 
     fn bzimage_file(version: u16, flags: u8) -> Vec<u8> {

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::arches::{self, Disassembler};
+use crate::boot::kernels;
 use crate::symbols::Symbols;
 use capstone::{Capstone, Endian};
 use clap::ValueEnum;
@@ -32,7 +33,7 @@ impl<'k> Writer<'k> {
     pub fn new(arch: Arch, syntax: Syntax, symbols: &'k Symbols) -> Result<Writer<'k>, Failure> {
         let row = arches::of(arch);
         let Disassembler { family, mode, extra, has_syntaxes, prints_distances } = row.disassembler;
-        let endian = if row.elf.order == ELFDATA2LSB { Endian::Little } else { Endian::Big };
+        let endian = if kernels::of(row.arch).elf.order == ELFDATA2LSB { Endian::Little } else { Endian::Big };
         let capstone = Capstone::new_raw(family, mode, extra.into_iter(), Some(endian)).and_then(|mut capstone| {
             if has_syntaxes {
                 capstone.set_syntax(match syntax {

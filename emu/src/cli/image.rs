@@ -3,8 +3,8 @@
 use super::Failure;
 use super::file::{self, Kind};
 use super::output::Paint;
-use crate::arches;
 use crate::boot::Kernel;
+use crate::boot::kernels;
 use crate::symbols::{Symbols, similar, system_map};
 use crate::unpacked::Unpacked;
 use std::borrow::Cow;
@@ -137,7 +137,7 @@ fn unreadable(image: &str, error: &io::Error) -> Failure {
 /// A failure with advice if the name asks for an ISA that Debian has no kernel for; otherwise `None`.
 pub fn of_no_debian(name: &str) -> Option<Failure> {
     let asked = name.strip_prefix("debian/")?.split('@').next()?;
-    let arch = *Arch::ALL.iter().find(|arch| arches::of(**arch).debian == asked)?;
+    let arch = *Arch::ALL.iter().find(|arch| kernels::of(**arch).debian == asked)?;
     if trapline_images::stocks().iter().any(|stock| stock.architecture == asked && stock.is_packed()) {
         return None;
     }

@@ -4,6 +4,7 @@
 use super::file::{self, Kind};
 use super::{Failure, image, modules};
 use crate::arches;
+use crate::boot::kernels;
 use crate::boot::whole::Whole;
 use crate::boot::{Kernel, initramfs};
 use std::path::{Path, PathBuf};
@@ -82,7 +83,7 @@ impl StockArgs {
             .and_then(|machine| machine.board(kernel))
             .map_err(|error| Failure::usage(format!("`{name}` cannot be run: {error}")))?;
         let wanted = Wanted::parse(name);
-        let architecture = arches::of(kernel.arch).debian;
+        let architecture = kernels::of(kernel.arch).debian;
         let script = self.script.as_deref().map(read).transpose()?;
         let packed = script.as_deref().filter(|_| !self.from_boot);
         let initrd = match &self.initrd {
@@ -107,7 +108,7 @@ impl StockArgs {
 
 /// The self-extracting image in a kernel's file.
 fn whole(name: &str, arch: Arch) -> Result<Whole, Failure> {
-    let found = arches::of(arch).whole(&image::bytes(name)?);
+    let found = kernels::of(arch).whole(&image::bytes(name)?);
     let found =
         found.map_err(|error| Failure::usage(format!("`{name}` cannot be booted whole: {error}")).advise(error.advice()))?;
     found.ok_or_else(|| {

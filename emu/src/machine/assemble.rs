@@ -8,6 +8,7 @@ use super::{Inner, Listener, Machine, SleepingCpu, between_runs};
 use crate::arches;
 use crate::boards::{Boot, Spec};
 use crate::boot::btf::Btf;
+use crate::boot::kernels;
 use crate::boot::whole::Whole;
 use crate::boot::{Kernel, Starter};
 use crate::clock::{Stopped, Ticks};
@@ -155,7 +156,7 @@ fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64)
 
 /// Refuses a stock kernel without the code that starts it, which its ISA keeps in the file to boot alone.
 fn starts_alone(kernel: &Kernel) -> Result<(), MachineError> {
-    let start = arches::of(kernel.arch).raw_image.and_then(|format| format.start);
+    let start = kernels::of(kernel.arch).raw_image.and_then(|format| format.start);
     match start.filter(|start| kernel.is_stock() && kernel.symbols.address_of(start).is_none()) {
         None => Ok(()),
         Some(start) => Err(MachineError::Config(format!(

@@ -478,7 +478,7 @@ fn linux(arch: Arch) -> Kernel {
     let bench = bench(arch);
     let behind = (bench.set_up)(arch).len() - bench.halt.len();
     let end = ENTRY + if bench.seen_from == bench.base { 0 } else { behind as u64 };
-    let names = trapline::arches::of(arch).first_functions;
+    let names = trapline::boot::kernels::of(arch).first_functions;
     let others: Vec<(&'static str, u64)> = names.iter().map(|name| (*name, end)).chain([("kernel_init_freeable", end)]).collect();
     kernel_named(arch, &others)
 }

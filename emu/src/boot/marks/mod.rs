@@ -64,6 +64,21 @@ pub struct Looks {
 }
 
 impl Marks {
+    /// For images of which nothing is known but that addresses in tables are relative.
+    pub const NONE: Marks = Marks {
+        listed_areas: &[],
+        unlisted_areas: &[],
+        form: Form::Relative,
+        exception_row: 8,
+        ftrace_site: |_, row| row,
+        never: &[],
+        has_hidden_code: false,
+        patchers: &[],
+        stray_readers: &[],
+        looks: Looks { traced: |_| false, jump_label: |_| false, bug: |_| false, may_fault: |_| true, static_call: |_| None },
+        data_in_text: |_, _| Vec::new(),
+    };
+
     /// Size of a row of the jump-label table: site, target, key.
     pub fn jump_label_row(&self, word: usize) -> usize {
         2 * self.form.bytes(word) + self.form.key_bytes(word)

@@ -325,7 +325,9 @@ fn silent_kernel() -> (Vec<u8>, String) {
     let end = AT + code.len() as u64;
     (
         [file, code].concat(),
-        format!("{AT:016x} T _stext\n{AT:016x} T startup_continue\n{AT:016x} t kernel_init_freeable\n{end:016x} T _etext\n"),
+        format!(
+            "{AT:016x} T _stext\n{AT:016x} T startup\n{AT:016x} T startup_continue\n{AT:016x} t kernel_init_freeable\n{end:016x} T _etext\n"
+        ),
     )
 }
 

@@ -142,6 +142,8 @@ pub struct OracleRow {
     pub status: String,
     /// The kind of probe: `p`, `q` (with a post-handler) or `r` (return probe).
     pub kind: String,
+    /// Whether the function is marked as not to be traced, which the tracing interface refuses.
+    pub notrace: bool,
     /// The reason why the address was chosen.
     pub category: String,
 }
@@ -176,6 +178,7 @@ pub fn rows(table: &str) -> Vec<OracleRow> {
                 result: column("result").into(),
                 status: column("status").into(),
                 kind: column("kind").into(),
+                notrace: column("notrace") == "1",
                 category: column("category").into(),
             }
         })

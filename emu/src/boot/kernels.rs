@@ -255,6 +255,7 @@ static RISCV32: Facts = Facts {
     // The header of an Image does not say how wide its registers are.
     raw_image: None,
     debian: "riscv32",
+    ram_start: 0x4000_0000,
     marks: &marks::riscv::MARKS,
     first_functions: &["start_kernel"],
     ..USUAL

@@ -53,6 +53,11 @@ SECTIONS
 		. = ALIGN(16);
 		*(.entry.text)
 		__entry_text_end = .;
+#ifdef __riscv
+		/* RISC-V's kernels call it so. */
+		__irqentry_text_start = __entry_text_start;
+		__irqentry_text_end = __entry_text_end;
+#endif
 		. = ALIGN(16);
 		__noinstr_text_start = .;
 		*(.noinstr.text)

@@ -9,6 +9,7 @@ pub mod delivery;
 pub mod hostile;
 pub mod mips;
 pub mod ppc;
+pub mod riscv;
 pub mod s390;
 pub mod sparc64;
 pub mod x86;
@@ -163,7 +164,8 @@ fn bench_of(arch: Arch) -> Option<&'static Bench> {
         Arch::Mips64 => &mips::BENCH_BIG_64,
         Arch::Mips64el => &mips::BENCH_LITTLE_64,
         Arch::Sparc64 => &sparc64::BENCH,
-        Arch::Riscv64 | Arch::Riscv32 => return None,
+        Arch::Riscv64 => &riscv::BENCH_64,
+        Arch::Riscv32 => &riscv::BENCH_32,
     })
 }
 

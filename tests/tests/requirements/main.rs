@@ -23,7 +23,6 @@ use trapline_tests::{GUESTS, assert_same, boundaries, checksum, entry_of, expect
 fn arming_writes_a_breakpoint_and_disarming_restores_the_text() {
     for (arch, name) in GUESTS.iter() {
         let mut session = session(name, 1);
-        let breakpoint = arch.isa().breakpoint;
         let at = entry_of(&mut session, "vfs_read");
         let text = |session: &mut Session| {
             session.with_engine(|_, guest| {
@@ -33,6 +32,8 @@ fn arming_writes_a_breakpoint_and_disarming_restores_the_text() {
             })
         };
         let before = text(&mut session);
+        let insn = (arch.isa().decode)(at, &before).expect("an instruction");
+        let breakpoint = (arch.isa().breakpoint_over)(&insn);
         let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue);
         session.register_kprobe(&probe).expect("it may be probed");
         let armed = text(&mut session);

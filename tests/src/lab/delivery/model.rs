@@ -5,6 +5,7 @@
 
 mod mips;
 mod ppc;
+mod riscv;
 mod s390;
 mod sparc64;
 
@@ -17,8 +18,19 @@ use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
 
 /// The ISAs that have such models.
-pub const MODELLED: &[Arch] =
-    &[Arch::Ppc64le, Arch::Ppc64, Arch::Ppc, Arch::S390x, Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el, Arch::Sparc64];
+pub const MODELLED: &[Arch] = &[
+    Arch::Ppc64le,
+    Arch::Ppc64,
+    Arch::Ppc,
+    Arch::S390x,
+    Arch::Mips,
+    Arch::Mipsel,
+    Arch::Mips64,
+    Arch::Mips64el,
+    Arch::Sparc64,
+    Arch::Riscv64,
+    Arch::Riscv32,
+];
 
 /// Every register of the CPU by name.
 type State = BTreeMap<&'static str, u64>;
@@ -67,6 +79,7 @@ fn stay(arch: Arch) -> Vec<u8> {
     match arch {
         Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le => word(0x4800_0000),
         Arch::S390x => vec![0xa7, 0xf4, 0, 0],
+        Arch::Riscv64 | Arch::Riscv32 => word(0x0000_006f),
         // With its delay slot.
         Arch::Sparc64 => [word(0x1080_0000), word(0x0100_0000)].concat(),
         _ => [word(0x1000_ffff), word(0)].concat(),
@@ -85,6 +98,7 @@ pub fn run(arch: Arch, bytes: &[u8]) -> Result<String, String> {
         Arch::Ppc => ppc::narrow(&mut numbers),
         Arch::S390x => s390::case(&mut numbers),
         Arch::Sparc64 => sparc64::case(&mut numbers),
+        Arch::Riscv64 | Arch::Riscv32 => riscv::case(arch, &mut numbers),
         _ => mips::case(arch, &mut numbers),
     };
     let mut bare = Bare::new(arch);

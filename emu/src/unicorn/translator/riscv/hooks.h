@@ -19,9 +19,9 @@ static const struct instead target_instead[] = {
 
 enum { COMPRESSED = 2, FULL = 4 };
 
-static uint16_t half_at(DisasContextBase *db, CPUState *cpu)
+static uint16_t half_at(CPUState *cpu, uint64_t pc)
 {
-    return cpu_lduw_code(cpu->env_ptr, db->pc_next);
+    return cpu_lduw_code(cpu->env_ptr, (target_ulong)pc);
 }
 
 static bool is_full_length(uint16_t half)
@@ -35,20 +35,29 @@ static bool is_full_length(uint16_t half)
  */
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
-    bool reaches_next_page = (db->pc_next & ~TARGET_PAGE_MASK) == TARGET_PAGE_SIZE - COMPRESSED && is_full_length(half_at(db, cpu));
+    bool reaches_next_page = (db->pc_next & ~TARGET_PAGE_MASK) == TARGET_PAGE_SIZE - COMPRESSED && is_full_length(half_at(cpu, db->pc_next));
 
     return reaches_next_page && db->num_insns > 1 ? IN_NEXT_BLOCK : BY_THE_LIBRARY;
 }
 #define target_translate target_translate
 
+/* wfi, in two halves. */
+enum { WAIT_LOW = 0x0073, WAIT_HIGH = 0x1050 };
+
 /*
+ * Behind wfi the library translates on, though the run ends there: the clock would count code that does not run. So wfi ends
+ * its block.
+ *
  * The library leaves some invalid instructions out of the block's bytes. A write to such an instruction would then not drop
  * the block. So its length is added.
  */
 static void target_after_instruction(DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine, uint64_t pc)
 {
     if (db->is_jmp == DISAS_NORETURN && db->pc_next == pc) {
-        db->pc_next += is_full_length(half_at(db, cpu)) ? FULL : COMPRESSED;
+        db->pc_next += is_full_length(half_at(cpu, pc)) ? FULL : COMPRESSED;
+    }
+    if (db->is_jmp == DISAS_NEXT && half_at(cpu, pc) == WAIT_LOW && half_at(cpu, pc + COMPRESSED) == WAIT_HIGH) {
+        db->is_jmp = DISAS_TOO_MANY;
     }
 }
 #define target_after_instruction target_after_instruction

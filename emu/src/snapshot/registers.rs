@@ -35,6 +35,7 @@ impl Values {
     }
 
     /// The values in the order in which they are wanted. Fails unless the names are exactly these.
+    #[cfg(feature = "cpu")]
     pub(crate) fn read<'a>(&self, wanted: impl Iterator<Item = Wanted<'a>>) -> Result<Vec<u128>, String> {
         let mut taken = vec![false; self.values.len()];
         let mut answer = Vec::with_capacity(self.values.len());

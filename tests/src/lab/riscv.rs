@@ -103,7 +103,6 @@ macro_rules! hard {
             ("fdiv.s, which sets flags",            $arch, &full(0x18b5_7553)),
             ("fld that may fault",                  $arch, &full(0x0005_b507)),
             ("fsd that may fault",                  $arch, &full(0x00a5_b027)),
-            ("c.unimp",                             $arch, &[0x00, 0x00]),
         ];
     };
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// use trapline::{Config, Kernel, Session, images};
 ///
 /// let kernel = Kernel::from_bytes(images::find("tiny/arm64").ok_or("not built in")?.bytes)?;
-/// let session = Session::new(kernel, &Config::new().cpus(2).ram(64 << 20))?;
-/// assert_eq!(session.machine().pcs().len(), 2);
+/// let mut session = Session::new(kernel, &Config::new().cpus(2).command_line("quiet"))?;
+/// assert_eq!(session.machine_mut().pcs().len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -150,7 +150,7 @@ struct Ends {
 /// The state of one CPU's run through a tracepoint's code.
 pub(crate) struct TracepointRun {
     saved: Saved,
-    /// What the stack held around its pointer, `kept` bytes from `at` on.
+    /// The stack around its pointer before the run: `kept` bytes from `at` on.
     around: Vec<u8>,
     kept: usize,
     at: u64,

@@ -28,7 +28,7 @@ pub fn place(arch: Arch, segments: &mut [(usize, Segment)]) {
     }
     for (_, segment) in segments.iter_mut() {
         let offset = segment.physical - lowest;
-        // Where one is linked for another place, as the vectors of 32-bit ARM are, code of the kernel copies it there.
+        // Code of the kernel copies a segment that is linked for another place, such as the vectors of 32-bit ARM.
         (segment.physical, segment.virtual_address) = (to + offset, linked_at + offset);
     }
     if let Some(relocate) = format.relocate {

@@ -89,7 +89,7 @@ const PLACES: &[(&str, [u64; 3])] = &[
     ("sizeof(struct s6)",      [24, 24, 16]),
     ("offsetof(struct s7, b)", [1, 1, 1]),
     ("sizeof(struct s7)",      [9, 9, 9]),
-    // As s2, with the guest's own structure.
+    // Equal to s2, with the guest's own structure.
     ("offsetof(struct s8, b)", [8, 8, 4]),
     ("offsetof(struct s8, c)", [24, 24, 16]),
     ("sizeof(struct s8)",      [32, 32, 20]),

@@ -154,7 +154,7 @@ fn a_program_uses_a_port_by_level_and_bitmap_only() {
             for runs in all.iter().copied() {
                 for iopl in 0..4 {
                     for bitmap in BITMAPS {
-                        // Where the level alone allows the access, the bitmap is not read, and two of them are enough.
+                        // The bitmap is not read if the level alone allows the access: two bitmaps are enough then.
                         let asks = runs == Runs::Old || runs == Runs::Program && iopl < 3;
                         if !asks && !matches!(bitmap, Bitmap::None | Bitmap::RefusesFirst) || runs == Runs::Old && iopl % 3 != 0 {
                             continue;

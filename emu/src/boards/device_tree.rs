@@ -75,6 +75,28 @@ pub fn unmade(error: Error) -> MachineError {
     MachineError::Config(format!("the device tree cannot be made: {error}"))
 }
 
+/// Writes the node with what a boot loader tells the kernel: the command line, the property and the path of the console, the
+/// initial file system, if there is one, and a seed.
+pub fn chosen(fdt: &mut FdtWriter, command_line: &str, console: (&str, &str), initrd: &Range<u64>) -> Result<(), Error> {
+    let chosen = fdt.begin_node("chosen")?;
+    fdt.property_string("bootargs", command_line)?;
+    fdt.property_string(console.0, console.1)?;
+    if !initrd.is_empty() {
+        fdt.property_u64("linux,initrd-start", initrd.start)?;
+        fdt.property_u64("linux,initrd-end", initrd.end)?;
+    }
+    fdt.property("rng-seed", RANDOM_SEED)?;
+    fdt.end_node(chosen)
+}
+
+/// Writes the node of RAM.
+pub fn memory(fdt: &mut FdtWriter, range: &Range<u64>) -> Result<(), Error> {
+    let memory = fdt.begin_node(&node("memory", range))?;
+    fdt.property_string("device_type", "memory")?;
+    registers(fdt, std::slice::from_ref(range))?;
+    fdt.end_node(memory)
+}
+
 impl Tree<'_> {
     /// The flattened tree.
     pub fn flatten(&self) -> Result<Vec<u8>, MachineError> {
@@ -89,8 +111,9 @@ impl Tree<'_> {
         fdt.property_u32("interrupt-parent", GIC)?;
         fdt.property_string("compatible", "trapline,virt")?;
         fdt.property_string("model", &format!("trapline virt ({})", self.cpu))?;
-        self.chosen(&mut fdt)?;
-        self.memory(&mut fdt)?;
+        let console = format!("/{}", node("serial", &self.uart.registers));
+        chosen(&mut fdt, self.command_line, ("stdout-path", &console), &self.initrd)?;
+        memory(&mut fdt, &self.memory)?;
         self.cpus(&mut fdt)?;
         self.psci(&mut fdt)?;
         clock(&mut fdt, "uart-clock", UART_CLOCK, UART_HERTZ)?;
@@ -99,25 +122,6 @@ impl Tree<'_> {
         self.timer(&mut fdt)?;
         fdt.end_node(root)?;
         fdt.finish()
-    }
-
-    fn chosen(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
-        let chosen = fdt.begin_node("chosen")?;
-        fdt.property_string("bootargs", self.command_line)?;
-        fdt.property_string("stdout-path", &format!("/{}", node("serial", &self.uart.registers)))?;
-        if !self.initrd.is_empty() {
-            fdt.property_u64("linux,initrd-start", self.initrd.start)?;
-            fdt.property_u64("linux,initrd-end", self.initrd.end)?;
-        }
-        fdt.property("rng-seed", RANDOM_SEED)?;
-        fdt.end_node(chosen)
-    }
-
-    fn memory(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
-        let memory = fdt.begin_node(&node("memory", &self.memory))?;
-        fdt.property_string("device_type", "memory")?;
-        registers(fdt, std::slice::from_ref(&self.memory))?;
-        fdt.end_node(memory)
     }
 
     fn cpus(&self, fdt: &mut FdtWriter) -> Result<(), Error> {

@@ -3,8 +3,7 @@
 //! Bindings: Documentation/devicetree/bindings/powerpc/opal of Linux 6.1, and skiboot's doc/device-tree. The CPU
 //! features are those of arch/powerpc/kernel/dt_cpu_ftrs.c.
 
-use super::RANDOM_SEED;
-use super::device_tree::unmade;
+use super::device_tree::{chosen, unmade};
 use crate::devices::decrementer;
 use crate::error::MachineError;
 use std::ops::Range;
@@ -85,7 +84,7 @@ impl Tree<'_> {
         fdt.property_string("model", "trapline powernv")?;
         // The kernel must not use the firmware's memory.
         fdt.property_array_u64("reserved-ranges", &[self.firmware.start, self.firmware.end - self.firmware.start])?;
-        self.chosen(&mut fdt)?;
+        chosen(&mut fdt, self.command_line, ("linux,stdout-path", "/ibm,opal/consoles/serial@0"), &self.initrd)?;
         self.memory(&mut fdt)?;
         cpus(&mut fdt)?;
         interrupts(&mut fdt)?;
@@ -93,18 +92,6 @@ impl Tree<'_> {
         self.firmware(&mut fdt)?;
         fdt.end_node(root)?;
         fdt.finish()
-    }
-
-    fn chosen(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
-        let chosen = fdt.begin_node("chosen")?;
-        fdt.property_string("bootargs", self.command_line)?;
-        fdt.property_string("linux,stdout-path", "/ibm,opal/consoles/serial@0")?;
-        if !self.initrd.is_empty() {
-            fdt.property_u64("linux,initrd-start", self.initrd.start)?;
-            fdt.property_u64("linux,initrd-end", self.initrd.end)?;
-        }
-        fdt.property("rng-seed", RANDOM_SEED)?;
-        fdt.end_node(chosen)
     }
 
     fn memory(&self, fdt: &mut FdtWriter) -> Result<(), Error> {

@@ -1,8 +1,7 @@
 //! Builds the device tree of the RISC-V board. Bindings: Documentation/devicetree/bindings of Linux 6.12 (riscv/cpus.yaml,
 //! sifive,plic-1.0.0.yaml, serial/8250.yaml).
 
-use super::RANDOM_SEED;
-use super::device_tree::{registers, unmade};
+use super::device_tree::{chosen, memory, registers, unmade};
 use crate::error::MachineError;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
@@ -49,27 +48,13 @@ impl Tree<'_> {
         fdt.property_u32("#size-cells", 2)?;
         fdt.property_string("compatible", "trapline,virt-riscv")?;
         fdt.property_string("model", "trapline virt-riscv")?;
-        self.chosen(&mut fdt)?;
-        let memory = fdt.begin_node(&format!("memory@{:x}", self.memory.start))?;
-        fdt.property_string("device_type", "memory")?;
-        registers(&mut fdt, std::slice::from_ref(&self.memory))?;
-        fdt.end_node(memory)?;
+        let console = format!("/soc/serial@{:x}", self.uart.0.start);
+        chosen(&mut fdt, self.command_line, ("stdout-path", &console), &self.initrd)?;
+        memory(&mut fdt, &self.memory)?;
         self.cpus(&mut fdt)?;
         self.soc(&mut fdt)?;
         fdt.end_node(root)?;
         fdt.finish()
-    }
-
-    fn chosen(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
-        let chosen = fdt.begin_node("chosen")?;
-        fdt.property_string("bootargs", self.command_line)?;
-        fdt.property_string("stdout-path", &format!("/soc/serial@{:x}", self.uart.0.start))?;
-        if !self.initrd.is_empty() {
-            fdt.property_u64("linux,initrd-start", self.initrd.start)?;
-            fdt.property_u64("linux,initrd-end", self.initrd.end)?;
-        }
-        fdt.property("rng-seed", RANDOM_SEED)?;
-        fdt.end_node(chosen)
     }
 
     fn cpus(&self, fdt: &mut FdtWriter) -> Result<(), Error> {

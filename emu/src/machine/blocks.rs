@@ -67,8 +67,8 @@ impl<L: Listener> Inner<L> {
     #[inline(never)]
     pub(super) fn guest_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
         let falls_through = self.view.clock.enter(pc, size.into(), Meaning::Guest);
-        if !falls_through && self.is_to_look(pc) {
-            self.look_up(cpu, pc);
+        if self.is_to_look(pc) {
+            self.look_up(cpu, pc, falls_through.then_some(size));
         }
     }
 
@@ -162,7 +162,7 @@ impl<L: Listener> Inner<L> {
         };
         let counts_as = if self.frozen { Meaning::Nothing } else { meaning };
         let falls_through = self.view.clock.enter(pc, size.into(), counts_as);
-        if !falls_through && self.is_to_look(pc) && self.look_up(cpu, pc) {
+        if self.is_to_look(pc) && self.look_up(cpu, pc, falls_through.then_some(size)) {
             return false;
         }
         if self.listener.follows() {
@@ -179,12 +179,20 @@ impl<L: Listener> Inner<L> {
         true
     }
 
-    /// Handles due events at a block start; only here a run can end. Returns true if it ends.
-    fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64) -> bool {
+    /// Handles due events at a block start; only here a run can end. Returns true if it ends. Events wait at a block that
+    /// falls through, which gives its size.
+    fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64, falls_through: Option<u32>) -> bool {
+        let now = self.view.clock.time();
+        match falls_through {
+            None => self.watchdog.branched(),
+            Some(size) if now >= self.next_look && self.watchdog.slides(size) => {
+                self.wish = Some(Wish::Shutdown(format!("it ran through more than 4 MiB without a branch, up to {pc:#x}")));
+            }
+            Some(_) => return false,
+        }
         if !cpu.handle().goes_straight_on(pc) {
             return false;
         }
-        let now = self.view.clock.time();
         self.board.advance(At { cpu: self.view.current, now });
         if self.wish.is_none() && core::mem::take(&mut self.view.is_asking) {
             self.wish = Some(Wish::Attention);

@@ -1,5 +1,8 @@
 //! Ends a run in an endless loop without progress: traps, faults and turns that repeat while no virtual time passes. It
 //! is called at traps and at the start of turns, so code that runs pays nothing.
+//!
+//! It also ends a straight line that is longer than any code: events wait for a taken branch, so a guest that slides
+//! through gigabytes of zeros, which x86 and MIPS execute, would keep every limit waiting.
 
 use super::{Inner, Listener};
 use crate::clock::{Ticks, nanoseconds};
@@ -10,6 +13,9 @@ use crate::unicorn::engine::TrapContext;
 const NOTED: u32 = 64;
 /// The largest number of different events that the message names.
 const NAMED: usize = 6;
+/// The bytes that may run without a taken branch while an event is due. Functions and BPF programs of this length
+/// without a loop or a call do not exist.
+const STRAIGHT_MOST: u64 = 4 << 20;
 
 /// Counts events since virtual time last advanced.
 #[derive(Debug)]
@@ -20,6 +26,8 @@ pub(crate) struct Watchdog {
     time: Ticks,
     count: u32,
     noted: Vec<(Sign, u64)>,
+    /// Bytes of blocks that fell through while an event was due, since the last taken branch.
+    slid: u64,
 }
 
 /// A kind of event.
@@ -34,7 +42,7 @@ pub(crate) enum Sign {
 impl Watchdog {
     /// A watchdog that fires after `most` events at one time.
     pub fn new(most: u32) -> Watchdog {
-        Watchdog { most: most.max(NOTED + 1), time: 0, count: 0, noted: Vec::new() }
+        Watchdog { most: most.max(NOTED + 1), time: 0, count: 0, noted: Vec::new(), slid: 0 }
     }
 
     /// Forgets all events.
@@ -63,6 +71,18 @@ impl Watchdog {
             self.noted.push((sign, pc));
         }
         self.count >= self.most
+    }
+
+    /// Notes that a block began with a taken branch.
+    #[inline]
+    pub fn branched(&mut self) {
+        self.slid = 0;
+    }
+
+    /// Notes a block of this size that falls through while an event is due. Returns true if the run must end.
+    pub fn slides(&mut self, size: u32) -> bool {
+        self.slid += u64::from(size);
+        self.slid > STRAIGHT_MOST
     }
 
     /// The message. `name` describes an address.
@@ -125,6 +145,16 @@ mod tests {
             dog.words(|pc| format!("f+{pc}")),
             "it goes round and round and no time passes: 1000000 times at 1 ns it came to the breakpoint at f+1, then to the breakpoint at f+0"
         );
+    }
+
+    #[test]
+    fn a_straight_line_ends_and_a_branch_begins_a_new_one() {
+        let mut dog = Watchdog::new(MOST);
+        let mut slides = |blocks: u64| (0..blocks).position(|_| dog.slides(1 << 10));
+        assert_eq!(slides(STRAIGHT_MOST >> 10), None);
+        assert_eq!(slides(1), Some(0));
+        dog.branched();
+        assert!(!dog.slides(1 << 10));
     }
 
     #[test]

@@ -480,8 +480,10 @@ fn linux(arch: Arch) -> Kernel {
     let bench = bench(arch);
     let behind = (bench.set_up)(arch).len() - bench.halt.len();
     let end = ENTRY + if bench.seen_from == bench.base { 0 } else { behind as u64 };
-    let names = trapline::boot::kernels::of(arch).first_functions;
-    let others: Vec<(&'static str, u64)> = names.iter().map(|name| (*name, end)).chain([("kernel_init_freeable", end)]).collect();
+    let facts = trapline::boot::kernels::of(arch);
+    let start = facts.raw_image.and_then(|format| format.start).map(|name| (name, ENTRY));
+    let names = facts.first_functions.iter().chain(&["kernel_init_freeable"]);
+    let others: Vec<(&'static str, u64)> = names.map(|name| (*name, end)).chain(start).collect();
     kernel_named(arch, &others)
 }
 

@@ -7,6 +7,7 @@ mod ports;
 mod returns;
 mod s390;
 mod spaces;
+mod straight;
 mod system_calls;
 
 use trapline::machine::{Stop, What};

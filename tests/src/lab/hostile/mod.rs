@@ -8,6 +8,8 @@
 
 mod words;
 
+pub use words::nop;
+
 use super::{
     Before, CODE, CODE_BYTES, DATA, DATA_BYTES, HANDLERS, HANDLERS_BYTES, PLACE, STACK, arches, bench, kernel, linux, place,
 };
@@ -63,7 +65,7 @@ impl Guest {
             *self = Guest::new(self.arch);
         }
         let arch = self.arch;
-        let machine = self.machine.get_or_insert_with(|| ready(arch));
+        let machine = self.machine.get_or_insert_with(|| fenced(arch));
         self.ran += 1;
         let program = place_program(arch, machine, bytes);
         let (start, before) = (machine.now(), machine.happenings().len());
@@ -197,6 +199,20 @@ impl Bare {
 /// A machine whose tables and vectors are set up.
 fn ready(arch: Arch) -> Machine<()> {
     ready_with(&kernel(arch))
+}
+
+/// A machine in which each page of zeros before the bench's code ends by sleeping. Zeros are instructions on x86, MIPS and
+/// ARM, and a program that slides through megabytes of them tells nothing more than one that slides through a page.
+fn fenced(arch: Arch) -> Machine<()> {
+    const PAGE: usize = 0x1000;
+    let (mut machine, bench, mut page) = (ready(arch), bench(arch), [0; PAGE]);
+    for at in (0..CODE).step_by(PAGE) {
+        let start = bench.base + at;
+        if machine.ram().read(start, &mut page) && page.iter().all(|byte| *byte == 0) {
+            machine.write_physical(start + (PAGE - bench.halt.len()) as u64, bench.halt);
+        }
+    }
+    machine
 }
 
 fn ready_with(kernel: &Kernel) -> Machine<()> {

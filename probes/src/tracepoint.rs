@@ -131,8 +131,10 @@ pub(crate) struct Watched {
     calls: Vec<u64>,
     /// Likewise of `facts.yields`.
     yields: Vec<u64>,
-    /// The sites that can be watched. Sites whose out-of-line code does more than call the functions are omitted.
-    sites: Vec<u64>,
+    /// The sites that can be followed, with their code.
+    sites: Vec<(u64, u64)>,
+    /// Sites whose code calls the functions, and does more than that. Their hits are counted as missed.
+    unfollowed: Vec<u64>,
     /// Instructions that end the out-of-line code, and addresses that it leaves to.
     exits: Vec<u64>,
     /// Whether the code can skip the call because of a condition of this event.
@@ -188,7 +190,7 @@ impl TracepointRun {
     pub fn start(&mut self, cpu: &mut dyn Cpu, isa: &Isa, number: u32, watched: &Watched) -> bool {
         let (facts, word, sp) = (&*watched.facts, isa.word, cpu.get(isa.abi.sp));
         let site = cpu.pc();
-        let Some((_, code)) = facts.sites.iter().find(|(at, _)| *at == site) else { return false };
+        let Some((_, code)) = watched.sites.iter().find(|(at, _)| *at == site) else { return false };
         let (stack, depth) = (isa.abi.stack_size.max(1), sp % isa.abi.stack_size.max(1));
         let Some(at) = sp.checked_sub(BELOW).filter(|_| depth >= BELOW + LIST) else { return false };
         self.kept = (BELOW + ABOVE.min(stack - depth)) as usize;
@@ -319,10 +321,12 @@ impl Engine {
         }
         self.scene.record.bytes.resize(RECORD, 0);
         let mut probes = Vec::new();
-        let sites = self.tracepoints[number].sites.clone().into_iter().map(|site| (site, true));
+        let watched = &self.tracepoints[number];
+        let sites =
+            watched.sites.iter().map(|(site, _)| *site).chain(watched.unfollowed.iter().copied()).map(|site| (site, true));
         // The raw arguments are available at the entry of the function that writes the record.
         let ends = if is_raw { vec![facts.writes] } else { vec![facts.reserve, facts.commit] };
-        let traps = ends.into_iter().chain(self.tracepoints[number].exits.clone());
+        let traps = ends.into_iter().chain(watched.exits.iter().copied());
         for (address, is_site) in traps.map(|address| (address, false)).chain(sites).collect::<Vec<_>>() {
             let (probe, action) = match is_site {
                 true => (Kprobe::at_address(address).pre(handler.clone()), Action::Record(number as u32)),
@@ -353,16 +357,19 @@ impl Engine {
         let place =
             |address| self.resolve(guest, &Kprobe::at_address(address).internal(), false).map_or(address, |place| place.address);
         let ends = Ends { reserve: place(facts.reserve), commit: place(facts.commit), writes: place(facts.writes) };
-        let (facts, none) = (Arc::clone(facts), Vec::new());
+        let facts = Arc::clone(facts);
         let entries = |of: &[u64]| of.iter().flat_map(|call| [*call, place(*call)]).collect();
         let (calls, yields) = (entries(&facts.calls), entries(&facts.yields));
-        let mut watched = Watched { facts, is_raw, ends, calls, yields, sites: none.clone(), exits: none, has_conditions: false };
+        let (sites, unfollowed, exits) = (Vec::new(), Vec::new(), Vec::new());
+        let mut watched = Watched { facts, is_raw, ends, calls, yields, sites, unfollowed, exits, has_conditions: false };
         let facts = Arc::clone(&watched.facts);
         for (site, code) in &facts.sites {
-            if let Some((exits, has_conditions)) = self.way(guest, &watched, *site, *code) {
-                watched.sites.push(*site);
+            if let Some((exits, has_conditions)) = self.way(guest, &watched, *code) {
+                watched.sites.push((*site, *code));
                 watched.exits.extend(exits);
                 watched.has_conditions |= has_conditions;
+            } else if self.fires(guest, &watched, *site, *code) {
+                watched.unfollowed.push(*site);
             }
         }
         watched.exits.sort_unstable();
@@ -374,13 +381,53 @@ impl Engine {
         Ok(watched)
     }
 
-    /// Follows the out-of-line code of one site, block by block, up to its calls. Returns where the code ends, and
-    /// whether it has conditional branches. `None` if it calls something else first: the effects of that call could
-    /// not be undone.
-    fn way(&self, guest: &dyn Guest, watched: &Watched, site: u64, code: u64) -> Option<(Vec<u64>, bool)> {
+    /// Whether the code of a site that cannot be followed leads to the tracepoint's functions: by a call of its own, or by a
+    /// call of a function that has another site. Code that only asks whether the tracepoint is enabled does not.
+    fn fires(&self, guest: &dyn Guest, watched: &Watched, site: u64, code: u64) -> bool {
         let facts = &*watched.facts;
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
-        let back = function::decode_at(self.isa, site, &mut read).ok()?.next();
+        let Ok(back) = function::decode_at(self.isa, site, &mut read).map(|insn| insn.next()) else { return false };
+        let leads = |to: u64| {
+            let holds = |range: core::ops::Range<u64>| facts.sites.iter().any(|(site, _)| range.contains(site));
+            watched.calls.contains(&to) || guest.symbol_at(to).is_some_and(|of| holds(of.start..of.start.saturating_add(of.size)))
+        };
+        let near = code.saturating_sub(BLOCK)..code.saturating_add(BLOCK);
+        let (mut pieces, mut seen) = (vec![code], vec![back]);
+        while let Some(piece) = pieces.pop() {
+            for insn in function::walk(self.isa, piece, piece.wrapping_add(BLOCK), &mut read).map_while(Result::ok) {
+                if seen.contains(&insn.address) {
+                    break;
+                }
+                seen.push(insn.address);
+                match insn.flow {
+                    Goes::Call(to) if leads(to) => return true,
+                    Goes::IndirectCall if facts.may_loop => return true,
+                    Goes::Branch(to) if near.contains(&to) => pieces.push(to),
+                    Goes::Jump(to) => {
+                        pieces.extend(near.contains(&to).then_some(to));
+                        break;
+                    }
+                    Goes::Return | Goes::IndirectJump => break,
+                    _ => {}
+                }
+            }
+        }
+        false
+    }
+
+    /// Follows the out-of-line code of the sites that have this one, block by block, up to its calls. Returns where the
+    /// code ends, and whether it has conditional branches. `None` if it calls something else first: the effects of that
+    /// call could not be undone.
+    fn way(&self, guest: &dyn Guest, watched: &Watched, code: u64) -> Option<(Vec<u64>, bool)> {
+        let facts = &*watched.facts;
+        let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
+        // Sites whose code the compiler has merged may share it, and it goes back behind one of them.
+        let mut backs = Vec::new();
+        for (other, of) in &facts.sites {
+            if *of == code {
+                backs.push(function::decode_at(self.isa, *other, &mut read).ok()?.next());
+            }
+        }
         let near = code.saturating_sub(BLOCK)..code.saturating_add(BLOCK);
         let (mut pieces, mut seen, mut exits, mut calls, mut leaves) = (vec![code], Vec::new(), Vec::new(), Vec::new(), 0);
         while let Some(piece) = pieces.pop() {
@@ -406,9 +453,9 @@ impl Engine {
                         calls.push(insn.next());
                         break;
                     }
-                    Goes::Branch(to) if to == back => leaves += 1,
+                    Goes::Branch(to) if backs.contains(&to) => leaves += 1,
                     Goes::Branch(to) if near.contains(&to) => pieces.push(to),
-                    Goes::Jump(to) if to != back && near.contains(&to) => {
+                    Goes::Jump(to) if !backs.contains(&to) && near.contains(&to) => {
                         pieces.push(to);
                         break;
                     }
@@ -424,7 +471,7 @@ impl Engine {
         // conditions of the event.
         let has_conditions = leaves + exits.len() > 1;
         if leaves > 1 {
-            exits.push(back);
+            exits.extend(backs);
         }
         for behind in &calls {
             let code = function::walk(self.isa, *behind, behind.wrapping_add(BLOCK), &mut read).map_while(Result::ok);

@@ -10,15 +10,17 @@ use trapline::probed::scripts::{Facts, How, Script};
 use trapline_harness::guests::{self, facts_of};
 use trapline_harness::{self as harness, each};
 use trapline_script::Options;
+use trapline_script::attach::Attached;
 use trapline_tests::stock::{AtShell, at_shell};
 use trapline_tests::{Run, assert_same};
 
 /// Kernels of other years: functions begin with `endbr64`, sites call preempt_schedule (6.12) or hold a lock (7.0 and later).
-const NEWER: [&str; 6] = [
+const NEWER: [&str; 7] = [
     "debian/amd64@bullseye",
     "debian/amd64@trixie",
     "debian/amd64@sid",
     "debian/arm64@sid",
+    "debian/s390x@bookworm-backports",
     "debian/s390x@sid",
     "debian/ppc64el@sid",
 ];
@@ -42,8 +44,8 @@ fn finished(session: &mut Session, stop: Stop) -> Run {
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
 }
 
-/// Runs the guest to its end under a script. Also returns the script's output and its number of misses.
-fn traced(session: &mut Session, text: &str) -> (Run, String, u64) {
+/// Runs the guest to its end under a script. Also returns the script's output and the misses of its probes.
+fn traced(session: &mut Session, text: &str) -> (Run, String, BTreeMap<String, u64>) {
     let kernel = session.kernel().clone();
     let script =
         Script::compile(text, &Facts::of(&kernel), &Options::default()).unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
@@ -52,7 +54,17 @@ fn traced(session: &mut Session, text: &str) -> (Run, String, u64) {
     session.end_script(&mut scripts[0]);
     let (output, warnings) = session.take_script_output(&scripts[0]);
     assert_eq!(String::from_utf8_lossy(&warnings), "", "{text}");
-    let missed = scripts[0].probes().iter().map(|(_, probe)| probe.missed()).sum();
+    let mut missed = BTreeMap::new();
+    for (name, attached) in scripts[0].probes() {
+        if attached.missed() > 0 {
+            missed.insert(name.clone(), attached.missed());
+        }
+        let Attached::Tracepoint(probes) = attached else { continue };
+        for probe in probes.iter().filter(|probe| probe.nmissed() > 0) {
+            let place = probe.address().map(|address| kernel.symbols.describe(address)).unwrap_or_default();
+            println!("{name}: {place} missed {} hits", probe.nmissed());
+        }
+    }
     (finished(session, stop), String::from_utf8_lossy(&output).into_owned(), missed)
 }
 
@@ -92,7 +104,22 @@ fn a_guest_with_all_tracepoints_runs_the_same(name: &'static str) {
         assert!(found.get(&format!("tracepoint:{event}")).is_some_and(|count| *count > 0), "{name}: {event}:\n{printed}");
     }
     assert!(found.len() > least, "{name}: {} events", found.len());
-    assert_eq!(missed, 0, "{name}");
+    // Sites whose code does more than call the functions are counted. Few hits of usual events are at such sites.
+    for event in expected.iter().map(|event| format!("tracepoint:{event}")) {
+        let (missed, seen) = (missed.get(&event).unwrap_or(&0), found.get(&event).unwrap_or(&0));
+        assert!(missed * 20 <= *seen, "{name}: {event} missed {missed} of {seen} hits");
+    }
+    if !name.contains("bullseye") && (name.starts_with("debian/amd64") || name.starts_with("debian/arm64")) {
+        assert!(
+            missed.get("tracepoint:mmap_lock:mmap_lock_start_locking").is_some_and(|count| *count > 50),
+            "{name}: {missed:?}"
+        );
+    }
+    if name.starts_with("debian/amd64") {
+        // The scheduler only asks whether these are enabled.
+        assert!(!missed.keys().any(|event| event.starts_with("tracepoint:sched:sched_stat")), "{name}: no event: {missed:?}");
+    }
+    println!("{name}: {} hits, {} missed", found.values().sum::<u64>(), missed.values().sum::<u64>());
     let session_base = plain.machine().ram().base();
     let (plain, probed) = (memory(&plain), memory(&probed));
     let differing: Vec<usize> = (0..plain.len()).step_by(8).filter(|at| plain[*at..at + 8] != probed[*at..at + 8]).collect();
@@ -124,7 +151,7 @@ fn raw_arguments_agree_with_records(name: &'static str) {
         lines.sort();
         lines
     };
-    assert!(map("@record[").len() > 5 && missed == 0, "{name}: {missed} missed\n{printed}");
+    assert!(map("@record[").len() > 5 && missed.is_empty(), "{name}: {missed:?} missed\n{printed}");
     assert_eq!(map("@record["), map("@raw["), "{name}");
     assert_eq!(map("@same["), [format!("1]: {}", map("@raw[").len())], "{name}");
     assert!(map("@image[").iter().any(|line| line.starts_with("/proc/self/exe]")), "{name}\n{printed}");
@@ -163,7 +190,7 @@ fn the_one_liners_of_the_tutorial_run(name: &'static str) {
     for (text, words) in lines.into_iter().chain(more) {
         let (seen, printed, missed) = traced(&mut session(&stock, BUSY), text);
         assert_same(&format!("{name}: {text}"), &expected, &seen);
-        assert!(printed.contains(words) && missed == 0, "{name}: {text}: {missed} missed\n{printed}");
+        assert!(printed.contains(words) && missed.is_empty(), "{name}: {text}: {missed:?} missed\n{printed}");
     }
 }
 

@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The same registers, memory-mapped as on ARM.
+    /// ARM has no ports: it reaches these registers in memory.
     #[test]
     fn the_registers_can_be_memory_mapped() {
         let mut board = Bare::new(1);

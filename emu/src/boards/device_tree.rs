@@ -70,9 +70,18 @@ const FIRST_CPU: u32 = 1 << 8;
 /// hypervisor.
 const TIMER_LINES: [u32; 4] = [13, 14, 11, 10];
 
-/// The error if a board's tree cannot be built.
-pub fn unmade(error: Error) -> MachineError {
-    MachineError::Config(format!("the device tree cannot be made: {error}"))
+/// A tree with this number of cells in an address and in a size, whose root is filled by `fill`.
+pub fn flattened(cells: u32, fill: impl FnOnce(&mut FdtWriter) -> Result<(), Error>) -> Result<Vec<u8>, MachineError> {
+    let write = || {
+        let mut fdt = FdtWriter::new()?;
+        let root = fdt.begin_node("")?;
+        fdt.property_u32("#address-cells", cells)?;
+        fdt.property_u32("#size-cells", cells)?;
+        fill(&mut fdt)?;
+        fdt.end_node(root)?;
+        fdt.finish()
+    };
+    write().map_err(|error: Error| MachineError::Config(format!("the device tree cannot be made: {error}")))
 }
 
 /// Writes the node with what a boot loader tells the kernel: the command line, the property and the path of the console, the
@@ -100,28 +109,22 @@ pub fn memory(fdt: &mut FdtWriter, range: &Range<u64>) -> Result<(), Error> {
 impl Tree<'_> {
     /// The flattened tree.
     pub fn flatten(&self) -> Result<Vec<u8>, MachineError> {
-        self.write().map_err(unmade)
+        flattened(2, |fdt| self.write(fdt))
     }
 
-    fn write(&self) -> Result<Vec<u8>, Error> {
-        let mut fdt = FdtWriter::new()?;
-        let root = fdt.begin_node("")?;
-        fdt.property_u32("#address-cells", 2)?;
-        fdt.property_u32("#size-cells", 2)?;
+    fn write(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
         fdt.property_u32("interrupt-parent", GIC)?;
         fdt.property_string("compatible", "trapline,virt")?;
         fdt.property_string("model", &format!("trapline virt ({})", self.cpu))?;
         let console = format!("/{}", node("serial", &self.uart.registers));
-        chosen(&mut fdt, self.command_line, ("stdout-path", &console), &self.initrd)?;
-        memory(&mut fdt, &self.memory)?;
-        self.cpus(&mut fdt)?;
-        self.psci(&mut fdt)?;
-        clock(&mut fdt, "uart-clock", UART_CLOCK, UART_HERTZ)?;
-        self.gic(&mut fdt)?;
-        self.uart(&mut fdt)?;
-        self.timer(&mut fdt)?;
-        fdt.end_node(root)?;
-        fdt.finish()
+        chosen(fdt, self.command_line, ("stdout-path", &console), &self.initrd)?;
+        memory(fdt, &self.memory)?;
+        self.cpus(fdt)?;
+        self.psci(fdt)?;
+        clock(fdt, "uart-clock", UART_CLOCK, UART_HERTZ)?;
+        self.gic(fdt)?;
+        self.uart(fdt)?;
+        self.timer(fdt)
     }
 
     fn cpus(&self, fdt: &mut FdtWriter) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 //! Bindings: Documentation/devicetree/bindings/powerpc/opal of Linux 6.1, and skiboot's doc/device-tree. The CPU
 //! features are those of arch/powerpc/kernel/dt_cpu_ftrs.c.
 
-use super::device_tree::{chosen, unmade};
+use super::device_tree::{chosen, flattened};
 use crate::devices::decrementer;
 use crate::error::MachineError;
 use std::ops::Range;
@@ -72,26 +72,20 @@ mod sleep {
 impl Tree<'_> {
     /// The flattened tree.
     pub fn flatten(&self) -> Result<Vec<u8>, MachineError> {
-        self.write().map_err(unmade)
+        flattened(2, |fdt| self.write(fdt))
     }
 
-    fn write(&self) -> Result<Vec<u8>, Error> {
-        let mut fdt = FdtWriter::new()?;
-        let root = fdt.begin_node("")?;
-        fdt.property_u32("#address-cells", 2)?;
-        fdt.property_u32("#size-cells", 2)?;
+    fn write(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
         fdt.property_string("compatible", "ibm,powernv")?;
         fdt.property_string("model", "trapline powernv")?;
         // The kernel must not use the firmware's memory.
         fdt.property_array_u64("reserved-ranges", &[self.firmware.start, self.firmware.end - self.firmware.start])?;
-        chosen(&mut fdt, self.command_line, ("linux,stdout-path", "/ibm,opal/consoles/serial@0"), &self.initrd)?;
-        self.memory(&mut fdt)?;
-        cpus(&mut fdt)?;
-        interrupts(&mut fdt)?;
-        ports(&mut fdt)?;
-        self.firmware(&mut fdt)?;
-        fdt.end_node(root)?;
-        fdt.finish()
+        chosen(fdt, self.command_line, ("linux,stdout-path", "/ibm,opal/consoles/serial@0"), &self.initrd)?;
+        self.memory(fdt)?;
+        cpus(fdt)?;
+        interrupts(fdt)?;
+        ports(fdt)?;
+        self.firmware(fdt)
     }
 
     fn memory(&self, fdt: &mut FdtWriter) -> Result<(), Error> {

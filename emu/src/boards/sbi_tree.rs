@@ -1,7 +1,7 @@
 //! Builds the device tree of the RISC-V board. Bindings: Documentation/devicetree/bindings of Linux 6.12 (riscv/cpus.yaml,
 //! sifive,plic-1.0.0.yaml, serial/8250.yaml).
 
-use super::device_tree::{chosen, memory, registers, unmade};
+use super::device_tree::{chosen, flattened, memory, registers};
 use crate::error::MachineError;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
@@ -38,23 +38,17 @@ const EXTENSIONS: [&str; 9] = ["i", "m", "a", "f", "d", "c", "zicntr", "zicsr", 
 impl Tree<'_> {
     /// The flattened tree.
     pub fn flatten(&self) -> Result<Vec<u8>, MachineError> {
-        self.write().map_err(unmade)
+        flattened(2, |fdt| self.write(fdt))
     }
 
-    fn write(&self) -> Result<Vec<u8>, Error> {
-        let mut fdt = FdtWriter::new()?;
-        let root = fdt.begin_node("")?;
-        fdt.property_u32("#address-cells", 2)?;
-        fdt.property_u32("#size-cells", 2)?;
+    fn write(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
         fdt.property_string("compatible", "trapline,virt-riscv")?;
         fdt.property_string("model", "trapline virt-riscv")?;
         let console = format!("/soc/serial@{:x}", self.uart.0.start);
-        chosen(&mut fdt, self.command_line, ("stdout-path", &console), &self.initrd)?;
-        memory(&mut fdt, &self.memory)?;
-        self.cpus(&mut fdt)?;
-        self.soc(&mut fdt)?;
-        fdt.end_node(root)?;
-        fdt.finish()
+        chosen(fdt, self.command_line, ("stdout-path", &console), &self.initrd)?;
+        memory(fdt, &self.memory)?;
+        self.cpus(fdt)?;
+        self.soc(fdt)
     }
 
     fn cpus(&self, fdt: &mut FdtWriter) -> Result<(), Error> {

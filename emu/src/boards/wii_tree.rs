@@ -3,7 +3,7 @@
 //! Bindings: Documentation/devicetree/bindings/powerpc/nintendo of Linux 6.1.
 
 use super::RANDOM_SEED;
-use super::device_tree::unmade;
+use super::device_tree::flattened;
 use super::wii::{CASCADED_LINE, SERIAL_LINE, place};
 use crate::devices::decrementer;
 use crate::error::MachineError;
@@ -30,25 +30,19 @@ pub struct Tree<'a> {
 impl Tree<'_> {
     /// The flattened tree.
     pub fn flatten(&self) -> Result<Vec<u8>, MachineError> {
-        self.write().map_err(unmade)
+        flattened(1, |fdt| self.write(fdt))
     }
 
-    fn write(&self) -> Result<Vec<u8>, Error> {
-        let mut fdt = FdtWriter::new()?;
-        let root = fdt.begin_node("")?;
-        fdt.property_u32("#address-cells", 1)?;
-        fdt.property_u32("#size-cells", 1)?;
+    fn write(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
         fdt.property_string("compatible", "nintendo,wii")?;
         fdt.property_string("model", "trapline wii")?;
-        self.chosen(&mut fdt)?;
+        self.chosen(fdt)?;
         let memory = fdt.begin_node("memory@0")?;
         fdt.property_string("device_type", "memory")?;
-        registers(&mut fdt, &(0..self.ram))?;
+        registers(fdt, &(0..self.ram))?;
         fdt.end_node(memory)?;
-        cpus(&mut fdt)?;
-        devices(&mut fdt)?;
-        fdt.end_node(root)?;
-        fdt.finish()
+        cpus(fdt)?;
+        devices(fdt)
     }
 
     fn chosen(&self, fdt: &mut FdtWriter) -> Result<(), Error> {

@@ -196,7 +196,7 @@ impl View {
         self.get(self.isa.abi.sp) & !(self.isa.abi.stack_size - 1)
     }
 
-    /// Where the count of the moment is, in the running CPU's own data or its task.
+    /// The preempt count, in the running CPU's own data or its task.
     pub(super) fn moment_count(&mut self) -> Option<u64> {
         let place = self.moment.count?;
         Some(self.at(place))

@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// As Linux uses it: the second counter runs freely as a clock, the first is a one-shot timer.
+    /// Linux uses both: the second counter runs freely as a clock, the first is a one-shot timer.
     #[test]
     fn the_counters_do_not_disturb_each_other() {
         let mut timer = Sp804::default();

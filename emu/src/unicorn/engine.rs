@@ -482,7 +482,7 @@ unsafe fn who<'a, E>(user: *mut c_void) -> (&'a Handle, &'a mut E) {
 /// Like `who`, without knowing `E`: for callbacks of single instructions and of devices.
 ///
 /// # Safety
-/// As for `who`.
+/// `user` must be the pointer that [`who`] accepts.
 pub(super) unsafe fn whom<'a>(user: *mut c_void) -> (Handle, &'a mut dyn Events) {
     // SAFETY: as in `who`; `shared` is the first field of `Callbacks`, for any `E`.
     unsafe {

@@ -120,7 +120,7 @@ fn what_a_handler_or_a_test_overwrites_runs_anew() {
 struct Case {
     name: &'static str,
     arch: Arch,
-    /// Where the code is that is overwritten.
+    /// The address of the code that is overwritten.
     at: u64,
     /// The code that makes us write; nothing: the end of the code itself does.
     code: Vec<u8>,
@@ -133,7 +133,7 @@ struct Case {
     stock: bool,
 }
 
-/// What is seen of code that has run: how it ended, its result, what happened.
+/// Runs the code, and returns its result and what happened meanwhile.
 fn seen_of(bare: &mut Bare, arch: Arch, at: u64) -> (u64, Vec<(What, u64)>) {
     let result = sets(arch, 0).1;
     bare.enter_kernel();

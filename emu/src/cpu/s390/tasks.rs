@@ -212,7 +212,7 @@ mod tests {
         let code = [0xc0, 0x04, 0, 0, 0, 0, 0x58, 0x10, 0x03, 0xa8, 0xc2, 0x1b, 0x00, 0x01, 0x00, 0x00, 0x50, 0x10, 0x03, 0xa8];
         assert_eq!(count_by_code(0, &code, HARD_INTERRUPT), Some(CountPlace::OwnData(936)));
         assert_eq!(count_by_code(0, &code[..12], HARD_INTERRUPT), None);
-        // Of 6.12: llilh %r1,0; l %r2,936(%r1); alfi %r2,65536
+        // 6.12: llilh %r1,0; l %r2,936(%r1); alfi %r2,65536
         let code = [0xa5, 0x1e, 0, 0, 0x58, 0x20, 0x13, 0xa8, 0xc2, 0x2b, 0x00, 0x01, 0x00, 0x00];
         assert_eq!(count_by_code(0, &code, HARD_INTERRUPT), Some(CountPlace::OwnData(936)));
         assert_eq!(count_by_code(0, &code[4..], HARD_INTERRUPT), None, "of some address");

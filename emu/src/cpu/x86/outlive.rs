@@ -128,7 +128,7 @@ impl Model {
     }
 }
 
-/// Of a global page the guest may see any frame that it was in since the CPU last forgot that page; of a private one,
+/// A guest may see a global page in any frame that it was in since the CPU last forgot that page, and a private one in
 /// any since the CPU last forgot it or loaded CR3.
 #[test]
 fn whatever_a_guest_does_it_meets_nothing_that_it_has_forgotten() {

@@ -150,7 +150,7 @@ impl<W: Write> TraceDat<W> {
         option(&mut out, OPTION_UNAME, format!("Linux guest {}\0", self.about.isa).as_bytes());
         option(&mut out, OPTION_VERSION, concat!("trapline ", env!("CARGO_PKG_VERSION"), "\0").as_bytes());
         for (number, cpu) in self.cpus.iter().enumerate() {
-            // What was lost behind the last record stands nowhere else.
+            // No page tells of records that were lost behind the last one.
             let overrun = cpu.lost() + if number == 0 { self.lost } else { 0 };
             let text = format!("CPU: {number}\nentries: {}\noverrun: {overrun}\ncommit overrun: 0\n\0", cpu.entries());
             option(&mut out, OPTION_CPUSTAT, text.as_bytes());

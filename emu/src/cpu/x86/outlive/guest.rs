@@ -333,7 +333,7 @@ impl Guest {
         looks.iter().enumerate().map(each).collect()
     }
 
-    /// The same for one CPU.
+    /// Runs a program on one CPU.
     pub(super) fn run_alone(&self, program: &[&[u8]], looks: usize) -> Vec<u8> {
         self.run(&[vec![program.concat()]], &[0], &[looks]).remove(0)
     }

@@ -79,7 +79,7 @@ pub fn case(arch: Arch, numbers: &mut Numbers<'_>) -> Case {
     let base = if raise.is_fetch && raise.at == Where::Misaligned { seen(arch, RAISES) + 2 } else { base };
     let bad = base + raise.offset;
     let unit_1 = if raise.unit == Some(1) { 0 } else { bit(numbers, COPROCESSOR_1) };
-    // Of the extended segments all three bits, or none.
+    // The extended segments have all three bits, or none.
     let extended = if is_wide { EXTENDED | bit(numbers, 0x60) } else { 0 };
     let status = COPROCESSOR_0 | unit_1 | extended | numbers.any() & MASKS | bit(numbers, LEVEL);
     let cause = bit(numbers, OWN_VECTOR) | numbers.any() & BY_SOFTWARE;

@@ -11,7 +11,8 @@ mod words;
 pub use words::nop;
 
 use super::{
-    Before, CODE, CODE_BYTES, DATA, DATA_BYTES, HANDLERS, HANDLERS_BYTES, PLACE, STACK, arches, bench, kernel, linux, place,
+    Before, CODE, CODE_BYTES, DATA, DATA_BYTES, ELSEWHERE, HANDLERS, HANDLERS_BYTES, PLACE, STACK, arches, bench, halts, kernel,
+    linux, place,
 };
 use std::sync::LazyLock;
 use trapline::boot::Kernel;
@@ -201,15 +202,17 @@ fn ready(arch: Arch) -> Machine<()> {
     ready_with(&kernel(arch))
 }
 
-/// A machine in which each page of zeros before the bench's code ends by sleeping. Zeros are instructions on x86, MIPS and
+/// A machine in which each page of zeros outside of the bench's own pages ends by sleeping. Zeros are instructions on x86, MIPS and
 /// ARM, and a program that slides through megabytes of them tells nothing more than one that slides through a page.
 fn fenced(arch: Arch) -> Machine<()> {
     const PAGE: usize = 0x1000;
     let (mut machine, bench, mut page) = (ready(arch), bench(arch), [0; PAGE]);
-    for at in (0..CODE).step_by(PAGE) {
-        let start = bench.base + at;
+    let ends = machine.ram().end() - bench.base;
+    for at in (0..CODE).chain(ELSEWHERE..ends).step_by(PAGE) {
+        let start = bench.base + at & !(PAGE as u64 - 1);
         if machine.ram().read(start, &mut page) && page.iter().all(|byte| *byte == 0) {
-            machine.write_physical(start + (PAGE - bench.halt.len()) as u64, bench.halt);
+            // The first one may be the last byte of another instruction.
+            machine.write_physical(start + (PAGE - 16) as u64, &halts(bench.halt, 16));
         }
     }
     machine

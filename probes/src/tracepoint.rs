@@ -137,7 +137,17 @@ pub(crate) struct Watched {
     unfollowed: Vec<u64>,
     /// Instructions that end the out-of-line code, and addresses that it leaves to.
     exits: Vec<u64>,
+    /// Those exits behind which the code would do more than call the functions. A run that ends there is counted as missed.
+    unknown: Vec<u64>,
     /// Whether the code can skip the call because of a condition of this event.
+    has_conditions: bool,
+}
+
+/// How the out-of-line code of a site ends: see [`Watched`].
+#[derive(Default)]
+struct Way {
+    exits: Vec<u64>,
+    unknown: Vec<u64>,
     has_conditions: bool,
 }
 
@@ -360,14 +370,21 @@ impl Engine {
         let facts = Arc::clone(facts);
         let entries = |of: &[u64]| of.iter().flat_map(|call| [*call, place(*call)]).collect();
         let (calls, yields) = (entries(&facts.calls), entries(&facts.yields));
-        let (sites, unfollowed, exits) = (Vec::new(), Vec::new(), Vec::new());
-        let mut watched = Watched { facts, is_raw, ends, calls, yields, sites, unfollowed, exits, has_conditions: false };
+        let (sites, unfollowed, exits, unknown) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut watched =
+            Watched { facts, is_raw, ends, calls, yields, sites, unfollowed, exits, unknown, has_conditions: false };
         let facts = Arc::clone(&watched.facts);
         for (site, code) in &facts.sites {
-            if let Some((exits, has_conditions)) = self.way(guest, &watched, *code) {
+            let can_end = |at: &u64| {
+                let place = self.resolve(guest, &Kprobe::at_address(*at).internal(), false);
+                place.and_then(|place| self.check_place(guest, &place, Action::Handlers)).is_ok()
+            };
+            let is_sound = |way: &Way| !way.has_conditions || way.exits.iter().chain(&way.unknown).all(can_end);
+            if let Some(way) = self.way(guest, &watched, *code).filter(is_sound) {
                 watched.sites.push((*site, *code));
-                watched.exits.extend(exits);
-                watched.has_conditions |= has_conditions;
+                watched.exits.extend(way.exits.iter().chain(&way.unknown));
+                watched.unknown.extend(way.unknown);
+                watched.has_conditions |= way.has_conditions;
             } else if self.fires(guest, &watched, *site, *code) {
                 watched.unfollowed.push(*site);
             }
@@ -415,28 +432,38 @@ impl Engine {
         false
     }
 
-    /// Follows the out-of-line code of the sites that have this one, block by block, up to its calls. Returns where the
-    /// code ends, and whether it has conditional branches. `None` if it calls something else first: the effects of that
-    /// call could not be undone.
-    fn way(&self, guest: &dyn Guest, watched: &Watched, code: u64) -> Option<(Vec<u64>, bool)> {
+    /// Follows the out-of-line code of the sites that have this one, block by block, up to its calls. A branch to code that
+    /// calls something else is an unknown exit. `None` if the code does so without a branch: the effects of that call could
+    /// not be undone.
+    fn way(&self, guest: &dyn Guest, watched: &Watched, code: u64) -> Option<Way> {
         let facts = &*watched.facts;
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
         // Sites whose code the compiler has merged may share it, and it goes back behind one of them.
         let mut backs = Vec::new();
         for (other, of) in &facts.sites {
             if *of == code {
-                backs.push(function::decode_at(self.isa, *other, &mut read).ok()?.next());
+                let back = function::decode_at(self.isa, *other, &mut read).ok()?.next();
+                backs.push(back);
+                // The code goes to where the jump behind the site leads.
+                if let Ok(Goes::Jump(to)) = function::decode_at(self.isa, back, &mut read).map(|insn| insn.flow) {
+                    backs.push(to);
+                }
             }
         }
         let near = code.saturating_sub(BLOCK)..code.saturating_add(BLOCK);
-        let (mut pieces, mut seen, mut exits, mut calls, mut leaves) = (vec![code], Vec::new(), Vec::new(), Vec::new(), 0);
+        let (mut pieces, mut seen, mut calls, mut leaves, mut way) = (vec![code], Vec::new(), Vec::new(), 0, Way::default());
         while let Some(piece) = pieces.pop() {
             // A branch round the call, for a list without functions, is never taken: the list has one.
-            if calls.contains(&piece) {
+            if calls.contains(&piece) || seen.contains(&piece) {
                 continue;
             }
+            let before = (pieces.len(), seen.len(), way.exits.len(), leaves);
+            let mut is_known = true;
             for insn in function::walk(self.isa, piece, piece.wrapping_add(BLOCK), &mut read) {
-                let insn = insn.ok()?;
+                let Ok(insn) = insn else {
+                    is_known = false;
+                    break;
+                };
                 if seen.contains(&insn.address) {
                     break;
                 }
@@ -460,27 +487,41 @@ impl Engine {
                         break;
                     }
                     Goes::Jump(_) | Goes::Return => {
-                        exits.push(insn.address);
+                        way.exits.push(insn.address);
                         break;
                     }
-                    _ => return None,
+                    _ => {
+                        is_known = false;
+                        break;
+                    }
                 }
+            }
+            if !is_known {
+                if piece == code {
+                    return None;
+                }
+                pieces.truncate(before.0);
+                seen.truncate(before.1);
+                seen.push(piece);
+                way.exits.truncate(before.2);
+                leaves = before.3;
+                way.unknown.push(piece);
             }
         }
         // One exit is usual: it skips the call on a CPU that is not online, which never happens. More exits are
         // conditions of the event.
-        let has_conditions = leaves + exits.len() > 1;
+        way.has_conditions = leaves + way.exits.len() + way.unknown.len() > 1;
         if leaves > 1 {
-            exits.extend(backs);
+            way.exits.extend(backs);
         }
         for behind in &calls {
             let code = function::walk(self.isa, *behind, behind.wrapping_add(BLOCK), &mut read).map_while(Result::ok);
             // The end of the code behind the call, or the call's return itself where that code branches.
             let end = code.map(|insn| (insn.address, insn.flow)).find(|(_, flow)| !matches!(flow, Goes::Next));
             let is_end = |flow: &Goes| matches!(flow, Goes::Jump(_) | Goes::Return | Goes::IndirectJump);
-            exits.extend(end.map(|(at, flow)| if is_end(&flow) { at } else { *behind }));
+            way.exits.extend(end.map(|(at, flow)| if is_end(&flow) { at } else { *behind }));
         }
-        (!calls.is_empty()).then_some((exits, has_conditions))
+        (!calls.is_empty()).then_some(way)
     }
 
     /// Handles a breakpoint while tracepoint code runs. `None` if the breakpoint is not one that ends the run.
@@ -504,7 +545,7 @@ impl Engine {
         } else if watched.exits.binary_search(&pc).is_err() {
             return None;
         }
-        let is_lost = pc == ends.reserve && !watched.is_raw;
+        let is_lost = pc == ends.reserve && !watched.is_raw || watched.unknown.contains(&pc);
         let which = run.runs?;
         run.undo(cpu, self.isa, facts.functions);
         Some(self.leave_tracepoint(cpu, number, which, has_record, is_lost))

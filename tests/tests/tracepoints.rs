@@ -15,11 +15,13 @@ use trapline_tests::stock::{AtShell, at_shell};
 use trapline_tests::{Run, assert_same};
 
 /// Kernels of other years: functions begin with `endbr64`, sites call preempt_schedule (6.12) or hold a lock (7.0 and later).
-const NEWER: [&str; 7] = [
+const NEWER: [&str; 9] = [
     "debian/amd64@bullseye",
     "debian/amd64@trixie",
     "debian/amd64@sid",
     "debian/arm64@sid",
+    "debian/arm64-rt",
+    "debian/ppc64el@bookworm-backports",
     "debian/s390x@bookworm-backports",
     "debian/s390x@sid",
     "debian/ppc64el@sid",

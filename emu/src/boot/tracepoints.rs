@@ -12,8 +12,13 @@ use std::sync::Arc;
 use trapline_probes::tracepoint::Tracepoint;
 
 const ITERATOR: &str = "__traceiter_";
-/// Functions with which code at a site gives the CPU away after it has called the tracepoint's functions.
-const YIELDS: [&str; 3] = ["__SCT__preempt_schedule_notrace", "preempt_schedule_notrace", "dynamic_preempt_schedule_notrace"];
+/// Functions with which code at a site gives the CPU away after it has called the tracepoint's functions, or asks whether to.
+const YIELDS: [&str; 4] = [
+    "__SCT__preempt_schedule_notrace",
+    "preempt_schedule_notrace",
+    "dynamic_preempt_schedule_notrace",
+    "__preempt_count_dec_and_test",
+];
 /// The lock that a site's code holds while it calls these functions, since 7.0, and the pointer in it.
 const LOCK: &str = "tracepoint_srcu";
 const LOCK_POINTER: (&str, &str) = ("srcu_struct", "srcu_ctrp");
@@ -94,7 +99,8 @@ fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
     let is_harmless = |name: &str| HARMLESS.contains(&name.split('.').next().unwrap_or(name));
     let harmless = kernel.symbols.places().iter().filter(|entry| is_harmless(&entry.name)).map(|entry| entry.address);
     let harmless: Arc<[u64]> = harmless.collect();
-    let yields: Vec<u64> = YIELDS.iter().filter_map(|name| function(name)).collect();
+    let yields = kernel.symbols.places().iter().filter(|entry| YIELDS.contains(&&*entry.name)).map(|entry| entry.address);
+    let yields: Vec<u64> = yields.collect();
     let lock = btf.offset_of(LOCK_POINTER.0, LOCK_POINTER.1).and_then(|offset| function(LOCK)?.checked_add(offset));
     let mut events = BTreeMap::new();
     let mut uses = HashMap::new();

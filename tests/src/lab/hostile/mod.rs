@@ -209,7 +209,7 @@ fn fenced(arch: Arch) -> Machine<()> {
     let (mut machine, bench, mut page) = (ready(arch), bench(arch), [0; PAGE]);
     let ends = machine.ram().end() - bench.base;
     for at in (0..CODE).chain(ELSEWHERE..ends).step_by(PAGE) {
-        let start = bench.base + at & !(PAGE as u64 - 1);
+        let start = bench.base + at;
         if machine.ram().read(start, &mut page) && page.iter().all(|byte| *byte == 0) {
             // The first one may be the last byte of another instruction.
             machine.write_physical(start + (PAGE - 16) as u64, &halts(bench.halt, 16));

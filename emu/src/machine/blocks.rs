@@ -184,8 +184,8 @@ impl<L: Listener> Inner<L> {
     fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64, falls_through: Option<u32>) -> bool {
         let now = self.view.clock.time();
         match falls_through {
-            None => self.watchdog.branched(),
-            Some(size) if now >= self.next_look && self.watchdog.slides(size) => {
+            None => {}
+            Some(size) if now >= self.next_look && self.watchdog.slides(pc, size) => {
                 self.wish = Some(Wish::Shutdown(format!("it ran through more than 4 MiB without a branch, up to {pc:#x}")));
             }
             Some(_) => return false,

@@ -26,8 +26,10 @@ pub(crate) struct Watchdog {
     time: Ticks,
     count: u32,
     noted: Vec<(Sign, u64)>,
-    /// Bytes of blocks that fell through while an event was due, since the last taken branch.
+    /// Bytes of blocks that fell through one after the other while an event was due.
     slid: u64,
+    /// The address behind the last of these blocks.
+    behind: u64,
 }
 
 /// A kind of event.
@@ -42,7 +44,7 @@ pub(crate) enum Sign {
 impl Watchdog {
     /// A watchdog that fires after `most` events at one time.
     pub fn new(most: u32) -> Watchdog {
-        Watchdog { most: most.max(NOTED + 1), time: 0, count: 0, noted: Vec::new(), slid: 0 }
+        Watchdog { most: most.max(NOTED + 1), time: 0, count: 0, noted: Vec::new(), slid: 0, behind: 0 }
     }
 
     /// Forgets all events.
@@ -73,15 +75,14 @@ impl Watchdog {
         self.count >= self.most
     }
 
-    /// Notes that a block began with a taken branch.
-    #[inline]
-    pub fn branched(&mut self) {
-        self.slid = 0;
-    }
-
-    /// Notes a block of this size that falls through while an event is due. Returns true if the run must end.
-    pub fn slides(&mut self, size: u32) -> bool {
+    /// Notes a block that falls through while an event is due. Returns true if the run must end. A block that does not
+    /// lie behind the one noted before begins a new line: most lines end without a call, when the event is handled.
+    pub fn slides(&mut self, pc: u64, size: u32) -> bool {
+        if pc != self.behind {
+            self.slid = 0;
+        }
         self.slid += u64::from(size);
+        self.behind = pc.wrapping_add(size.into());
         self.slid > STRAIGHT_MOST
     }
 
@@ -148,13 +149,17 @@ mod tests {
     }
 
     #[test]
-    fn a_straight_line_ends_and_a_branch_begins_a_new_one() {
+    fn a_straight_line_ends_and_many_short_ones_do_not() {
+        const BLOCK: u32 = 1 << 10;
+        const BLOCKS: u64 = STRAIGHT_MOST / BLOCK as u64;
         let mut dog = Watchdog::new(MOST);
-        let mut slides = |blocks: u64| (0..blocks).position(|_| dog.slides(1 << 10));
-        assert_eq!(slides(STRAIGHT_MOST >> 10), None);
-        assert_eq!(slides(1), Some(0));
-        dog.branched();
-        assert!(!dog.slides(1 << 10));
+        let mut slides = |from: u64, blocks: u64| (0..blocks).any(|number| dog.slides(from + number * u64::from(BLOCK), BLOCK));
+        assert!(!slides(0x1000, BLOCKS));
+        // An event is due in the same code again and again, as in front of an idle loop's HLT.
+        for _ in 0..3 * BLOCKS {
+            assert!(!slides(0x1000, 2));
+        }
+        assert!(slides(0x8000, BLOCKS + 1));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! every value that a guest can put there.
 
 mod frames;
+mod locked;
 mod overwritten;
 mod ports;
 mod returns;

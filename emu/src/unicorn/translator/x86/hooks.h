@@ -3,7 +3,9 @@
  */
 #include "outlive.h"
 #include "segments.h"
+#include "prefixes.h"
 #include "ports.h"
+#include "locked.h"
 #include "walk.h"
 
 /* The pc's offset, for jumps that remember where they led (jumps.h). */
@@ -93,6 +95,9 @@ static const struct instead target_instead[] = {
 
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
+    if (refuse_lock(cpu->uc->tcg_ctx, machine, db, cpu)) {
+        return BY_US;
+    }
     ask_for_port(cpu->uc->tcg_ctx, machine, db, cpu);
     return BY_THE_LIBRARY;
 }

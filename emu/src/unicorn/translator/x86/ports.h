@@ -7,7 +7,6 @@
  * the port nor memory.
  */
 enum {
-    LONGEST_INSTRUCTION = 15,
     /* Fields of an access: its size in bytes, a flag for a port in the instruction, and that port. */
     ACCESS_BYTES = 7,
     ACCESS_NAMED = 8,
@@ -24,51 +23,30 @@ static bool asks_for_ports(const TranslationBlock *tb)
 /* The port access of the next instruction; 0 if it has none. */
 static uint32_t port_access(DisasContextBase *db, CPUState *cpu)
 {
-    CPUX86State *env = cpu->env_ptr;
-    const bool long_mode = db->tb->flags & HF_CS64_MASK;
-    bool is_wide = db->tb->flags & HF_CS32_MASK, is_widest = false;
+    struct prefixes found = read_prefixes(db, cpu);
+    uint32_t bytes = found.opcode & 1 ? (found.is_wide ? 4 : 2) : 1;
 
-    for (int place = 0; place < LONGEST_INSTRUCTION; place++) {
-        uint32_t code = cpu_ldub_code(env, db->pc_next + place);
-        uint32_t bytes = code & 1 ? (is_wide || is_widest ? 4 : 2) : 1;
-
-        switch (code) {
-        case 0x66:
-            is_wide = !(db->tb->flags & HF_CS32_MASK);
-            continue;
-        case 0x67:
-        case 0xf0:
-        case 0xf2:
-        case 0xf3:
-        case 0x26:
-        case 0x2e:
-        case 0x36:
-        case 0x3e:
-        case 0x64:
-        case 0x65:
-            continue;
-        case 0xe4:
-        case 0xe5:
-        case 0xe6:
-        case 0xe7:
-            return place + 1 < LONGEST_INSTRUCTION ? bytes | ACCESS_NAMED | cpu_ldub_code(env, db->pc_next + place + 1) << ACCESS_PORT : 0;
-        case 0xec:
-        case 0xed:
-        case 0xee:
-        case 0xef:
-        case 0x6c:
-        case 0x6d:
-        case 0x6e:
-        case 0x6f:
-            return bytes;
-        default:
-            if (!long_mode || (code & 0xf0) != 0x40) {
-                return 0;
-            }
-            is_widest = code & 8;
-        }
+    if (found.length >= LONGEST_INSTRUCTION) {
+        return 0;
     }
-    return 0;
+    switch (found.opcode) {
+    case 0xe4:
+    case 0xe5:
+    case 0xe6:
+    case 0xe7:
+        return bytes | ACCESS_NAMED | next_byte(db, cpu, found.length + 1) << ACCESS_PORT;
+    case 0xec:
+    case 0xed:
+    case 0xee:
+    case 0xef:
+    case 0x6c:
+    case 0x6d:
+    case 0x6e:
+    case 0x6f:
+        return bytes;
+    default:
+        return 0;
+    }
 }
 
 static void use_port(CPUX86State *env, uint64_t machine, uint64_t pc, uint64_t access)

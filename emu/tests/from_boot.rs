@@ -87,9 +87,24 @@ fn a_stock_kernel_boots_once_and_runs_scripts_from_its_shell(name: &'static str)
     assert!(again.err.contains("comes from") && again.out == mended.out && again.out.contains("vfs_read"), "{}", again.err);
 }
 
+/// DV-4: an event of `trace --event` that waits for its module is armed when the module comes.
+fn an_event_beside_scripts_waits_for_its_module(name: &'static str) {
+    let images = harness::stock(name).local.folder;
+    let script = Folder(std::env::temp_dir().join(format!("trapline-module-{}", std::process::id())));
+    fs::create_dir_all(&script.0).unwrap();
+    let work = script.0.join("work.sh");
+    fs::write(&work, "true\n").unwrap();
+    let options = ["--module", "dummy", "-q", "--event", "p:up dummy:dummy_dev_init", "--script", work.to_str().unwrap()];
+    let args = [&["trace", name, "-e", "BEGIN { printf(\"begun\\n\"); }"][..], &options].concat();
+    let said = trapline_with(None, Some(&images), &args);
+    assert_eq!(said.status, 0, "{}\n{}", said.err, said.out);
+    assert!(said.out.contains("begun\n") && said.out.contains(": up: (dummy_dev_init+0x0/"), "{}", said.out);
+}
+
 fn main() -> ExitCode {
     harness::run([
         tests![a_kernel_without_a_shell_cannot_begin_there],
         each!(["debian/amd64", "debian/mipsel"], a_stock_kernel_boots_once_and_runs_scripts_from_its_shell),
+        each!(["debian/amd64"], an_event_beside_scripts_waits_for_its_module),
     ])
 }

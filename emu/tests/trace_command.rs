@@ -29,6 +29,22 @@ fn file(name: &str, text: &str) -> std::path::PathBuf {
     path
 }
 
+/// DV-4: `trace` takes the options by which `run` chooses its guest and its limits, and refuses the same ones.
+#[test]
+fn a_guest_is_chosen_as_by_run() {
+    #[rustfmt::skip]
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&["--cpu", "intel", "--until", "1us"],                   0, ""),
+        (&["--cpu", "nosuch"],                                    2, "`nosuch` is not a CPU for x86_64 kernels"),
+        (&["--until", "console:a", "--until", "console:b"],       2, "only one text can be waited for"),
+        (&["--from-boot"],                                        2, "has no shell to start at"),
+    ];
+    for (options, status, why) in cases {
+        let said = trace(&[&[TINY, "-q", "-e", "BEGIN { }"], options].concat());
+        assert!(said.status == Some(status) && said.err.contains(why), "{options:?}: {:?} {}", said.status, said.err);
+    }
+}
+
 /// BY-1: output on standard output, what is said about the run on standard error; the same in both ways of writing.
 #[test]
 fn output_is_on_standard_output_and_the_rest_elsewhere() {

@@ -16,6 +16,10 @@ pub enum End {
     Silent,
     /// The user left with Ctrl-A x.
     Left,
+    /// The user pressed Ctrl-C.
+    Interrupted,
+    /// A script called exit() with this status.
+    Script(u64),
 }
 
 impl End {
@@ -32,9 +36,11 @@ impl End {
     pub fn result(&self, refused: usize, board: &str) -> Result<(), Failure> {
         match self {
             End::Silent => Err(Failure::failed(last_words::silence(board))),
-            End::Panicked | End::Stopped(Stop::PowerOff(1..) | Stop::Dead(_)) => Err(Failure::failed(self.reason())),
+            End::Panicked | End::Script(1..) | End::Stopped(Stop::PowerOff(1..) | Stop::Dead(_)) => {
+                Err(Failure::failed(self.reason()))
+            }
             _ if refused > 0 => Err(Failure::failed("a command or a probe failed while the guest ran")),
-            End::Left | End::Halted | End::Stopped(_) => Ok(()),
+            End::Left | End::Interrupted | End::Script(0) | End::Halted | End::Stopped(_) => Ok(()),
         }
     }
 
@@ -51,6 +57,8 @@ impl End {
             End::Panicked => "the guest's kernel panicked".into(),
             End::Silent => "the guest printed nothing".into(),
             End::Left => "the user left with Ctrl-A x".into(),
+            End::Interrupted => "the user pressed Ctrl-C".into(),
+            End::Script(status) => format!("the script ended with status {status}"),
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use super::commands::{Command, Timed, View};
 use super::console::Input;
-use super::cpu::CpuArg;
 use super::event_error::{Script, read_events};
 use super::file::{self, Kind};
-use super::image::{self, SymbolsArg};
-use super::request::{Request, SummaryFormat};
-use super::stock_guest::StockArgs;
+use super::guest::GuestArgs;
+use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::terminal::Terminal;
+use super::until::guest_time;
 use super::{DetourName, Failure, PolicyName, place};
 use crate::outputs::records::Format;
 use std::collections::VecDeque;
@@ -25,30 +24,17 @@ pub struct Args {
     /// debian/amd64
     #[arg(default_value = DEFAULT_IMAGE)]
     image: String,
-    #[command(flatten)]
-    symbols: SymbolsArg,
     /// A line of kprobe_events, such as 'p:open sys_open path=+0($arg1):ustring'
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     events: Vec<String>,
     /// A file with lines of kprobe_events; `-` is standard input
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Text to append to the kernel's command line
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
-    append: String,
     #[command(flatten)]
-    stock: StockArgs,
+    guest: GuestArgs,
     /// Types this file on the console of a stock kernel, followed by Ctrl-D; `-` is standard input
     #[arg(long, value_name = "FILE")]
     console_input: Option<PathBuf>,
-    #[command(flatten)]
-    cpu: CpuArg,
-    /// The number of CPUs
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
-    cpus: u8,
-    /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
-    #[arg(long, value_name = "LIMIT", value_parser = Until::parse)]
-    until: Vec<Until>,
     /// A file for records, instead of standard output; may be repeated. The file's ending chooses the format: .dat
     /// (trace-cmd, KernelShark), .perfetto or .pftrace (ui.perfetto.dev), .csv, .folded and .svg (backtraces); for
     /// other files --format does
@@ -100,9 +86,6 @@ pub struct Args {
     /// How the detours of optimised probes treat the registers
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     detour: DetourName,
-    /// Does not show the guest's console
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 const DEFAULT_IMAGE: &str = "tiny/x86_64";
@@ -126,49 +109,14 @@ Examples:
   trapline run -e 'j:fork do_fork flags=$arg1'          a jprobe; the letter j is trapline's own
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
 
-/// A reason to stop before the guest does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// This guest time, in nanoseconds.
-    Time(u64),
-    /// This text on the console.
-    Console(String),
-}
-
-impl Until {
-    pub(super) fn parse(text: &str) -> Result<Until, String> {
-        if let Some(wanted) = text.strip_prefix("console:") {
-            return match wanted.is_empty() {
-                true => Err("the text to wait for is missing behind `console:`".into()),
-                false => Ok(Until::Console(wanted.into())),
-            };
-        }
-        match guest_time(text) {
-            None => Err("a limit is a guest time with its unit (300ns, 20us, 50ms, 2s) or `console:TEXT`".into()),
-            Some(None) => Err("that is longer than any run".into()),
-            Some(Some(time)) => Ok(Until::Time(time)),
-        }
-    }
-}
-
-/// Parses a guest time with its unit into nanoseconds. The inner `None` means that it overflows.
-fn guest_time(text: &str) -> Option<Option<u64>> {
-    const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)?;
-    Some(number.parse::<u64>().ok()?.checked_mul(factor))
-}
-
 impl Args {
     /// Checks the arguments and makes the request.
     pub fn request(&self) -> Result<Request, Failure> {
         let builtin = trapline_images::find(&self.image);
-        let kernel = image::load(&self.image, &self.symbols)?;
+        let kernel = self.guest.kernel(&self.image)?;
         if let Some(Err(refusal)) = kernel.arch.isa().detour.map(|table| table.room(self.detour.into())) {
             return Err(Failure::usage(format!("--detour: {refusal}")));
         }
-        let cpu = self.cpu.of(kernel.arch)?;
         for name in &self.blacklist {
             place::find(&kernel.symbols, name)?;
         }
@@ -177,52 +125,31 @@ impl Args {
         if let (Some(builtin), true) = (builtin, scripts.is_empty()) {
             scripts.push(Script { source: format!("the demo script of {}", builtin.name), text: builtin.demo.into() });
         }
-        let stock = self.stock.guest(&self.image, &kernel)?;
-        let (initrd, from_boot) =
-            stock.as_ref().map_or((None, None), |stock| (Some(stock.initrd.clone()), stock.from_boot.clone()));
-        let own = match &stock {
-            Some(stock) => stock.command_line,
-            None => builtin.map_or("", |builtin| builtin.command_line),
-        };
-        let command_line = [own, &self.append].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
-        let times = self.until.iter().filter_map(|until| if let Until::Time(ns) = until { Some(*ns) } else { None });
-        let mut texts =
-            self.until.iter().filter_map(|until| if let Until::Console(text) = until { Some(text.clone()) } else { None });
-        let console_text = texts.next();
-        if texts.next().is_some() {
-            return Err(Failure::usage("only one text can be waited for").advise("give one `--until console:TEXT`"));
-        }
+        let guest = self.guest.guest(&self.image, kernel)?;
         if self.out.is_empty() && self.format.is_binary() {
             let why = "--format: this format is binary and cannot be printed among the console's text";
             return Err(Failure::usage(why).advise("name a file: --out trace.dat, --out trace.perfetto"));
         }
-        let input = self.input(kernel.is_stock())?;
         Ok(Request {
-            name: self.image.clone(),
-            kernel,
-            command_line,
-            initrd,
-            whole: stock.as_ref().and_then(|stock| stock.whole.clone()),
-            from_boot,
-            input,
-            cpu,
-            cpus: self.cpus.into(),
-            events: scripts.into_iter().map(read_events).collect::<Result<Vec<_>, _>>()?.concat(),
-            time_limit: times.min(),
-            console_text,
-            out: self.out.clone(),
-            flame: self.flame.clone(),
-            coverage: self.coverage.clone(),
-            stacktrace: self.stacktrace || self.needs_stacks(),
-            format: if self.json { Format::Json } else { self.format },
-            summary: if self.json { SummaryFormat::Json } else { self.summary },
-            policy: self.policy,
+            input: self.input(guest.kernel.is_stock())?,
+            guest,
+            probes: Wanted {
+                events: scripts.into_iter().map(read_events).collect::<Result<Vec<_>, _>>()?.concat(),
+                policy: self.policy,
+                blacklist: self.blacklist.clone(),
+                no_optimize: self.no_optimize,
+                detour: self.detour,
+            },
             commands: self.commands()?,
-            views: self.views(),
-            blacklist: self.blacklist.clone(),
-            no_optimize: self.no_optimize,
-            detour: self.detour,
-            quiet: self.quiet,
+            outputs: Outputs {
+                out: self.out.clone(),
+                format: if self.json { Format::Json } else { self.format },
+                stacktrace: self.stacktrace || self.needs_stacks(),
+                flame: self.flame.clone(),
+                coverage: self.coverage.clone(),
+                summary: if self.json { SummaryFormat::Json } else { self.summary },
+                views: self.views(),
+            },
         })
     }
 }
@@ -264,7 +191,7 @@ impl Args {
                 ))),
             };
         }
-        let interactive = has_console && !self.stock.has_script() && !self.quiet && Terminal::is_there();
+        let interactive = has_console && !self.guest.has_script() && !self.guest.quiet && Terminal::is_there();
         Ok(if interactive { Input::Terminal } else { Input::Nothing })
     }
 }
@@ -283,31 +210,4 @@ pub(super) fn read_script(path: &Path) -> Result<Script, Failure> {
     let bytes = bytes.map_err(|error| no_script(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|error| no_script(format!("it is no UTF-8 text: {}", error.utf8_error())))?;
     Ok(Script { source, text })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Until;
-
-    /// DV-4
-    #[test]
-    fn limits_are_times_and_texts() {
-        #[rustfmt::skip]
-        let cases = [
-            ("300ns",               Some(Until::Time(300))),
-            ("20us",                Some(Until::Time(20_000))),
-            ("50ms",                Some(Until::Time(50_000_000))),
-            ("2s",                  Some(Until::Time(2_000_000_000))),
-            ("console:tiny: done",  Some(Until::Console("tiny: done".into()))),
-            ("console:",            None),
-            ("50",                  None),
-            ("ms",                  None),
-            ("",                    None),
-            ("5 ms",                None),
-            ("99999999999999999s",  None),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(Until::parse(text).ok(), expected, "{text:?}");
-        }
-    }
 }

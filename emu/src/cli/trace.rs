@@ -1,16 +1,16 @@
 //! `trapline trace`: runs scripts in bpftrace's language on a guest.
 
-use super::event_error::{self, Script as Text};
+use super::driver::{Driver, Shown, Work};
+use super::end::End;
+use super::event_error::{self, Event, Script as Text};
 use super::file::{self, Kind};
-use super::image::{self, SymbolsArg};
+use super::guest::{Guest, GuestArgs};
 use super::output::{self, Paint};
-use super::run::{Until, read_script};
-use super::stock_guest::StockArgs;
-use super::typist::Typist;
-use super::{Failure, attach_points, from_boot};
-use crate::boot::Kernel;
+use super::run::read_script;
+use super::run_events::RunEvents;
+use super::{Failure, attach_points, report};
 use crate::boot::btf::Btf;
-use crate::machine::{Config, Stop};
+use crate::machine::Stop;
 use crate::outputs::records::{self, Records};
 use crate::probed::Session;
 use crate::probed::scripts::{Facts, How, Script, Tracing};
@@ -22,7 +22,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use trapline_probes::events::set::EventSet;
+use trapline_isa::plan::Policy;
 use trapline_script::show::Style;
 use trapline_script::{Options, ScriptError};
 
@@ -40,8 +40,6 @@ pub struct Args {
     /// them are parameters
     #[arg(value_name = "SCRIPT")]
     arguments: Vec<String>,
-    #[command(flatten)]
-    symbols: SymbolsArg,
     /// A script, such as 'kprobe:vfs_read { @[comm] = count(); }'; may be repeated, all run together
     #[arg(short = 'e', long = "program", value_name = "PROGRAM")]
     programs: Vec<String>,
@@ -99,19 +97,7 @@ pub struct Args {
     #[arg(long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
     #[command(flatten)]
-    stock: StockArgs,
-    /// Text to append to the kernel's command line
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
-    append: String,
-    /// The number of CPUs
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
-    cpus: u8,
-    /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
-    #[arg(long, value_name = "LIMIT", value_parser = Until::parse)]
-    until: Vec<Until>,
-    /// Does not show the guest's console
-    #[arg(short, long)]
-    quiet: bool,
+    guest: GuestArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -152,7 +138,7 @@ const SLICE: u64 = 100_000;
 const RECORD_SLICE: u64 = 10_000;
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
-    let kernel = image::load(&args.image, &args.symbols)?;
+    let kernel = args.guest.kernel(&args.image)?;
     let types = args.btf.as_ref().map(|file| file::read(file, Kind::TYPES)).transpose()?;
     let facts = match &types {
         None => Facts::of(&kernel),
@@ -196,7 +182,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         let count: usize = scripts.iter().flat_map(|script| &script.program().blocks).map(|block| block.points.len()).sum();
         return output::emit(&format!("{count} probe{}\n", if count == 1 { "" } else { "s" }));
     }
-    Run::begin(args, &kernel, &texts, scripts)?.until_the_end()
+    trace(args, args.guest.guest(&args.image, kernel)?, &texts, scripts)
 }
 
 /// Settings from the environment, such as BPFTRACE_MAX_STRLEN=200. A script's `config` can make the same settings.
@@ -238,97 +224,75 @@ impl Args {
 }
 
 impl Args {
-    /// Defines and enables the events of `--event`.
-    fn events(&self, session: &mut Session) -> Result<EventSet, Failure> {
-        let mut events = EventSet::default();
-        if self.stacktrace {
-            events.leave_stacks(session.stacks());
-        }
-        for line in &self.events {
-            for event in event_error::read_events(Text { source: "--event".into(), text: line.clone() })? {
-                session
-                    .with_engine(|engine, guest| events.carry_out(engine, guest, event.line.clone()))
-                    .map_err(|error| event.failed(&error))?;
-            }
-        }
-        session
-            .with_engine(|engine, guest| events.enable_all(engine, guest, true))
-            .map_err(|refusal| Failure::failed(format!("a probe cannot be enabled: {refusal}")))?;
-        Ok(events)
+    /// The lines of `--event`.
+    fn events(&self) -> Result<Vec<Event>, Failure> {
+        let texts = self.events.iter().map(|line| Text { source: "--event".into(), text: line.clone() });
+        Ok(texts.map(event_error::read_events).collect::<Result<Vec<_>, _>>()?.concat())
     }
 }
 
-/// A guest that runs with scripts.
-struct Run<'a> {
-    args: &'a Args,
-    session: Session,
-    scripts: Vec<Tracing>,
-    typist: Option<Typist>,
-    out: Box<dyn Write>,
-    interrupted: Arc<AtomicBool>,
-    /// The events of `--event`.
-    events: EventSet,
-    records: Option<Records>,
+/// Runs the scripts on the guest.
+fn trace(args: &Args, guest: Guest, texts: &[Text], scripts: Vec<Script>) -> Result<(), Failure> {
+    let lines = args.events()?;
+    let booted = guest.snapshot()?;
+    let mut session = guest.session(Policy::default(), false, booted.as_ref())?;
+    drop(booted);
+    let out: Box<dyn Write> = match &args.output {
+        None => Box::new(io::stdout()),
+        Some(file) => Box::new(BufWriter::new(
+            File::create(file).map_err(|error| Failure::usage(format!("`{}` cannot be written: {error}", file.display())))?,
+        )),
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))
+        .map_err(|error| Failure::failed(format!("Ctrl-C cannot be watched for: {error}")))?;
+    let tracings = start(args, &mut session, texts, scripts)?;
+    let events = RunEvents::define(&mut session, &lines, args.stacktrace)?;
+    session.stop_at_modules(!lines.is_empty());
+    let format = if args.format == Format::Json { records::Format::Json } else { records::Format::Trace };
+    let about = records::about(guest.kernel.arch.isa(), guest.cpus);
+    let records = (!lines.is_empty()).then(|| Records::new(format, args.records.as_slice(), &about)).transpose()?;
+    if guest.kernel.is_stock() && records.is_some() {
+        report::say_what_is_unknown(&session.machine().unknown_columns());
+    }
+    args.say_how_many(&tracings);
+    let mut driver = Driver::new(session, &guest, Shown::Errors);
+    let mut run = Run { verbose: args.verbose, scripts: tracings, out, interrupted, events, records };
+    let end = driver.run(&mut run)?;
+    // A script may have called exit() in the slice in which the guest ended.
+    let end = run.exit(&mut driver.session).unwrap_or(end);
+    run.finish(&mut driver.session, &guest)?;
+    if matches!(end, End::Panicked | End::Stopped(Stop::Dead(_))) {
+        eprint!("\n{}", report::render(&driver.session.report()));
+    }
+    end.result(run.events.refused, driver.session.machine().board_name())
 }
 
-impl<'a> Run<'a> {
-    fn begin(args: &'a Args, kernel: &Kernel, texts: &[Text], scripts: Vec<Script>) -> Result<Run<'a>, Failure> {
-        let builtin = trapline_images::find(&args.image);
-        let stock = args.stock.guest(&args.image, kernel)?;
-        let own = match &stock {
-            Some(stock) => stock.command_line,
-            None => builtin.map_or("", |builtin| builtin.command_line),
-        };
-        let config = Config {
-            cpus: args.cpus.into(),
-            command_line: [own, &args.append].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" "),
-            initrd: stock.as_ref().map(|stock| stock.initrd.clone()),
-            whole: stock.as_ref().and_then(|stock| stock.whole.clone()),
-            ..Config::default()
-        };
-        let typed = stock.and_then(|stock| stock.from_boot);
-        let cannot = |error| Failure::failed(format!("the machine cannot be made: {error}"));
-        let mut session = match &typed {
-            None => Session::new(kernel.clone(), &config).map_err(cannot)?,
-            Some(_) => {
-                let snapshot = from_boot::fetch(&args.image, kernel, &config, !args.quiet)?;
-                Session::from_snapshot(kernel.clone(), &config, Default::default(), &snapshot).map_err(cannot)?
-            }
-        };
-        let typist = typed.map(|typed| Typist::new(typed.load, typed.script.as_deref()));
-        let out: Box<dyn Write> = match &args.output {
-            None => Box::new(io::stdout()),
-            Some(file) => Box::new(BufWriter::new(
-                File::create(file).map_err(|error| Failure::usage(format!("`{}` cannot be written: {error}", file.display())))?,
-            )),
-        };
-        let interrupted = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))
-            .map_err(|error| Failure::failed(format!("Ctrl-C cannot be watched for: {error}")))?;
-        let how = How {
-            style: Style { json: args.format == Format::Json, old: args.bpftrace_output == Version::Old },
-            seed: args.seed,
-            secret: None,
-        };
-        let mut tracings = Vec::new();
-        for (text, script) in texts.iter().zip(scripts) {
-            let tracing = session.start_script(script, &how).map_err(|error| {
-                let title = format!("{}: {}", error.name, error.refusal);
-                let part = error.at.start..error.at.end;
-                Failure::probe_drawn(event_error::draw_part(text, Level::ERROR, &title, part, Paint::for_errors()))
-            })?;
-            tracings.push(tracing);
-        }
-        let events = args.events(&mut session)?;
-        let format = if args.format == Format::Json { records::Format::Json } else { records::Format::Trace };
-        let about = records::about(kernel.arch.isa(), args.cpus.into());
-        let records = (!args.events.is_empty()).then(|| Records::new(format, args.records.as_slice(), &about)).transpose()?;
-        if session.kernel().is_stock() && records.is_some() {
-            super::report::say_what_is_unknown(&session.machine().unknown_columns());
-        }
+/// Starts the scripts. Their BEGIN blocks run.
+fn start(args: &Args, session: &mut Session, texts: &[Text], scripts: Vec<Script>) -> Result<Vec<Tracing>, Failure> {
+    let how = How {
+        style: Style { json: args.format == Format::Json, old: args.bpftrace_output == Version::Old },
+        seed: args.seed,
+        secret: None,
+    };
+    let mut tracings = Vec::new();
+    for (text, script) in texts.iter().zip(scripts) {
+        let tracing = session.start_script(script, &how).map_err(|error| {
+            let title = format!("{}: {}", error.name, error.refusal);
+            let part = error.at.start..error.at.end;
+            Failure::probe_drawn(event_error::draw_part(text, Level::ERROR, &title, part, Paint::for_errors()))
+        })?;
+        tracings.push(tracing);
+    }
+    Ok(tracings)
+}
+
+impl Args {
+    /// Says how many probes the scripts have, and whether functions were left out.
+    fn say_how_many(&self, tracings: &[Tracing]) {
         let attached: usize = tracings.iter().map(Tracing::attached).sum();
         let refused: usize = tracings.iter().map(|tracing| tracing.refused().len()).sum();
-        if args.bpftrace_output == Version::Current {
+        if self.bpftrace_output == Version::Current {
             eprintln!("Attached {attached} probe{}", if attached == 1 { "" } else { "s" });
         }
         if refused > 0 {
@@ -339,92 +303,93 @@ impl<'a> Run<'a> {
                 Paint::for_errors().advice("note:")
             );
         }
-        Ok(Run { args, session, scripts: tracings, typist, out, interrupted, events, records })
+    }
+}
+
+/// The scripts of a run, and where their output goes.
+struct Run {
+    verbose: bool,
+    scripts: Vec<Tracing>,
+    out: Box<dyn Write>,
+    interrupted: Arc<AtomicBool>,
+    /// The events of `--event`.
+    events: RunEvents,
+    records: Option<Records>,
+}
+
+impl Work for Run {
+    fn slice(&self) -> u64 {
+        if self.records.is_some() { RECORD_SLICE } else { SLICE }
     }
 
-    fn until_the_end(mut self) -> Result<(), Failure> {
-        let times = self.args.until.iter().filter_map(|until| if let Until::Time(ns) = until { Some(*ns) } else { None });
-        let limit = times.min().unwrap_or(u64::MAX);
-        let text =
-            self.args.until.iter().find_map(|until| if let Until::Console(text) = until { Some(text.as_str()) } else { None });
-        self.session.machine_mut().stop_at_console_text(text);
-        // BEGIN blocks have run already, and may have ended the tracing.
-        let mut stop = Stop::Limit;
-        let mut status = None;
-        while !self.is_over(&mut status) && stop == Stop::Limit && self.session.machine().now() < limit {
-            if let Some(typist) = &mut self.typist {
-                typist.look(self.session.machine_mut());
-            }
-            let slice = if self.records.is_some() { RECORD_SLICE } else { SLICE };
-            let slice_end = self.session.machine().now().saturating_add(slice).min(limit);
-            stop = self.session.trace_until(&mut self.scripts, slice_end);
-            self.show()?;
-        }
-        for number in 0..self.scripts.len() {
-            self.session.end_script(&mut self.scripts[number]);
-        }
-        self.show()?;
-        self.out.flush().map_err(|error| Failure::output(&error))?;
-        self.finish_records()?;
-        self.say_losses();
+    /// A script may have called exit(), in a BEGIN block already.
+    fn before(&mut self, session: &mut Session) -> Result<Option<End>, Failure> {
+        let is_interrupted = self.interrupted.load(Ordering::Relaxed);
+        Ok(self.exit(session).or(is_interrupted.then_some(End::Interrupted)))
+    }
+
+    fn advance(&mut self, session: &mut Session, until: u64) -> Stop {
+        session.trace_until(&mut self.scripts, until)
+    }
+
+    fn take(&mut self, session: &mut Session) -> Result<(), Failure> {
         for script in &self.scripts {
-            if let Some(why) = self.session.script_failure(script) {
-                return Err(Failure::failed(why));
-            }
-        }
-        match (status, stop) {
-            (Some(1..), _) => Err(Failure::failed(format!("the script ended with status {}", status.unwrap_or(1)))),
-            (None, Stop::PowerOff(status @ 1..)) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
-            (None, Stop::Panic(_)) => Err(Failure::failed("the guest's kernel panicked")),
-            (None, Stop::Dead(why)) => Err(Failure::failed(format!("the guest died: {why}"))),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether a script called exit(), or the user pressed Ctrl-C.
-    fn is_over(&mut self, status: &mut Option<u64>) -> bool {
-        for script in &self.scripts {
-            *status = status.or(self.session.script_exit(script));
-        }
-        status.is_some() || self.interrupted.load(Ordering::Relaxed)
-    }
-
-    fn finish_records(&mut self) -> Result<(), Failure> {
-        let Some(records) = self.records.take() else { return Ok(()) };
-        let (written, dropped) = self.session.with_engine(|engine, _| (engine.records().written(), engine.records().dropped()));
-        let unknown = if self.session.kernel().is_stock() { self.session.machine().unknown_columns() } else { Vec::new() };
-        let symbols = || self.session.symbols();
-        let (cpus, time) = (self.args.cpus.into(), self.session.machine().now());
-        records.finish(&records::Totals { made: written + dropped, cpus, time, unknown: &unknown }, &symbols)?;
-        if dropped > 0 {
-            eprintln!("{} {dropped} records were lost because the ring buffer was full", Paint::for_errors().advice("note:"));
-        }
-        Ok(())
-    }
-
-    fn show(&mut self) -> Result<(), Failure> {
-        let console = self.session.machine_mut().take_console();
-        if !self.args.quiet && !console.is_empty() {
-            io::stderr().write_all(&console).map_err(|error| Failure::output(&error))?;
-        }
-        for script in &self.scripts {
-            let (output, warnings) = self.session.take_script_output(script);
+            let (output, warnings) = session.take_script_output(script);
             io::stderr().write_all(&warnings).map_err(|error| Failure::output(&error))?;
             if !output.is_empty() {
                 self.out.write_all(&output).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))?;
             }
         }
         if let Some(records) = &mut self.records {
-            let events = &self.events;
-            self.session.with_engine(|engine, guest| records.take(events, engine, guest))?;
+            let events = &self.events.set;
+            session.with_engine(|engine, guest| records.take(events, engine, guest))?;
+        }
+        Ok(())
+    }
+
+    fn module_came(&mut self, session: &mut Session) {
+        self.events.module_came(session);
+    }
+}
+
+impl Run {
+    /// The end by a script's exit(), if one has called it.
+    fn exit(&self, session: &mut Session) -> Option<End> {
+        self.scripts.iter().find_map(|script| session.script_exit(script)).map(End::Script)
+    }
+
+    /// Runs the END blocks, and writes what is left.
+    fn finish(&mut self, session: &mut Session, guest: &Guest) -> Result<(), Failure> {
+        for script in &mut self.scripts {
+            session.end_script(script);
+        }
+        self.take(session)?;
+        self.out.flush().map_err(|error| Failure::output(&error))?;
+        self.finish_records(session, guest)?;
+        self.say_losses(session);
+        match self.scripts.iter().find_map(|script| session.script_failure(script)) {
+            Some(why) => Err(Failure::failed(why)),
+            None => Ok(()),
+        }
+    }
+
+    fn finish_records(&mut self, session: &mut Session, guest: &Guest) -> Result<(), Failure> {
+        let Some(records) = self.records.take() else { return Ok(()) };
+        let (written, dropped) = session.with_engine(|engine, _| (engine.records().written(), engine.records().dropped()));
+        let unknown = if guest.kernel.is_stock() { session.machine().unknown_columns() } else { Vec::new() };
+        let symbols = || session.symbols();
+        let time = session.machine().now();
+        records.finish(&records::Totals { made: written + dropped, cpus: guest.cpus, time, unknown: &unknown }, &symbols)?;
+        if dropped > 0 {
+            eprintln!("{} {dropped} records were lost because the ring buffer was full", Paint::for_errors().advice("note:"));
         }
         Ok(())
     }
 
     /// Reports every loss on standard error.
-    fn say_losses(&mut self) {
+    fn say_losses(&mut self, session: &mut Session) {
         let note = Paint::for_errors().advice("note:");
-        if self.args.verbose {
+        if self.verbose {
             for (name, probe) in self.scripts.iter().flat_map(Tracing::probes) {
                 eprintln!("{note} {name}: {} hits", probe.hits());
             }
@@ -440,8 +405,8 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        for number in 0..self.scripts.len() {
-            for (map, lost) in self.session.script_losses(&self.scripts[number]) {
+        for script in &self.scripts {
+            for (map, lost) in session.script_losses(script) {
                 eprintln!("{note} {lost} values found no room in {map}: raise its number of keys, or remove that limit");
             }
         }

@@ -1,0 +1,127 @@
+//! Runs a guest in slices of guest time until something ends it. A command adds its own [`Work`] between the slices; the
+//! places where a run stops do not change what the guest does.
+
+use super::Failure;
+use super::end::End;
+use super::guest::Guest;
+use super::last_words::{self, LastWords};
+use super::typist::Typist;
+use super::until::Limits;
+use crate::machine::Stop;
+use crate::probed::Session;
+use std::io::{self, Write};
+
+/// Where the guest's console output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Nowhere: the user asked for quiet.
+    Nowhere,
+    /// To standard output.
+    Output,
+    /// To standard error, because standard output carries records or a script's output.
+    Errors,
+}
+
+impl Shown {
+    /// Prints text there.
+    pub fn print(self, text: &[u8]) -> Result<(), Failure> {
+        let written = match self {
+            Shown::Nowhere => Ok(()),
+            Shown::Errors => io::stderr().write_all(text),
+            Shown::Output => io::stdout().write_all(text).and_then(|()| io::stdout().flush()),
+        };
+        written.map_err(|error| Failure::output(&error))
+    }
+}
+
+/// What a command does between the slices of a run.
+pub trait Work {
+    /// The length of the next slice in nanoseconds.
+    fn slice(&self) -> u64;
+
+    /// The guest time in nanoseconds at which the next slice ends at the latest.
+    fn next(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Called before each slice. An [`End`] ends the run.
+    fn before(&mut self, session: &mut Session) -> Result<Option<End>, Failure>;
+
+    /// Runs the guest until this guest time in nanoseconds.
+    fn advance(&mut self, session: &mut Session, until: u64) -> Stop {
+        session.run_until(until)
+    }
+
+    /// Takes what the slice has brought.
+    fn take(&mut self, session: &mut Session) -> Result<(), Failure>;
+
+    /// Called when a module's init function is about to run.
+    fn module_came(&mut self, session: &mut Session);
+
+    /// Carries out what is due now. Called before the first slice, and after each one.
+    fn carry_out_due(&mut self, _session: &mut Session) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// A guest that runs.
+pub struct Driver {
+    /// The machine, with its probes' engine.
+    pub session: Session,
+    typist: Option<Typist>,
+    last_words: LastWords,
+    limits: Limits,
+    /// Whether to give up on a guest that prints nothing: a stock kernel, unless the user set a time limit.
+    may_give_up: bool,
+    shown: Shown,
+}
+
+impl Driver {
+    /// A driver of this guest.
+    pub fn new(session: Session, guest: &Guest, shown: Shown) -> Driver {
+        let may_give_up = guest.kernel.is_stock() && guest.limits.time.is_none() && !guest.is_booted();
+        let (typist, limits) = (guest.typist(), guest.limits.clone());
+        let shown = if guest.quiet { Shown::Nowhere } else { shown };
+        Driver { session, typist, last_words: LastWords::default(), limits, may_give_up, shown }
+    }
+
+    /// Runs the guest to its end.
+    pub fn run(&mut self, work: &mut impl Work) -> Result<End, Failure> {
+        let limit = self.limits.time.unwrap_or(u64::MAX);
+        self.session.machine_mut().stop_at_console_text(self.limits.text.as_deref());
+        work.carry_out_due(&mut self.session)?;
+        loop {
+            if let Some(end) = work.before(&mut self.session)? {
+                return Ok(end);
+            }
+            if let Some(typist) = &mut self.typist {
+                typist.look(self.session.machine_mut());
+            }
+            let slice_end = self.session.machine().now().saturating_add(work.slice()).min(limit).min(work.next());
+            let stop = work.advance(&mut self.session, slice_end);
+            self.show_console()?;
+            work.take(&mut self.session)?;
+            if stop == Stop::Attention {
+                work.module_came(&mut self.session);
+                continue;
+            }
+            work.carry_out_due(&mut self.session)?;
+            if stop == Stop::Limit && self.is_silent() {
+                return Ok(End::Silent);
+            }
+            if stop != Stop::Limit || slice_end == limit {
+                return Ok(End::of(stop, &self.last_words));
+            }
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.may_give_up && self.last_words.are_none() && self.session.machine().now() >= last_words::LONGEST_SILENCE
+    }
+
+    fn show_console(&mut self) -> Result<(), Failure> {
+        let console = self.session.machine_mut().take_console();
+        self.last_words.listen(&console);
+        if console.is_empty() { Ok(()) } else { self.shown.print(&console) }
+    }
+}

@@ -1,0 +1,145 @@
+//! The guest that a command runs: the arguments that `run` and `trace` share, and the machine that they make.
+
+use super::cpu::CpuArg;
+use super::image::{self, SymbolsArg};
+use super::output::Paint;
+use super::stock_guest::{StockArgs, Typed};
+use super::typist::Typist;
+use super::until::{Limits, Until};
+use super::{Failure, from_boot};
+use crate::boot::Kernel;
+use crate::boot::whole::Whole;
+use crate::machine::Config;
+use crate::probed::Session;
+use crate::snapshot::Snapshot;
+use std::sync::Arc;
+use trapline_isa::plan::Policy;
+
+/// The arguments of a command that runs a guest.
+#[derive(clap::Args)]
+pub struct GuestArgs {
+    #[command(flatten)]
+    symbols: SymbolsArg,
+    /// Text to append to the kernel's command line
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    append: String,
+    #[command(flatten)]
+    stock: StockArgs,
+    #[command(flatten)]
+    cpu: CpuArg,
+    /// The number of CPUs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    cpus: u8,
+    /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
+    #[arg(long, value_name = "LIMIT", value_parser = Until::parse)]
+    until: Vec<Until>,
+    /// Does not show the guest's console
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl GuestArgs {
+    /// Loads the kernel of this name.
+    pub fn kernel(&self, image: &str) -> Result<Kernel, Failure> {
+        image::load(image, &self.symbols)
+    }
+
+    /// Whether the guest runs a script and then powers off.
+    pub fn has_script(&self) -> bool {
+        self.stock.has_script()
+    }
+
+    /// Checks the arguments and reads the files that they name.
+    pub fn guest(&self, image: &str, kernel: Kernel) -> Result<Guest, Failure> {
+        let cpu = self.cpu.of(kernel.arch)?;
+        let limits = Limits::of(&self.until)?;
+        let stock = self.stock.guest(image, &kernel)?;
+        let own = match &stock {
+            Some(stock) => stock.command_line,
+            None => trapline_images::find(image).map_or("", |builtin| builtin.command_line),
+        };
+        let command_line = [own, &self.append].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
+        let (initrd, whole, from_boot) =
+            stock.map_or((None, None, None), |stock| (Some(stock.initrd), stock.whole, stock.from_boot));
+        Ok(Guest {
+            name: image.into(),
+            kernel,
+            cpus: self.cpus.into(),
+            limits,
+            quiet: self.quiet,
+            command_line,
+            initrd,
+            whole,
+            from_boot,
+            cpu,
+        })
+    }
+}
+
+/// A guest to run. All errors that can be found without booting have been reported.
+#[derive(Debug)]
+pub struct Guest {
+    /// The image's name, for messages.
+    pub name: String,
+    /// The kernel to boot.
+    pub kernel: Kernel,
+    /// The number of CPUs.
+    pub cpus: usize,
+    /// When to stop before the guest does.
+    pub limits: Limits,
+    /// Whether to hide the console.
+    pub quiet: bool,
+    command_line: String,
+    /// The initial file system.
+    initrd: Option<Arc<[u8]>>,
+    /// The self-extracting image, if the kernel shall unpack itself in the guest.
+    whole: Option<Arc<Whole>>,
+    /// If set, the run starts from a booted guest, at whose shell this is typed.
+    from_boot: Option<Typed>,
+    /// The name of the CPU model.
+    cpu: Option<String>,
+}
+
+impl Guest {
+    /// Whether the run starts at the shell of a booted guest.
+    pub fn is_booted(&self) -> bool {
+        self.from_boot.is_some()
+    }
+
+    fn config(&self, coverage: bool) -> Config {
+        Config {
+            cpus: self.cpus,
+            command_line: self.command_line.clone(),
+            initrd: self.initrd.clone(),
+            cpu: self.cpu.clone(),
+            whole: self.whole.clone(),
+            coverage,
+            ..Config::default()
+        }
+    }
+
+    /// The booted guest to start from, from the cache or by a boot; `None` for a guest that boots in the run itself.
+    pub fn snapshot(&self) -> Result<Option<Snapshot>, Failure> {
+        let fetch = |_: &Typed| from_boot::fetch(&self.name, &self.kernel, &self.config(false), !self.quiet);
+        self.from_boot.as_ref().map(fetch).transpose()
+    }
+
+    /// The machine, with its probes' engine. `coverage` says whether it notes the blocks that run.
+    pub fn session(&self, policy: Policy, coverage: bool, booted: Option<&Snapshot>) -> Result<Session, Failure> {
+        if self.whole.is_some() && booted.is_none() {
+            let note = Paint::for_errors().advice("note:");
+            eprintln!("{note} the kernel unpacks itself in the guest; the first words come after that");
+        }
+        let (kernel, config) = (self.kernel.clone(), self.config(coverage));
+        let session = match booted {
+            None => Session::with_policy(kernel, &config, policy),
+            Some(snapshot) => Session::from_snapshot(kernel, &config, policy, snapshot),
+        };
+        session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))
+    }
+
+    /// Types at the shell of a booted guest.
+    pub fn typist(&self) -> Option<Typist> {
+        self.from_boot.as_ref().map(|typed| Typist::new(typed.load, typed.script.as_deref()))
+    }
+}

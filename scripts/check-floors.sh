@@ -196,9 +196,14 @@ tables=$(awk -F'|' '/^\| `/ { print $2 }' docs/adding-an-isa.md | grep -oE '`[A-
 [[ -n $isas && -n $variants && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
 library='Register(X86|ARM|ARM64|MIPS|PPC|RISCV|S390X|SPARC)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|RISCV|S390|SPARCV9)'
 named=$( (code isa/src probes/src script/src images/src && echo "$emu_code") |
-    grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|unicorn|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
-    grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
+    grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|cpus|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
+    grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn/cpus|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
 [[ -z $named ]] || fail "an ISA is named outside of its own folders and the files in docs/adding-an-isa.md:"$'\n'"$named"
+
+# Of the files of unicorn/ only cpus/ and the folders of the translator know kinds of CPU, in tests too.
+while IFS= read -r place; do
+    fail "emu/src/unicorn knows a kind of CPU outside of cpus/: $place"
+done < <(grep -rnE --include='*.rs' --exclude-dir=cpus "crate::cpu\\b|\\b(cpus|super)::($rooms)\\b" emu/src/unicorn || true)
 
 # Errors of the public interface have types. The other folders are not part of it (emu/src/lib.rs).
 untyped=$( (code isa/src probes/src images/src && echo "$emu_code") |

@@ -1,6 +1,8 @@
 //! The machine and the disassembler of each ISA. [`of`] is a `match` over all ISAs, so a new ISA without a row does not
 //! compile. Facts about kernel files are in `boot/kernels.rs`. No other shared code asks which ISA it deals with.
 
+#[cfg(all(test, feature = "cpu"))]
+mod cores;
 mod rows;
 
 pub use rows::of;

@@ -431,7 +431,7 @@ impl<E: Events> Core<E> {
 #[cfg(test)]
 impl<E: Events> Core<E> {
     /// Whether the core's TLB has an entry for this address with which stores take the fast path.
-    pub(super) fn stores_quickly(&self, address: u64) -> bool {
+    pub(crate) fn stores_quickly(&self, address: u64) -> bool {
         // SAFETY: called between runs, while the engine exists.
         unsafe { (*self.stores).quick(address) }
     }

@@ -221,30 +221,16 @@ impl Memory {
     }
 }
 
+/// Asserts that the CPU is found if an earlier engine's places, which may point to something before the CPU, lead
+/// elsewhere in this one.
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cpu::{arm, arm64, x86};
-    use crate::unicorn::engine::Core;
-    use crate::unicorn::ram::Ram;
-    use crate::unicorn::witness::Witness;
-    use trapline_isa::mem::ByteOrder;
-
-    /// If a pointer to something before the CPU was taken for a pointer to the CPU, it leads elsewhere in the next
-    /// engine.
-    #[test]
-    fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
-        let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
-        for kind in [&x86::core::CORE, &arm64::core::CORE, &arm::core::CORE] {
-            let core: Core<Witness> = Core::new(kind, &ram).unwrap();
-            let right = *kind.library.live.get().unwrap();
-            let stray = [(0, 0), (right.to_cpu, right.to_state + WORD), (right.to_cpu + WORD, right.to_state), (8, usize::MAX)];
-            for (to_cpu, to_state) in stray {
-                let found = find_from(core.handle(), &OnceLock::from(Route { to_cpu, to_state })).unwrap();
-                let expected = find(core.handle()).unwrap();
-                let [found, expected] = [found, expected].map(|cpu| (cpu.state, cpu.functions, cpu.translations_end));
-                assert_eq!(found, expected, "{to_cpu}, {to_state}");
-            }
-        }
+pub(crate) fn assert_found_whatever_is_known(kind: &super::kinds::CoreKind, handle: Handle) {
+    let right = *kind.library.live.get().unwrap();
+    let stray = [(0, 0), (right.to_cpu, right.to_state + WORD), (right.to_cpu + WORD, right.to_state), (8, usize::MAX)];
+    for (to_cpu, to_state) in stray {
+        let found = find_from(handle, &OnceLock::from(Route { to_cpu, to_state })).unwrap();
+        let expected = find(handle).unwrap();
+        let [found, expected] = [found, expected].map(|cpu| (cpu.state, cpu.functions, cpu.translations_end));
+        assert_eq!(found, expected, "{to_cpu}, {to_state}");
     }
 }

@@ -2,30 +2,23 @@
 //!
 //! [`engine`] runs code and makes callbacks, [`plain_hooks`] is what the benches compare with, [`ram`] is the memory
 //! that the core and the machine share, [`crash`] contains what would end the process, [`surgery`] adds operations that
-//! Unicorn's API lacks, `live` and `stores` make some operations faster, [`mod@line`] counts time. The facts behind
+//! Unicorn's API lacks, [`cpus`] has the facts of each kind of CPU, `live` and `stores` make some operations faster, [`mod@line`] counts time. The facts behind
 //! every design decision here are in docs/unicorn.md.
 
-pub mod arm;
-pub mod arm64;
+pub mod cpus;
 pub mod crash;
 pub mod engine;
 pub mod kinds;
-pub mod mips;
 pub mod offsets;
 pub mod plain_hooks;
-pub mod ppc;
 pub mod ram;
-pub mod riscv;
-pub mod s390;
-pub mod sparc64;
 pub mod surgery;
 pub mod witness;
-pub mod x86;
 
 mod ffi;
 pub mod fields;
 #[cfg(test)]
 pub mod fills;
 pub mod line;
-mod live;
-mod stores;
+pub(crate) mod live;
+pub(crate) mod stores;

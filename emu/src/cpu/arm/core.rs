@@ -2,7 +2,7 @@
 
 use super::state::{self, CPSR_THUMB};
 use crate::boot::Kernel;
-use crate::unicorn::arm::LIBRARY;
+use crate::unicorn::cpus::arm::LIBRARY;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::plain_hooks::Program;

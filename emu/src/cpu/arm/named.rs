@@ -6,7 +6,7 @@ use super::state::*;
 use super::trap;
 use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
-use crate::unicorn::arm::CoprocessorRegister;
+use crate::unicorn::cpus::arm::CoprocessorRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::arm as offset;
 use crate::unicorn::surgery::CoreState;

@@ -1,7 +1,7 @@
 //! The kinds of cores for AArch64, and overrides of their ID registers.
 
 use super::state::{self, ID_MEMORY};
-use crate::unicorn::arm64::LIBRARY;
+use crate::unicorn::cpus::arm64::LIBRARY;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::plain_hooks::Program;

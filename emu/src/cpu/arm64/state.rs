@@ -1,6 +1,6 @@
 //! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
-use crate::unicorn::arm64::SystemRegister;
+use crate::unicorn::cpus::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::aarch64 as offset;
 use crate::unicorn::surgery::CoreState;

@@ -2,8 +2,8 @@
 
 use super::state;
 use crate::boot::Kernel;
+use crate::unicorn::cpus::mips;
 use crate::unicorn::kinds::{CoreKind, Library};
-use crate::unicorn::mips;
 use crate::unicorn::plain_hooks::Program;
 use trapline_isa::arch::Isa;
 use unicorn_engine_sys::{Arch, Mode, RegisterMIPS};

@@ -2,8 +2,8 @@
 
 use super::trap::{self, INTERRUPT};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::cpus::mips::Place;
 use crate::unicorn::engine::TrapContext;
-use crate::unicorn::mips::Place;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 

@@ -59,7 +59,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         entry: Entry { table_bytes: 0, enter: boot::enter },
         registers: Registers {
             saved_pc: state::saved_pc,
-            returns: |handle| vec![handle.place_of(crate::unicorn::mips::Place::Epc)],
+            returns: |handle| vec![handle.place_of(crate::unicorn::cpus::mips::Place::Epc)],
             in_kernel: trap::in_kernel,
             get: state::get,
             set: state::set,

@@ -6,9 +6,9 @@
 
 use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::cpus::mips::{self, TlbEntry};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::kinds::Library;
-use crate::unicorn::mips::{self, TlbEntry};
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
 //! Registers in `isa`'s numbering, and their offsets in the core's state.
 
+use crate::unicorn::cpus::mips::Place;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::mips::Place;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::mips::abi;
 use trapline_isa::regs::Reg;

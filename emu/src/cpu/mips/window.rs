@@ -4,8 +4,8 @@
 use super::paging::KSEG0;
 use crate::boot::Kernel;
 use crate::cpu::{Shown, WindowPlace};
+use crate::unicorn::cpus::mips::Place;
 use crate::unicorn::engine::Handle;
-use crate::unicorn::mips::Place;
 use crate::unicorn::ram::Ram;
 
 /// The window's largest size: the reach of jumps from the kernel's text, less the kernel's own memory there.

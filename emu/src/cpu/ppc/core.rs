@@ -1,8 +1,8 @@
 //! The kind of core for 64-bit PowerPC.
 
 use super::state;
+use crate::unicorn::cpus::ppc::LIBRARY;
 use crate::unicorn::kinds::CoreKind;
-use crate::unicorn::ppc::LIBRARY;
 use unicorn_engine_sys::RegisterPPC;
 
 /// Unicorn's POWER10, which implements ISA 3.0 like a POWER9. Unicorn's default, and the only 64-bit model that it can

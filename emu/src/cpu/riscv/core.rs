@@ -2,8 +2,8 @@
 
 use super::state;
 use crate::boot::Kernel;
+use crate::unicorn::cpus::riscv;
 use crate::unicorn::kinds::{CoreKind, Library};
-use crate::unicorn::riscv;
 use unicorn_engine_sys::RegisterRISCV;
 
 /// The 64-bit core.

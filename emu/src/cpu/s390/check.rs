@@ -7,10 +7,10 @@ use super::state::{
 };
 use super::trap::{PROGRAM, SYSTEM_CALL};
 use super::window::TRANSLATION;
+use crate::unicorn::cpus::s390::LEFT_TO_US;
 use crate::unicorn::engine::Core;
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::s390::LEFT_TO_US;
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;

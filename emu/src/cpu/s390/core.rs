@@ -1,9 +1,9 @@
 //! The kind of core for z/Architecture.
 
 use super::state;
+use crate::unicorn::cpus::s390::LIBRARY;
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::plain_hooks::Program;
-use crate::unicorn::s390::LIBRARY;
 use unicorn_engine_sys::{Arch, Mode, RegisterS390X};
 
 /// Unicorn's own model. A guest identifies its CPU by instructions that the machine executes, so other models would not

@@ -5,9 +5,9 @@ use super::state::{
 };
 use super::window;
 use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::cpus::s390::LEFT_TO_US;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::s390::LEFT_TO_US;
 use crate::unicorn::surgery::CoreState;
 
 /// The core's number of a system call.

@@ -2,8 +2,8 @@
 
 use super::state;
 use crate::boot::Kernel;
+use crate::unicorn::cpus::sparc64;
 use crate::unicorn::kinds::CoreKind;
-use crate::unicorn::sparc64;
 use unicorn_engine_sys::RegisterSPARC;
 
 /// The 64-bit core.

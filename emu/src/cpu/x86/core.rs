@@ -1,9 +1,9 @@
 //! The kind of core for x86.
 
 use super::state;
+use crate::unicorn::cpus::x86::LIBRARY;
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::plain_hooks::Program;
-use crate::unicorn::x86::LIBRARY;
 use unicorn_engine_sys::{Arch, Mode, RegisterX86};
 
 /// The index of QEMU64 in Unicorn's list of models.

@@ -18,6 +18,8 @@ mod jumps_and_walks;
 mod outlive;
 #[cfg(test)]
 mod segments;
+#[cfg(test)]
+mod stores;
 
 use super::moment::{Moments, PerCpu};
 use super::{Choice, Entry, Exceptions, Instructions, Interrupts, Model, Registers, Tasks, Window};

@@ -1,9 +1,9 @@
 //! The kind of core for 32-bit PowerPC.
 
 use super::state;
+use crate::unicorn::cpus::ppc::{LIBRARY_32, MODE_32};
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::plain_hooks::Program;
-use crate::unicorn::ppc::{LIBRARY_32, MODE_32};
 use unicorn_engine_sys::{Arch, RegisterPPC};
 
 const MODEL_750: i32 = 184;

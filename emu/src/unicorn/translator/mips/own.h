@@ -346,7 +346,7 @@ static void write_compare(CPUMIPSState *env, target_ulong value)
     write_register(env, COMPARE_REGISTER, value, GETPC());
 }
 
-/* For unicorn/mips.rs: functions, and offsets of registers in the state. */
+/* For unicorn/cpus/mips.rs: functions, and offsets of registers in the state. */
 const struct {
     void (*prepare)(CPUState *cpu, uint32_t number);
     void (*deliver)(CPUState *cpu, uint32_t exception, uint64_t pc, bool delayed);

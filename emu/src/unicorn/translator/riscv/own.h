@@ -251,7 +251,7 @@ static const struct riscv_field riscv_fields[] = {
     OWN(fp_status.float_rounding_mode),
 };
 
-/* For unicorn/riscv.rs: functions, and the fields of the state. */
+/* For unicorn/cpus/riscv.rs: functions, and the fields of the state. */
 const struct {
     void (*prepare)(CPUState *cpu, uint32_t number);
     void (*deliver)(CPUState *cpu, uint32_t cause, bool is_interrupt, uint64_t pc, uint64_t value);

@@ -3,7 +3,7 @@
  *
  * The library decodes the instructions of clocks, the service processor, channels and other CPUs, and does nothing for
  * them. The same holds for the load of a PSW that waits. The machine executes them: it is told by an exception with a
- * number that no CPU has (unicorn/s390.rs), at the instruction, with all of the state written back.
+ * number that no CPU has (unicorn/cpus/s390.rs), at the instruction, with all of the state written back.
  */
 #define LEFT_TO_US 0x100
 

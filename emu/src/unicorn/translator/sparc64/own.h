@@ -201,7 +201,7 @@ static const struct sparc_field sparc_fields[] = {
     ONE("softint", softint),
 };
 
-/* For unicorn/sparc64.rs: functions, and the fields of the state. */
+/* For unicorn/cpus/sparc64.rs: functions, and the fields of the state. */
 const struct {
     void (*prepare)(CPUState *cpu);
     bool (*deliver)(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc);

@@ -1,9 +1,9 @@
 //! Unicorn's x86: one core for both widths, model-specific registers, and instructions that it leaves to callbacks.
 
-use super::engine::{Handle, InstructionContext, SyscallContext, TrapContext, whom};
-use super::kinds::{Library, Register};
-use super::line;
-use super::stores::Layout;
+use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext, whom};
+use crate::unicorn::kinds::{Library, Register};
+use crate::unicorn::line;
+use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{self as sys, Arch, Mode, RegisterX86, X86Insn, uc_engine};

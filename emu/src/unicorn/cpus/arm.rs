@@ -1,9 +1,9 @@
 //! Unicorn's 32-bit ARM: the core, coprocessor registers (MRC and MCR), vector registers.
 
-use super::engine::{Handle, TrapContext};
-use super::kinds::{Library, Register};
-use super::line;
-use super::stores::Layout;
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::kinds::{Library, Register};
+use crate::unicorn::line;
+use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{self as sys, Arch, Mode, RegisterARM, RegisterARMCP};

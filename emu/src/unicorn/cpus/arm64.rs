@@ -1,9 +1,9 @@
 //! Unicorn's AArch64: the core, system registers (MRS and MSR), vector registers.
 
-use super::engine::{Handle, InstructionContext, TrapContext, whom};
-use super::kinds::{Library, Register};
-use super::line;
-use super::stores::Layout;
+use crate::unicorn::engine::{Handle, InstructionContext, TrapContext, whom};
+use crate::unicorn::kinds::{Library, Register};
+use crate::unicorn::line;
+use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{self as sys, Arch, Arm64Insn, Mode, RegisterARM64, RegisterARM64CP, uc_engine};

@@ -1,10 +1,10 @@
 //! Unicorn's RISC-V: two widths, and the functions of `translator/riscv/own.h`.
 
-use super::engine::{Handle, TrapContext};
-use super::fields::{self, Field, FieldOf};
-use super::kinds::{Library, Register};
-use super::line;
-use super::stores::Layout;
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::fields::{self, Field, FieldOf};
+use crate::unicorn::kinds::{Library, Register};
+use crate::unicorn::line;
+use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterRISCV};

@@ -1,8 +1,8 @@
 //! Unicorn's PowerPC: its two kinds of core. Everything else is in the core's state (`cpu/ppc/state.rs`).
 
-use super::kinds::{Library, Register};
-use super::line;
-use super::stores::Layout;
+use crate::unicorn::kinds::{Library, Register};
+use crate::unicorn::line;
+use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterPPC};

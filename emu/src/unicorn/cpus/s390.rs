@@ -1,8 +1,8 @@
 //! Unicorn's z/Architecture: the core, and the exception for instructions that it leaves to callbacks.
 
-use super::kinds::{Library, Register};
-use super::line;
-use super::stores::Layout;
+use crate::unicorn::kinds::{Library, Register};
+use crate::unicorn::line;
+use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterS390X};

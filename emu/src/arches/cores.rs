@@ -1,0 +1,46 @@
+//! Tests of the search for the core's state, on each kind of core.
+
+use crate::unicorn::engine::Core;
+use crate::unicorn::fills::Numbers;
+use crate::unicorn::kinds::CoreKind;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::witness::Witness;
+use crate::unicorn::{live, stores};
+use trapline_isa::arch::Arch;
+use trapline_isa::mem::ByteOrder;
+
+/// The kinds of core of every ISA.
+fn kinds() -> Vec<&'static CoreKind> {
+    let machines = Arch::ALL.iter().filter_map(|arch| super::of(*arch).machine().ok());
+    machines.flat_map(|machine| machine.model.choices.iter().map(|choice| choice.core)).collect()
+}
+
+#[test]
+fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
+    let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
+    for kind in kinds() {
+        let core: Core<Witness> = Core::new(kind, &ram).unwrap();
+        live::assert_found_whatever_is_known(kind, core.handle());
+    }
+}
+
+/// The heap behind a CPU has any content, and changes while the table is examined.
+#[test]
+fn the_function_that_fills_is_found_whatever_the_heap_holds() {
+    let mut numbers = Numbers(5);
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    for turn in 0..10 {
+        for kind in kinds() {
+            for _ in 0..numbers.any() % 40 {
+                let size = 1 + numbers.any() as usize % numbers.of(&[64, 300, 3_000, 70_000]);
+                match numbers.one_in(2) && !kept.is_empty() {
+                    true => drop(kept.swap_remove(numbers.any() as usize % kept.len())),
+                    false => kept.push(vec![0x5a; size]),
+                }
+            }
+            let ram = Ram::at(0, 1 << 20, ByteOrder::Little).unwrap();
+            let core: Core<Witness> = Core::new(kind, &ram).unwrap_or_else(|why| panic!("turn {turn}: {why}"));
+            assert!(stores::finds_the_fill(core.handle()), "turn {turn}");
+        }
+    }
+}

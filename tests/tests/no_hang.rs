@@ -3,7 +3,7 @@
 use trapline::boot::{Kernel, Segment};
 use trapline::clock::Meaning;
 use trapline::cpu::View;
-use trapline::machine::{Config, Listener, Machine, Stop};
+use trapline::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps};
 use trapline::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
 use trapline_probes::guest::{Answer, Resume};
@@ -86,17 +86,29 @@ struct Stubborn {
     wants: bool,
 }
 
-impl Listener for Stubborn {
-    fn meaning(&self, _: u64) -> Meaning {
-        Meaning::Guest
-    }
+impl Traps for Stubborn {
     fn breakpoint(&mut self, _: &mut View) -> Answer {
         Answer::Resume(Resume { falls_through: true, frozen: self.frozen, ..Resume::default() })
     }
+
     fn fault(&mut self, _: &mut View, _: u32) -> Answer {
         Answer::NotOurs
     }
+
     fn interrupted(&mut self, _: &mut View) {}
+}
+
+impl ProbeWindow for Stubborn {
+    fn meaning(&self, _: u64) -> Meaning {
+        Meaning::Guest
+    }
+}
+
+impl Detours for Stubborn {}
+
+impl Follower for Stubborn {}
+
+impl Attention for Stubborn {
     fn attention_at(&self) -> Option<u64> {
         self.wants.then_some(0)
     }

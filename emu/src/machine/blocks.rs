@@ -67,9 +67,28 @@ impl<L: Listener> Inner<L> {
     #[inline(never)]
     pub(super) fn guest_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
         let falls_through = self.view.clock.enter(pc, size.into(), Meaning::Guest);
-        if self.is_to_look(pc) {
-            self.look_up(cpu, pc, falls_through.then_some(size));
+        if self.is_due(pc, size, falls_through) {
+            self.look_up(cpu, pc);
         }
+    }
+
+    /// Whether events must be handled at this block start. They wait at a block that falls through, unless the guest has
+    /// run straight on for too long.
+    #[inline]
+    fn is_due(&mut self, pc: u64, size: u32, falls_through: bool) -> bool {
+        match falls_through {
+            true => self.view.clock.time() >= self.next_look && self.slides(pc, size),
+            false => self.is_to_look(pc),
+        }
+    }
+
+    #[cold]
+    fn slides(&mut self, pc: u64, size: u32) -> bool {
+        let is_too_long = self.watchdog.slides(pc, size);
+        if is_too_long {
+            self.wish = Some(Wish::Shutdown(format!("it ran through more than 4 MiB without a branch, up to {pc:#x}")));
+        }
+        is_too_long
     }
 
     /// Whether an event may be due at this block start.
@@ -162,7 +181,7 @@ impl<L: Listener> Inner<L> {
         };
         let counts_as = if self.frozen { Meaning::Nothing } else { meaning };
         let falls_through = self.view.clock.enter(pc, size.into(), counts_as);
-        if self.is_to_look(pc) && self.look_up(cpu, pc, falls_through.then_some(size)) {
+        if self.is_due(pc, size, falls_through) && self.look_up(cpu, pc) {
             return false;
         }
         if self.listener.follows() {
@@ -179,17 +198,9 @@ impl<L: Listener> Inner<L> {
         true
     }
 
-    /// Handles due events at a block start; only here a run can end. Returns true if it ends. Events wait at a block that
-    /// falls through, which gives its size.
-    fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64, falls_through: Option<u32>) -> bool {
+    /// Handles due events at a block start; only here a run can end. Returns true if it ends.
+    fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64) -> bool {
         let now = self.view.clock.time();
-        match falls_through {
-            None => {}
-            Some(size) if now >= self.next_look && self.watchdog.slides(pc, size) => {
-                self.wish = Some(Wish::Shutdown(format!("it ran through more than 4 MiB without a branch, up to {pc:#x}")));
-            }
-            Some(_) => return false,
-        }
         if !cpu.handle().goes_straight_on(pc) {
             return false;
         }

@@ -1,6 +1,5 @@
-//! The machine's interface to a probe engine. An engine with breakpoints only needs [`Listener::meaning`],
-//! `breakpoint`, `fault` and `interrupted`. The other methods are for engines that also write jumps, follow returns or
-//! stop the machine. They are listed in the order in which a hit meets them.
+//! The machine's interface to a probe engine, in five parts by duty. An engine with breakpoints only implements [`Traps`]
+//! and [`ProbeWindow::meaning`], and leaves the defaults of the other parts. [`Listener`] is all of them.
 
 use crate::clock::{DetourTiming, Meaning, Ticks};
 use crate::cpu::View;
@@ -9,9 +8,12 @@ use trapline_probes::guest::Answer;
 
 /// A probe engine as the machine sees it. It claims breakpoints, knows the contents of the probe window, and is called
 /// when a CPU gets there.
-pub trait Listener: 'static {
-    /// The meaning of an address in the probe window for the clock.
-    fn meaning(&self, pc: u64) -> Meaning;
+pub trait Listener: Traps + ProbeWindow + Detours + Follower + Attention + 'static {}
+
+impl<L: Traps + ProbeWindow + Detours + Follower + Attention + 'static> Listener for L {}
+
+/// Traps that reach the engine: its breakpoints, and what comes up in the probe window.
+pub trait Traps {
     /// Handles a breakpoint in kernel code. Returns whether it belongs to the engine, and how to resume.
     fn breakpoint(&mut self, cpu: &mut View) -> Answer;
     /// Handles an exception in the probe window or in a handler in guest code. Sets the pc to the original address.
@@ -23,6 +25,22 @@ pub trait Listener: 'static {
     }
     /// Called before an interrupt is delivered inside the probe window. Sets the pc to the original address.
     fn interrupted(&mut self, cpu: &mut View);
+    /// Whether a hit is in progress on that CPU. Only [`Traps::breakpoint`], [`Traps::fault`],
+    /// [`Traps::stepped`] and [`Traps::interrupted`] change this.
+    fn is_busy(&self, cpu: usize) -> bool {
+        let _ = cpu;
+        false
+    }
+    /// Whether the host time of each hit is measured. Changes only between runs.
+    fn times(&self) -> bool {
+        false
+    }
+}
+
+/// The contents of the probe window.
+pub trait ProbeWindow {
+    /// The meaning of an address in the probe window for the clock.
+    fn meaning(&self, pc: u64) -> Meaning;
     /// The detour at this offset from the window's start. A result with the end [`DetourTiming::NEVER`] is not a detour.
     fn detour(&self, offset: u64) -> Option<&DetourTiming> {
         let _ = offset;
@@ -38,27 +56,31 @@ pub trait Listener: 'static {
         let _ = pc;
         0
     }
+    /// Whether the return pad starts at `pc`.
+    fn returns_at(&self, pc: u64) -> bool {
+        let _ = pc;
+        false
+    }
+}
+
+/// Arrivals in the probe window without a trap: at a detour, at its trampoline, and at the return pad.
+pub trait Detours {
     /// The CPU is at the start of a detour. `cpu` has the probed address as its pc, which handlers cannot change.
     /// `point` is the detour's point.
     fn jumped_in(&mut self, cpu: &mut View, point: u32) {
         let _ = (cpu, point);
     }
-    /// Fast path of [`Listener::jumped_in`]. Called only while the listener is not [busy](Listener::is_busy), and
-    /// [`Listener::wants_attention`] need not be asked after it. Returns false, having done nothing, if the fast path
+    /// Fast path of [`Detours::jumped_in`]. Called only while the listener is not [busy](Traps::is_busy), and
+    /// [`Attention::wants_attention`] need not be asked after it. Returns false, having done nothing, if the fast path
     /// does not apply.
     fn jumped_in_simply(&mut self, cpu: &mut View, point: u32) -> bool {
         let _ = (cpu, point);
         false
     }
-    /// Fast path of [`Listener::jumped_in`] for a return probe. Returns false, having done nothing, if it does not
+    /// Fast path of [`Detours::jumped_in`] for a return probe. Returns false, having done nothing, if it does not
     /// apply.
     fn entered_simply(&mut self, cpu: &mut View, point: u32) -> bool {
         let _ = (cpu, point);
-        false
-    }
-    /// Whether the return pad starts at `pc`.
-    fn returns_at(&self, pc: u64) -> bool {
-        let _ = pc;
         false
     }
     /// The CPU is at the start of a faithful detour and has saved nothing yet.
@@ -74,9 +96,13 @@ pub trait Listener: 'static {
         let _ = cpu;
         true
     }
-    /// Whether [`Listener::arrived`] shall be called at `pc`. The machine asks when it translates code, and at block
+}
+
+/// Code of the guest that the engine follows: addresses that it watches, and blocks.
+pub trait Follower {
+    /// Whether [`Follower::arrived`] shall be called at `pc`. The machine asks when it translates code, and at block
     /// starts where a run may end. While the answer is yes for more addresses than at the machine's creation,
-    /// [`Listener::follows`] must return true.
+    /// [`Follower::follows`] must return true.
     fn watches(&self, pc: u64) -> bool {
         let _ = pc;
         false
@@ -87,21 +113,7 @@ pub trait Listener: 'static {
         let _ = cpu;
         false
     }
-    /// The name of an address, for reports.
-    fn name(&self, pc: u64) -> String {
-        format!("{pc:#x}")
-    }
-    /// Whether a hit is in progress on that CPU. Only [`Listener::breakpoint`], [`Listener::fault`],
-    /// [`Listener::stepped`] and [`Listener::interrupted`] change this.
-    fn is_busy(&self, cpu: usize) -> bool {
-        let _ = cpu;
-        false
-    }
-    /// Whether the host time of each hit is measured. Changes only between runs.
-    fn times(&self) -> bool {
-        false
-    }
-    /// Whether [`Listener::passed`] shall be called for every block. Changes only in [`Listener::arrived`] and between
+    /// Whether [`Follower::passed`] shall be called for every block. Changes only in [`Follower::arrived`] and between
     /// runs.
     fn follows(&self) -> bool {
         false
@@ -114,6 +126,10 @@ pub trait Listener: 'static {
     fn rests(&mut self, cpu: &mut View) {
         let _ = cpu;
     }
+}
+
+/// Reasons to stop the machine, and names for its messages.
+pub trait Attention {
     /// The virtual time from which on the machine shall stop for the listener at the next possible block start.
     fn attention_at(&self) -> Option<Ticks> {
         None
@@ -122,13 +138,14 @@ pub trait Listener: 'static {
     fn wants_attention(&self) -> bool {
         false
     }
+    /// The name of an address, for reports.
+    fn name(&self, pc: u64) -> String {
+        format!("{pc:#x}")
+    }
 }
 
 /// No probe engine: a machine without probes.
-impl Listener for () {
-    fn meaning(&self, _: u64) -> Meaning {
-        Meaning::Guest
-    }
+impl Traps for () {
     fn breakpoint(&mut self, _: &mut View) -> Answer {
         Answer::NotOurs
     }
@@ -137,3 +154,13 @@ impl Listener for () {
     }
     fn interrupted(&mut self, _: &mut View) {}
 }
+
+impl ProbeWindow for () {
+    fn meaning(&self, _: u64) -> Meaning {
+        Meaning::Guest
+    }
+}
+
+impl Detours for () {}
+impl Follower for () {}
+impl Attention for () {}

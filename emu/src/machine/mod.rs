@@ -31,7 +31,7 @@ use coverage::Coverage;
 use fetched::Fetched;
 use gate::Gate;
 pub use happening::{Happening, What};
-pub use listener::Listener;
+pub use listener::{Attention, Detours, Follower, Listener, ProbeWindow, Traps};
 pub use run::Stop;
 use watchdog::Watchdog;
 

@@ -20,7 +20,7 @@ use crate::clock::GuestTime;
 use crate::clock::{DetourTiming, Meaning, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
-use crate::machine::{Config, Listener, Machine, Stop};
+use crate::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps};
 use guest::{Facts, Live};
 use modules::{ModuleNote, Modules};
 use panics::Panics;
@@ -56,11 +56,7 @@ pub struct Probes {
     timing: Option<Timing>,
 }
 
-impl Listener for Probes {
-    fn meaning(&self, pc: u64) -> Meaning {
-        self.window.stands_for(pc)
-    }
-
+impl Traps for Probes {
     fn breakpoint(&mut self, cpu: &mut View) -> Answer {
         let answer = match self.timing.is_some() {
             true => self.timed_breakpoint(cpu),
@@ -84,6 +80,21 @@ impl Listener for Probes {
         self.engine.interrupted(cpu);
     }
 
+    #[inline]
+    fn is_busy(&self, cpu: usize) -> bool {
+        self.engine.is_busy(cpu)
+    }
+
+    fn times(&self) -> bool {
+        self.timing.is_some()
+    }
+}
+
+impl ProbeWindow for Probes {
+    fn meaning(&self, pc: u64) -> Meaning {
+        self.window.stands_for(pc)
+    }
+
     #[inline(always)]
     fn detour(&self, offset: u64) -> Option<&DetourTiming> {
         self.window.detour(offset)
@@ -98,6 +109,13 @@ impl Listener for Probes {
         self.window.in_front(pc)
     }
 
+    #[inline(always)]
+    fn returns_at(&self, pc: u64) -> bool {
+        self.window.pad() == Some(pc)
+    }
+}
+
+impl Detours for Probes {
     fn jumped_in(&mut self, cpu: &mut View, point: u32) {
         let started = self.timing.is_some().then(Instant::now);
         let pc = cpu.pc();
@@ -116,11 +134,6 @@ impl Listener for Probes {
     #[inline(always)]
     fn entered_simply(&mut self, cpu: &mut View, point: u32) -> bool {
         self.engine.entered_simply(cpu, point)
-    }
-
-    #[inline(always)]
-    fn returns_at(&self, pc: u64) -> bool {
-        self.window.pad() == Some(pc)
     }
 
     fn saving(&mut self, cpu: &mut View) {
@@ -143,7 +156,9 @@ impl Listener for Probes {
         self.settle_notes(cpu);
         goes_on
     }
+}
 
+impl Follower for Probes {
     #[inline]
     fn watches(&self, pc: u64) -> bool {
         self.patchers.watch(pc) || self.unwinders.watch(pc) || self.panics.watch(pc)
@@ -156,22 +171,6 @@ impl Listener for Probes {
         // Without probes in the text, the machine need not stop: the engine learns of it before the next probe is
         // written.
         self.by_pad || self.have_news() && !self.engine.is_empty()
-    }
-
-    fn name(&self, pc: u64) -> String {
-        let origin = self.window.origin_of(pc).unwrap_or(pc);
-        let name = self.facts.kernel().symbols.describe(origin);
-        let copy = if origin == pc { "" } else { "the copy of " };
-        format!("{copy}{name}{}", if self.engine.is_probed(origin) { " (probed)" } else { "" })
-    }
-
-    #[inline]
-    fn is_busy(&self, cpu: usize) -> bool {
-        self.engine.is_busy(cpu)
-    }
-
-    fn times(&self) -> bool {
-        self.timing.is_some()
     }
 
     #[inline]
@@ -187,13 +186,22 @@ impl Listener for Probes {
     fn rests(&mut self, cpu: &mut View) {
         self.unwinders.rest(cpu);
     }
+}
 
+impl Attention for Probes {
     fn attention_at(&self) -> Option<Ticks> {
         self.engine.wants_attention_at().map(ticks)
     }
 
     fn wants_attention(&self) -> bool {
         self.notes.init_freed() || self.notes.modules.some()
+    }
+
+    fn name(&self, pc: u64) -> String {
+        let origin = self.window.origin_of(pc).unwrap_or(pc);
+        let name = self.facts.kernel().symbols.describe(origin);
+        let copy = if origin == pc { "" } else { "the copy of " };
+        format!("{copy}{name}{}", if self.engine.is_probed(origin) { " (probed)" } else { "" })
     }
 }
 

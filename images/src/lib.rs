@@ -161,6 +161,24 @@ static BUILTINS: &[Builtin] = &[
         demo: DEMO_64,
         measured: true,
     },
+    Builtin {
+        name: "tiny/riscv64",
+        description: "the tiny kernel for 64-bit RISC-V: instructions of two and four bytes, Sv39, system calls by ECALL",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-riscv64.elf"),
+        tools: ["riscv64-linux-gnu-gcc", "riscv64-linux-gnu-ld"],
+        command_line: "",
+        demo: DEMO_64,
+        measured: true,
+    },
+    Builtin {
+        name: "tiny/riscv32",
+        description: "the tiny kernel for 32-bit RISC-V: as tiny/riscv64, with Sv32",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-riscv32.elf"),
+        tools: ["riscv64-linux-gnu-gcc", "riscv64-linux-gnu-ld"],
+        command_line: "",
+        demo: DEMO_32,
+        measured: false,
+    },
 ];
 
 /// All built-in kernels, the default first.

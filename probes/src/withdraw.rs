@@ -133,7 +133,7 @@ impl Engine {
 
     /// Checks a point against the text at its address. None of our bytes is in the text.
     fn look_again(&mut self, guest: &mut dyn Guest, number: u32) {
-        let breakpoint = self.isa.breakpoint;
+        let (breakpoint, breakpoint_over) = (self.isa.breakpoint, self.isa.breakpoint_over);
         let Some(point) = self.points.get_mut(number).filter(|point| !point.gone) else { return };
         let address = point.address();
         point.shared = false;
@@ -141,7 +141,8 @@ impl Engine {
         if holds(guest, address, point.insn.bytes()) {
             return;
         }
-        if holds(guest, address, breakpoint) {
+        // Instructions of several lengths have breakpoints of several lengths.
+        if holds(guest, address, breakpoint) || holds(guest, address, breakpoint_over(&point.insn)) {
             point.shared = true;
             return;
         }

@@ -115,7 +115,8 @@ fn a_temporary_obstacle_removes_the_jump_for_its_duration() {
             assert_eq!(session.run_until(until), Stop::Limit, "{name}");
         };
         let causes = obstacles(&function, (under != at).then_some(under), &probe);
-        let breakpoint = isa.breakpoint;
+        let first = (isa.decode)(at, &original).unwrap_or_else(|why| panic!("{name}: {why:?}"));
+        let breakpoint = (isa.breakpoint_over)(&first);
         for (what, is_armed, come, go) in &causes {
             // A CPU or a task under the jump may delay it for a while.
             let mut rounds = 0;

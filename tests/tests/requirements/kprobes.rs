@@ -6,7 +6,8 @@ use trapline::machine::{Stop, What};
 use trapline::probed::Session;
 use trapline_isa::plan::Errno;
 use trapline_probes::probe::{Flow, Jprobe, Kprobe};
-use trapline_tests::{GUESTS, assert_same, boundaries, functions, run, session, stands_alone};
+use trapline_probes::withdraw::Withdrawn;
+use trapline_tests::{GUESTS, assert_same, boundaries, entry_of, functions, run, session, stands_alone};
 
 /// The handlers that ran, in order.
 #[derive(Clone, Default)]
@@ -257,5 +258,31 @@ fn no_interrupt_comes_between_trap_and_end_of_step() {
             assert!(due > 3 && hits > 1000, "{name}, {cpus} CPUs: {due} interrupts in the probed code, {hits} hits");
             assert!(clock.hits() > 50, "{name}");
         }
+    }
+}
+
+/// KP-13: the guest's own breakpoint of the probed instruction's length is shared, and stays behind the probe.
+#[test]
+fn a_guests_breakpoint_of_any_length_is_shared() {
+    for (arch, name) in GUESTS.iter() {
+        let mut session = session(name, 1);
+        let at = entry_of(&mut session, "vfs_read");
+        let probe = Kprobe::at_address(at).pre(|_| Flow::Continue);
+        let mut original = vec![0; arch.isa().longest];
+        session.with_engine(|_, guest| guest.read_text(at, &mut original)).expect("text");
+        let insn = (arch.isa().decode)(at, &original).unwrap_or_else(|why| panic!("{name}: {why:?}"));
+        let theirs = (arch.isa().breakpoint_over)(&insn);
+        session.register_kprobe(&probe).unwrap_or_else(|why| panic!("{name}: {why}"));
+        session.with_engine(|engine, guest| {
+            engine.withdraw(guest, Withdrawn::everywhere());
+            guest.patch_text(at, theirs).expect("text");
+            engine.withdraw(guest, Withdrawn::default());
+            let line = engine.summary(guest).into_iter().find(|line| line.address == at).expect("it is registered");
+            assert!(line.shared && line.waits.is_none(), "{name}: {:?}", line.waits);
+            engine.unregister_kprobe(guest, &probe);
+            let mut now = vec![0; theirs.len()];
+            guest.read_text(at, &mut now).expect("text");
+            assert_eq!(now, theirs, "{name}: it is the guest's");
+        });
     }
 }

@@ -84,6 +84,17 @@ fn ways() -> Vec<Way> {
             &[0x1000_0002, 0x1000_0012, 0x3400_00e2, 0x1000_0006, 0xfffd_ff1a],
         ));
     }
+    for (arch, load, store) in [(Arch::Riscv64, 0x0006_3703, 0x00e6_3023), (Arch::Riscv32, 0x0006_2703, 0x00e6_2023)] {
+        all.push(way(
+            arch,
+            // csrw sstatus,a0; csrw sepc,a1; sret
+            &[0x1005_1073, 0x1415_9073, 0x1020_0073],
+            // A load from a2, a store, an ecall, a jump to itself.
+            &[load, store, 0x0000_0073, 0x0000_006f],
+            ["a0", "a1", "a2"],
+            &[0x0, 0x120, 0x4_6120, 0x4_6020, 0xc_6122],
+        ));
+    }
     all
 }
 

@@ -141,7 +141,7 @@ impl Engine {
         if holds(guest, address, point.insn.bytes()) {
             return;
         }
-        // Instructions of several lengths have breakpoints of several lengths.
+        // On some ISAs the breakpoint depends on the instruction, for example on its length.
         if holds(guest, address, breakpoint) || holds(guest, address, breakpoint_over(&point.insn)) {
             point.shared = true;
             return;

@@ -37,7 +37,7 @@ fn row<'a>(said: &'a Said, name: &str) -> &'a str {
 #[test]
 fn equal_runs_are_identical_whatever_the_probes() {
     let events = file("verify.events", "p:opened sys_open\nr:read vfs_read n=$retval\n");
-    let script = file("verify.bt", "kprobe:vfs_* { @[func] = count(); } kretprobe:sys_read { @ = hist(retval); }");
+    let script = file("verify.bt", "kprobe:vfs_* { @[func] = count(); } kretprobe:sys_read { @read = hist(retval); }");
     let exits = "kprobe:vfs_read { if (++@n > 5) { exit(); } }";
     #[rustfmt::skip]
     let cases: [&[&str]; 6] = [
@@ -45,7 +45,7 @@ fn equal_runs_are_identical_whatever_the_probes() {
         &["-e", "p vfs_read", "-e", "r:done vfs_read n=$retval", "--no-optimize"],
         &["-f", &events, "--policy", "linux-6.1"],
         &[&script],
-        &["-f", &events, "--program", "kprobe:* { @ = count(); } interval:ms:1 { @ticks = count(); }"],
+        &["-f", &events, "--program", "kprobe:* { @all = count(); } interval:ms:1 { @ticks = count(); }"],
         &["--program", exits],
     ];
     let mut hashes = Vec::new();

@@ -217,8 +217,9 @@ fn flip_of(arch: Arch) -> Option<fn(&mut Hit<'_>)> {
             assert!(hit.set_reg("pstate", pstate ^ 0xe000_0000));
         }),
         Arch::S390x => Some(|hit| {
-            let cc = hit.reg("cc").expect("z/Architecture has a condition code");
-            assert!(hit.set_reg("cc", cc ^ 3));
+            let (_, cc) = hit.isa().abi.hidden.iter().find(|(name, _)| *name == "cc").expect("it has a condition code");
+            let value = hit.machine().get(*cc);
+            hit.machine().set(*cc, value ^ 3);
         }),
         _ => None,
     }

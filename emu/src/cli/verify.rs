@@ -34,7 +34,7 @@ pub struct Args {
     image: String,
     /// A file with a script in bpftrace's language, followed by the script's parameters
     #[arg(value_name = "SCRIPT")]
-    script: Vec<String>,
+    arguments: Vec<String>,
     /// A script, such as 'kprobe:vfs_* { @[func] = count(); }'; may be repeated
     #[arg(long = "program", value_name = "PROGRAM")]
     programs: Vec<String>,
@@ -143,9 +143,9 @@ impl Args {
     fn texts(&self) -> Result<(Vec<Text>, Vec<String>), Failure> {
         let mut texts: Vec<Text> =
             self.programs.iter().map(|program| Text { source: "--program".into(), text: program.clone() }).collect();
-        let (file, parameters) = match self.script.split_first() {
+        let (file, parameters) = match self.arguments.split_first() {
             Some((file, parameters)) if self.programs.is_empty() => (Some(PathBuf::from(file)), parameters),
-            _ => (None, self.script.as_slice()),
+            _ => (None, self.arguments.as_slice()),
         };
         if let Some(file) = file {
             texts.push(read_script(&file)?);

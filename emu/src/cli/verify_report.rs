@@ -67,9 +67,9 @@ fn accounted(outcome: &Outcome) -> [(u64, &'static str); 4] {
     let known = &outcome.accounted;
     [
         (known.text, "bytes of breakpoints and jumps in the text, whose originals are equal"),
-        (known.pads, "words of memory with the return pad's address for a return address"),
-        (known.registers, "registers with the return pad's address for a return address"),
-        (known.tables, "page-table entries for the probe window"),
+        (known.pads, "words and registers with the return pad's address for a return address"),
+        (known.links, "words and registers with an old return address, from the link register or its stack slot"),
+        (known.tables, "page-table and TLB entries for the probe window"),
     ]
 }
 
@@ -197,7 +197,7 @@ impl<'k> Shown<'k> {
 /// The result as JSON.
 pub fn json(image: &str, outcome: &Outcome, hits: Hits, kernel: &Kernel) -> Result<Value, Failure> {
     let compared = &outcome.compared;
-    let [text, pads, registers, tables] = accounted(outcome).map(|(count, _)| count);
+    let [text, pads, links, tables] = accounted(outcome).map(|(count, _)| count);
     let mut value = json!({
         "image": image,
         "verdict": "identical",
@@ -212,7 +212,7 @@ pub fn json(image: &str, outcome: &Outcome, hits: Hits, kernel: &Kernel) -> Resu
         "cpus": compared.cpus,
         "registers": compared.registers,
         "memory_bytes": compared.memory,
-        "accounted": { "text_bytes": text, "pad_words": pads, "pad_registers": registers, "window_entries": tables },
+        "accounted": { "text_bytes": text, "pads": pads, "links": links, "window_entries": tables },
         "probes": hits.probes,
         "hits": hits.hits,
         "missed": hits.missed,

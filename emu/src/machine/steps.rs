@@ -20,20 +20,20 @@ pub struct Step {
     pub time: Ticks,
     /// The values of the registers, in the order of [`Machine::registers`].
     pub registers: Vec<u64>,
-    /// The eight bytes at the watched physical address.
-    pub watched: Option<[u8; 8]>,
+    /// The eight bytes at each watched physical address.
+    pub watched: Vec<[u8; 8]>,
 }
 
 /// The record.
 pub(crate) struct Steps {
-    watched: Option<u64>,
+    watched: Vec<u64>,
     all: Vec<Step>,
 }
 
 impl<L: Listener> Machine<L> {
-    /// Records every instruction of the guest's own from now on, with the eight bytes at a physical address.
-    /// Instructions that run in the probe window are left out.
-    pub fn record_steps(&mut self, watched: Option<u64>) {
+    /// Records every instruction of the guest's own from now on, with the eight bytes at each of these physical
+    /// addresses. Instructions that run in the probe window are left out.
+    pub fn record_steps(&mut self, watched: Vec<u64>) {
         self.inner.steps = Some(Box::new(Steps { watched, all: Vec::new() }));
         self.core.set_one_by_one(true);
         self.inner.set_gate();
@@ -52,10 +52,12 @@ impl<L: Listener> Inner<L> {
     /// Notes an instruction that is about to run.
     pub(super) fn note_step(&mut self, handle: &Handle, pc: u64) {
         let Some(steps) = self.steps.as_mut().filter(|steps| steps.all.len() < MOST_STEPS) else { return };
-        let watched = steps.watched.and_then(|at| {
+        let bytes_at = |at: &u64| {
             let mut bytes = [0; 8];
-            self.view.ram.read(at, &mut bytes).then_some(bytes)
-        });
+            self.view.ram.read(*at, &mut bytes);
+            bytes
+        };
+        let watched = steps.watched.iter().map(bytes_at).collect();
         let mask = self.view.mask;
         let registers = (self.view.model.registers.dump)(handle).into_iter().map(|(_, value)| value & mask).collect();
         steps.all.push(Step { cpu: self.view.current, pc, time: self.view.clock.time(), registers, watched });

@@ -98,9 +98,10 @@ impl Session {
         (1..=len).rev().find_map(read)
     }
 
-    /// The physical addresses that belong to the probe window and to the page tables for it.
-    pub fn window_memory(&self) -> Range<u64> {
+    /// The virtual addresses of the probe window, and the physical ones of the window and of the page tables for it.
+    pub fn window(&self) -> [Range<u64>; 2] {
         let ram = self.machine.ram();
-        ram.base() + self.machine.guest_ram_bytes()..ram.end()
+        let physical = ram.base() + self.machine.guest_ram_bytes()..ram.end();
+        [self.machine.listener().window.range(), physical]
     }
 }

@@ -7,7 +7,7 @@
 
 use super::pair::Pair;
 use super::registers::{self, Pad};
-use super::{Instruction, News, Place, Run, Seen, Side, Word};
+use super::{Instruction, News, Place, Run, Side, Word};
 use crate::machine::Step;
 use crate::probed::Session;
 use std::ops::Range;
@@ -24,36 +24,40 @@ pub(super) fn place<E>(
     tell: &mut dyn FnMut(News<'_>),
 ) -> Result<Option<Place>, E> {
     let mut times = times;
-    let seen = loop {
+    loop {
         tell(News::Searching { from: times.start, to: times.end });
-        let Some((narrower, seen)) = round(start, &times)? else { return Ok(None) };
-        let is_last = narrower.end.saturating_sub(narrower.start) <= 1;
+        let Some(narrower) = round(start, &times)? else { return Ok(None) };
         times = narrower;
-        if is_last {
-            break seen;
+        if times.end.saturating_sub(times.start) <= 1 {
+            break;
         }
-    };
-    let place = recorded(start, &times, None)?;
-    match (place, seen) {
-        // The registers are equal in the whole line, so the difference is in memory: watch that word.
-        (Some(place), Seen::Memory(word)) if !place.is_exact => recorded(start, &times, Some(word)),
-        (place, _) => Ok(place),
     }
+    let words = different_words(start, &times)?;
+    recorded(start, &times, words)
+}
+
+/// The words of memory that differ behind the line.
+fn different_words<E>(start: &mut dyn FnMut(Side) -> Result<Box<dyn Run>, E>, times: &Range<u64>) -> Result<Vec<Word>, E> {
+    let mut pair = Pair::new(start)?;
+    // A difference here was found by the round before.
+    let _ = pair.advance(times.start);
+    let _ = pair.advance(times.end);
+    Ok(pair.different_words(MOST_WORDS))
 }
 
 /// Runs both guests to the start of the range, and then compares them at points in it. Returns the part of the range in
-/// which they come to differ, and the difference.
-fn round<E>(start: &mut dyn FnMut(Side) -> Result<Box<dyn Run>, E>, times: &Range<u64>) -> Result<Option<(Range<u64>, Seen)>, E> {
+/// which they come to differ.
+fn round<E>(start: &mut dyn FnMut(Side) -> Result<Box<dyn Run>, E>, times: &Range<u64>) -> Result<Option<Range<u64>>, E> {
     let mut pair = Pair::new(start)?;
     let step = (times.end.saturating_sub(times.start) / PARTS).max(1);
     let mut last = times.start;
-    if let Err(seen) = pair.advance(last).and_then(|()| pair.compare_all()) {
-        return Ok(Some((last..last, seen)));
+    if pair.advance(last).and_then(|()| pair.compare_all()).is_err() {
+        return Ok(Some(last..last));
     }
     while last < times.end && !pair.has_ended() {
         let until = last.saturating_add(step).min(times.end);
-        if let Err(seen) = pair.advance(until).and_then(|()| pair.compare_all()) {
-            return Ok(Some((last..until, seen)));
+        if pair.advance(until).and_then(|()| pair.compare_all()).is_err() {
+            return Ok(Some(last..until));
         }
         last = until;
     }
@@ -64,14 +68,13 @@ fn round<E>(start: &mut dyn FnMut(Side) -> Result<Box<dyn Run>, E>, times: &Rang
 fn recorded<E>(
     start: &mut dyn FnMut(Side) -> Result<Box<dyn Run>, E>,
     times: &Range<u64>,
-    word: Option<Word>,
+    words: Vec<Word>,
 ) -> Result<Option<Place>, E> {
     let mut pair = Pair::new(start)?;
-    // A difference here was found by the round before.
     let _ = pair.advance(times.start);
-    let watched = word.map(|word| word.physical);
+    let watched: Vec<u64> = words.iter().map(|word| word.physical).collect();
     let (unprobed, probed) = pair.sessions();
-    unprobed.machine_mut().record_steps(watched);
+    unprobed.machine_mut().record_steps(watched.clone());
     probed.machine_mut().record_steps(watched);
     // The line ends with the taken branch at which the runs can stop: its effects are seen in front of the next line.
     let _ = pair.advance(times.end);
@@ -80,11 +83,13 @@ fn recorded<E>(
     let steps = [unprobed.machine_mut().take_steps(), probed.machine_mut().take_steps()];
     let names: Vec<&'static str> = unprobed.machine().registers().into_iter().map(|(name, _)| name).collect();
     let cpus = unprobed.machine_mut().pcs().len();
-    let found = (0..cpus).filter_map(|cpu| parted(cpu, &steps, &names, word, probed));
+    let found = (0..cpus).filter_map(|cpu| parted(cpu, &steps, &names, &words, probed));
     let first = found.min_by_key(|parted| steps[0].get(parted.here).map_or(0, |step| step.time));
-    Ok(first.map(|parted| parted.place(&steps, word, unprobed, probed)))
+    Ok(first.map(|parted| parted.place(&steps, unprobed, probed)))
 }
 
+/// Words of memory that are watched while instructions are recorded.
+const MOST_WORDS: usize = 16;
 /// Nanoseconds of guest time that are recorded behind the line.
 const BEHIND: u64 = 50;
 
@@ -96,11 +101,11 @@ struct Parted {
     next: [Option<usize>; 2],
     is_exact: bool,
     registers: Vec<(&'static str, u64, u64)>,
-    watched: Option<[[u8; 8]; 2]>,
+    memory: Option<Word>,
 }
 
 /// Compares the records of a CPU. Without a difference, the result names the first instruction and is not exact.
-fn parted(cpu: usize, steps: &[Vec<Step>; 2], names: &[&'static str], word: Option<Word>, probed: &Session) -> Option<Parted> {
+fn parted(cpu: usize, steps: &[Vec<Step>; 2], names: &[&'static str], words: &[Word], probed: &Session) -> Option<Parted> {
     let pad = Pad::of(probed);
     let of = |side: usize| (0..steps[side].len()).filter(|at| steps[side][*at].cpu == cpu).collect::<Vec<_>>();
     let (unprobed, other) = (of(0), of(1));
@@ -113,8 +118,8 @@ fn parted(cpu: usize, steps: &[Vec<Step>; 2], names: &[&'static str], word: Opti
             std::cmp::Ordering::Greater => j += 1,
             std::cmp::Ordering::Equal => {
                 let differ = registers::differing(names, [&a.registers, &b.registers], &pad, probed);
-                let watched = word.and(a.watched.zip(b.watched)).filter(|(one, two)| one != two).map(|(one, two)| [one, two]);
-                if a.pc != b.pc || !differ.is_empty() || watched.is_some() {
+                let memory = words.iter().zip(a.watched.iter().zip(&b.watched)).find_map(word_that_differs(&pad, probed));
+                if a.pc != b.pc || !differ.is_empty() || memory.is_some() {
                     let next = [Some(*one), Some(*two)];
                     return Some(Parted {
                         cpu,
@@ -122,7 +127,7 @@ fn parted(cpu: usize, steps: &[Vec<Step>; 2], names: &[&'static str], word: Opti
                         next,
                         is_exact: here.is_some(),
                         registers: differ,
-                        watched,
+                        memory,
                     });
                 }
                 here = Some(*one);
@@ -138,11 +143,24 @@ fn parted(cpu: usize, steps: &[Vec<Step>; 2], names: &[&'static str], word: Opti
     let next = [behind(&unprobed, 0), behind(&other, 1)];
     let has_parted = here.is_some() && (next[0].is_some() != next[1].is_some());
     let here = if has_parted { here.unwrap_or(first) } else { first };
-    Some(Parted { cpu, here, next, is_exact: has_parted, registers: Vec::new(), watched: None })
+    Some(Parted { cpu, here, next, is_exact: has_parted, registers: Vec::new(), memory: None })
+}
+
+/// Finds a watched word whose values differ.
+fn word_that_differs<'a>(
+    pad: &'a Pad,
+    probed: &'a Session,
+) -> impl FnMut((&'a Word, (&'a [u8; 8], &'a [u8; 8]))) -> Option<Word> {
+    let isa = probed.kernel().arch.isa();
+    move |(word, (one, other))| {
+        let [unprobed, value] = [one, other].map(|bytes| isa.order.number(&bytes[..isa.word]));
+        let differs = unprobed != value && pad.explains(unprobed, value, probed).is_none();
+        differs.then_some(Word { unprobed, probed: value, ..*word })
+    }
 }
 
 impl Parted {
-    fn place(self, steps: &[Vec<Step>; 2], word: Option<Word>, unprobed: &mut Session, probed: &mut Session) -> Place {
+    fn place(self, steps: &[Vec<Step>; 2], unprobed: &mut Session, probed: &mut Session) -> Place {
         let [one, other] = steps;
         let instruction = |step: &Step, session: &mut Session| Instruction {
             address: step.pc,
@@ -160,12 +178,6 @@ impl Parted {
             self.next[0].and_then(|at| one.get(at)).map(|step| instruction(step, unprobed)),
             self.next[1].and_then(|at| other.get(at)).map(|step| instruction(step, unprobed)),
         ];
-        let isa = unprobed.kernel().arch.isa();
-        let value = |bytes: &[u8; 8]| isa.order.number(&bytes[..isa.word]);
-        let memory = match (word, self.watched) {
-            (Some(word), Some([one, other])) => Some(Word { unprobed: value(&one), probed: value(&other), ..word }),
-            _ => None,
-        };
         Place {
             cpu: self.cpu,
             time: one[self.here].time,
@@ -174,7 +186,7 @@ impl Parted {
             is_exact: self.is_exact,
             line,
             registers: self.registers,
-            memory,
+            memory: self.memory,
         }
     }
 }

@@ -202,6 +202,14 @@ pub struct Instruction {
     pub is_probed: bool,
 }
 
+/// Compares the memory of an unprobed and a probed guest at one point of their runs. Returns the first words that differ
+/// for no known reason, at most `most`, and the differences that the probes are known to make.
+pub fn different_memory(unprobed: &Session, probed: &mut Session, most: usize) -> (Vec<Word>, Accounted) {
+    let mut accounted = Accounted::default();
+    let words = memory::compare(unprobed, probed, most, &mut accounted);
+    (words, accounted)
+}
+
 /// Runs a guest unprobed and probed, and compares both runs. `start` makes the guest of a side at its start; it is
 /// called again if the first difference has to be found.
 pub fn compare<E>(

@@ -2,7 +2,7 @@
 
 use super::memory::{self, Accounted};
 use super::registers::{self, Pad};
-use super::{Compared, Run, Seen, Side};
+use super::{Compared, Run, Seen, Side, Word};
 use crate::machine::{Happening, Stop, What};
 use crate::probed::Session;
 
@@ -158,14 +158,20 @@ impl Pair {
     /// Compares all registers of all CPUs, and all memory.
     pub fn compare_all(&mut self) -> Result<(), Seen> {
         let (unprobed, probed) = (self.unprobed.session(), self.probed.session());
-        self.accounted.registers = 0;
+        self.accounted = Accounted::default();
         self.compared.registers = registers::compare_all(unprobed, probed, &mut self.accounted)?;
         self.compared.cpus = unprobed.machine_mut().pcs().len();
         self.compared.memory = unprobed.machine().guest_ram_bytes();
-        match memory::compare(unprobed, probed, &mut self.accounted) {
+        match memory::compare(unprobed, probed, 1, &mut self.accounted).first() {
             None => Ok(()),
-            Some(word) => Err(Seen::Memory(word)),
+            Some(word) => Err(Seen::Memory(*word)),
         }
+    }
+
+    /// The first words of memory that differ.
+    pub fn different_words(&mut self, most: usize) -> Vec<Word> {
+        let (unprobed, probed) = (self.unprobed.session(), self.probed.session());
+        memory::compare(unprobed, probed, most, &mut Accounted::default())
     }
 
     /// The hash of the unprobed run, and the amounts that were compared.

@@ -3,7 +3,7 @@
 //! returned.
 
 use super::Seen;
-use super::memory::Accounted;
+use super::memory::{Accounted, maps_window};
 use crate::probed::Session;
 use crate::snapshot::registers::Values;
 use std::ops::Range;
@@ -17,6 +17,9 @@ pub(super) struct Pad {
     modules: Vec<Range<u64>>,
     /// The bits of a pointer that are part of the address.
     bits: u64,
+    link_offset: u64,
+    pops_pc: bool,
+    has_link_slot: bool,
 }
 
 impl Pad {
@@ -29,18 +32,33 @@ impl Pad {
         let modules = session.modules();
         let modules = modules.iter().filter_map(|name| session.module(name));
         let modules = modules.flat_map(|module| module.text.iter().map(|text| text.range.clone())).collect();
-        Pad { address, returns, modules, bits }
+        let abi = isa.abi;
+        let (link_offset, pops_pc, has_link_slot) = (abi.link_offset, abi.pops_pc, abi.link_slot.is_some());
+        Pad { address, returns, modules, bits, link_offset, pops_pc, has_link_slot }
     }
 
-    /// Whether the probed run has the pad's address where the unprobed one has a return address.
-    pub fn explains(&self, unprobed: u64, probed: u64, session: &Session) -> bool {
-        let is_return = |address: u64| {
-            self.returns.contains(&address)
-                || session.kernel().tables.is_text(address)
-                || self.modules.iter().any(|text| text.contains(&address))
-        };
-        self.address.is_some_and(|pad| probed & self.bits == pad) && is_return(unprobed & self.bits)
+    /// The known reason why the probed run has another value than the unprobed one, if there is one.
+    pub fn explains(&self, unprobed: u64, probed: u64, session: &Session) -> Option<Known> {
+        let is_code =
+            |address: u64| session.kernel().tables.is_text(address) || self.modules.iter().any(|text| text.contains(&address));
+        let (one, other) = (unprobed & self.bits, probed & self.bits);
+        let pad = self.address?;
+        if other == pad || other == pad.wrapping_sub(self.link_offset) {
+            return (self.returns.contains(&one) || is_code(one)).then_some(Known::Pad);
+        }
+        let is_link = self.pops_pc || self.has_link_slot && is_code(one);
+        (is_link && is_code(other)).then_some(Known::Link)
     }
+}
+
+/// A known reason for a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The return pad's address stands for a return address.
+    Pad,
+    /// A return address, where the unprobed run has left what it needs no more: in the link register behind a return
+    /// that popped the pc, or in the link slot of a caller's frame.
+    Link,
 }
 
 /// The registers of the running CPU that differ.
@@ -51,13 +69,13 @@ pub(super) fn differing(
     probed: &Session,
 ) -> Vec<(&'static str, u64, u64)> {
     let pairs = names.iter().zip(values[0].iter().zip(values[1]));
-    let differ = pairs.filter(|(_, (one, other))| one != other && !pad.explains(**one, **other, probed));
+    let differ = pairs.filter(|(_, (one, other))| one != other && pad.explains(**one, **other, probed).is_none());
     differ.map(|(name, (one, other))| (*name, *one, *other)).collect()
 }
 
 /// Compares all registers of all CPUs. Returns their number.
 pub(super) fn compare_all(unprobed: &mut Session, probed: &mut Session, accounted: &mut Accounted) -> Result<u64, Seen> {
-    let pad = Pad::of(probed);
+    let (pad, window) = (Pad::of(probed), probed.window());
     let (one, other) = match (unprobed.machine_mut().all_registers(), probed.machine_mut().all_registers()) {
         (Ok(one), Ok(other)) => (one, other),
         (Err(one), Err(other)) if one == other => return Ok(0),
@@ -70,9 +88,13 @@ pub(super) fn compare_all(unprobed: &mut Session, probed: &mut Session, accounte
             if one == other {
                 continue;
             }
-            match (u64::try_from(one), u64::try_from(other)) {
-                (Ok(one), Ok(other)) if pad.explains(one, other, probed) => accounted.registers += 1,
-                _ => return Err(Seen::Register { cpu, name: name.into(), values: [one, other] }),
+            let known = u64::try_from(one).ok().zip(u64::try_from(other).ok());
+            match known.and_then(|(one, other)| pad.explains(one, other, probed)) {
+                Some(Known::Pad) => accounted.pads += 1,
+                Some(Known::Link) => accounted.links += 1,
+                // A TLB entry. The guest had none there.
+                None if one == 0 && maps_window(other as u64, &window) => accounted.tables += 1,
+                None => return Err(Seen::Register { cpu, name: name.into(), values: [one, other] }),
             }
         }
     }

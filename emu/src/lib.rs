@@ -79,6 +79,8 @@ pub mod probed;
 #[cfg(feature = "cpu")]
 #[doc(hidden)]
 pub mod unicorn;
+#[cfg(feature = "cpu")]
+pub mod verify;
 
 pub use boot::Kernel;
 pub use clock::GuestTime;

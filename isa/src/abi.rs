@@ -26,6 +26,11 @@ pub struct Abi {
     /// Offset from the stack pointer at entry to the word of the caller's frame where functions save the link register.
     /// `None`: functions save it in their own frame, or the call has pushed the return address.
     pub link_slot: Option<u64>,
+    /// The distance in bytes from the address that a call stores to the return address.
+    pub link_offset: u64,
+    /// Whether functions also return by popping the pc, with any value in the link register. Behind the return pad's jump
+    /// the link register then holds the return address instead.
+    pub pops_pc: bool,
     /// The representation of a function pointer.
     pub pointers: Pointers,
     /// Registers by the names of the kernel's `pt_regs` tables (`%di` without `%`), in the kernel's order.
@@ -63,6 +68,8 @@ impl Abi {
         splits_pairs: false,
         return_address: ReturnAddress::OnStack,
         link_slot: None,
+        link_offset: 0,
+        pops_pc: false,
         pointers: Pointers::Code(None),
         names: &[],
         hidden: &[],

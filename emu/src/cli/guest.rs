@@ -12,6 +12,7 @@ use crate::boot::whole::Whole;
 use crate::machine::Config;
 use crate::probed::Session;
 use crate::snapshot::Snapshot;
+use crate::verify::Side;
 use std::sync::Arc;
 use trapline_isa::plan::Policy;
 
@@ -134,6 +135,18 @@ impl Guest {
         let session = match booted {
             None => Session::with_policy(kernel, &config, policy),
             Some(snapshot) => Session::from_snapshot(kernel, &config, policy, snapshot),
+        };
+        session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))
+    }
+
+    /// The machine of one side of a comparison, which logs all events.
+    pub fn compared(&self, side: Side, policy: Policy, booted: Option<&Snapshot>) -> Result<Session, Failure> {
+        let (kernel, config) = (self.kernel.clone(), Config { record_events: true, ..self.config(false) });
+        let session = match (side, booted) {
+            (Side::Unprobed, None) => Session::unprobed(kernel, &config),
+            (Side::Unprobed, Some(snapshot)) => Session::unprobed_from_snapshot(kernel, &config, snapshot),
+            (Side::Probed, None) => Session::with_policy(kernel, &config, policy),
+            (Side::Probed, Some(snapshot)) => Session::from_snapshot(kernel, &config, policy, snapshot),
         };
         session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))
     }

@@ -41,6 +41,8 @@ mod tsv;
 mod typist;
 mod until;
 mod verdict;
+mod verify;
+mod verify_report;
 
 pub use failure::Failure;
 
@@ -73,6 +75,7 @@ Exit status: 0 fine, 1 the guest or a probe failed, 2 usage";
 enum Command {
     Run(Box<run::Args>),
     Trace(Box<trace::Args>),
+    Verify(Box<verify::Args>),
     Check(check::Args),
     Disasm(disasm::Args),
     Symbols(symbols::Args),
@@ -108,6 +111,7 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::main(args),
         Command::Trace(args) => trace::main(args),
+        Command::Verify(args) => verify::main(args),
         Command::Check(args) => check::main(args),
         Command::Disasm(args) => disasm::main(args),
         Command::Symbols(args) => symbols::main(args),

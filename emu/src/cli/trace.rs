@@ -167,17 +167,8 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         warns_of_reads: args.check_reads,
         old: args.bpftrace_output == Version::Old,
     };
-    let mut scripts = Vec::new();
-    for text in &texts {
-        match Script::compile(&text.text, &facts, &options) {
-            Ok(script) => scripts.push(script),
-            Err(errors) => return Err(Failure::drawn(drawn(text, &errors, Level::ERROR))),
-        }
-    }
+    let scripts = compile(&texts, &facts, &options)?;
     drop(facts);
-    for (text, script) in texts.iter().zip(&scripts) {
-        eprint!("{}", drawn(text, &script.program().warnings, Level::WARNING));
-    }
     if args.dry_run {
         let count: usize = scripts.iter().flat_map(|script| &script.program().blocks).map(|block| block.points.len()).sum();
         return output::emit(&format!("{count} probe{}\n", if count == 1 { "" } else { "s" }));
@@ -185,8 +176,23 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     trace(args, args.guest.guest(&args.image, kernel)?, &texts, scripts)
 }
 
+/// Compiles scripts, and prints their warnings.
+pub(super) fn compile(texts: &[Text], facts: &Facts<'_>, options: &Options) -> Result<Vec<Script>, Failure> {
+    let mut scripts = Vec::new();
+    for text in texts {
+        match Script::compile(&text.text, facts, options) {
+            Ok(script) => scripts.push(script),
+            Err(errors) => return Err(Failure::drawn(drawn(text, &errors, Level::ERROR))),
+        }
+    }
+    for (text, script) in texts.iter().zip(&scripts) {
+        eprint!("{}", drawn(text, &script.program().warnings, Level::WARNING));
+    }
+    Ok(scripts)
+}
+
 /// Settings from the environment, such as BPFTRACE_MAX_STRLEN=200. A script's `config` can make the same settings.
-fn settings_of(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+pub(super) fn settings_of(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     const OLD_NAMES: [(&str, &str); 2] = [("strlen", "max_strlen"), ("map_keys_max", "max_map_keys")];
     let ours = environment.filter_map(|(name, value)| Some((name.strip_prefix("BPFTRACE_")?.to_lowercase(), value)));
     let known = |name: String| OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).into());
@@ -246,7 +252,12 @@ fn trace(args: &Args, guest: Guest, texts: &[Text], scripts: Vec<Script>) -> Res
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))
         .map_err(|error| Failure::failed(format!("Ctrl-C cannot be watched for: {error}")))?;
-    let tracings = start(args, &mut session, texts, scripts)?;
+    let how = How {
+        style: Style { json: args.format == Format::Json, old: args.bpftrace_output == Version::Old },
+        seed: args.seed,
+        secret: None,
+    };
+    let tracings = start(&mut session, texts, scripts, &how)?;
     let events = RunEvents::define(&mut session, &lines, args.stacktrace)?;
     session.stop_at_modules(!lines.is_empty());
     let format = if args.format == Format::Json { records::Format::Json } else { records::Format::Trace };
@@ -269,15 +280,10 @@ fn trace(args: &Args, guest: Guest, texts: &[Text], scripts: Vec<Script>) -> Res
 }
 
 /// Starts the scripts. Their BEGIN blocks run.
-fn start(args: &Args, session: &mut Session, texts: &[Text], scripts: Vec<Script>) -> Result<Vec<Tracing>, Failure> {
-    let how = How {
-        style: Style { json: args.format == Format::Json, old: args.bpftrace_output == Version::Old },
-        seed: args.seed,
-        secret: None,
-    };
+pub(super) fn start(session: &mut Session, texts: &[Text], scripts: Vec<Script>, how: &How) -> Result<Vec<Tracing>, Failure> {
     let mut tracings = Vec::new();
     for (text, script) in texts.iter().zip(scripts) {
-        let tracing = session.start_script(script, &how).map_err(|error| {
+        let tracing = session.start_script(script, how).map_err(|error| {
             let title = format!("{}: {}", error.name, error.refusal);
             let part = error.at.start..error.at.end;
             Failure::probe_drawn(event_error::draw_part(text, Level::ERROR, &title, part, Paint::for_errors()))

@@ -103,6 +103,7 @@ impl<L: Listener> Machine<L> {
             next_look: 0,
             every_block: config.every_block || config.coverage,
             coverage: config.coverage.then(|| Box::new(Coverage::new())),
+            steps: None,
             wish: None,
             limit: Ticks::MAX,
             slice_end: 0,

@@ -57,6 +57,13 @@ impl<L: Listener> Machine<L> {
         Ok(Snapshot { state, memory })
     }
 
+    /// The registers of all CPUs by name, followed by those that they share. Fails while a CPU is in a state without
+    /// names.
+    pub fn all_registers(&mut self) -> Result<Vec<Values>, SnapshotError> {
+        let (cpus, shared) = self.save_cpus()?;
+        Ok(cpus.into_iter().map(|cpu| cpu.registers).chain([shared]).collect())
+    }
+
     /// Restores the state of the snapshot and clears the log of happenings. If it fails, nothing has changed.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         self.take_over(snapshot, false)

@@ -112,7 +112,7 @@ impl<L: Listener> Inner<L> {
 
     /// Recomputes the gate's range and its handler. Call it after any input of either has changed.
     pub(super) fn set_gate(&mut self) {
-        let wide = self.every_block || self.frozen || self.shown.is_some() || self.listener.follows();
+        let wide = self.every_block || self.steps.is_some() || self.frozen || self.shown.is_some() || self.listener.follows();
         self.gate = if wide { Gate::wide() } else { Gate::round(&self.window) };
         self.set_next_look(self.next_look);
         self.set_at_gate();
@@ -120,7 +120,9 @@ impl<L: Listener> Inner<L> {
 
     fn set_at_gate(&mut self) {
         self.was_busy = self.listener.is_busy(self.view.current);
-        self.at_gate = if self.coverage.is_some() {
+        self.at_gate = if self.steps.is_some() {
+            Self::recorded_block
+        } else if self.coverage.is_some() {
             Self::covered_block
         } else if self.gate.is_wide() {
             Self::odd_block
@@ -143,6 +145,15 @@ impl<L: Listener> Inner<L> {
     /// code, or a block that the listener follows.
     pub(super) fn odd_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
         self.any_block(pc, size, cpu);
+    }
+
+    /// While instructions are recorded: any block, which is one instruction.
+    fn recorded_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
+        let handle = cpu.handle();
+        let is_guests = !self.window.holds(pc) && !self.frozen;
+        if self.any_block(pc, size, cpu) && is_guests {
+            self.note_step(&handle, pc);
+        }
     }
 
     /// While coverage is collected: any block.

@@ -15,6 +15,7 @@ mod happening;
 mod hooks;
 mod listener;
 mod run;
+mod steps;
 mod watchdog;
 
 use crate::boards::Board;
@@ -33,6 +34,8 @@ use gate::Gate;
 pub use happening::{Happening, What};
 pub use listener::{Attention, Detours, Follower, Listener, ProbeWindow, Traps};
 pub use run::Stop;
+use steps::Steps;
+pub use steps::{MOST_STEPS, Step};
 use watchdog::Watchdog;
 
 /// A machine with a kernel in it.
@@ -83,6 +86,8 @@ pub(crate) struct Inner<L> {
     pub(crate) every_block: bool,
     /// The blocks that ran, if they are collected.
     pub(crate) coverage: Option<Box<Coverage>>,
+    /// The instructions that run, if they are recorded.
+    pub(crate) steps: Option<Box<Steps>>,
     pub(crate) wish: Option<Wish>,
     pub(crate) limit: Ticks,
     pub(crate) slice_end: Ticks,
@@ -208,6 +213,11 @@ impl<L: Listener> Machine<L> {
     /// The log of events, if the configuration asked for it.
     pub fn happenings(&self) -> &[Happening] {
         self.inner.happenings.as_deref().unwrap_or_default()
+    }
+
+    /// Takes the log of events, so that a long run needs little memory for it.
+    pub fn take_happenings(&mut self) -> Vec<Happening> {
+        self.inner.happenings.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The blocks of kernel code that ran, if the configuration asked for them: the length of each, by its address.

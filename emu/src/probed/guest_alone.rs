@@ -15,14 +15,23 @@ use trapline_probes::guest::Guest;
 impl Session {
     /// A session in the state of a snapshot, with the internal probes only.
     pub fn from_snapshot(kernel: Kernel, config: &Config, policy: Policy, snapshot: &Snapshot) -> Result<Session, MachineError> {
-        let machine = Machine::from_snapshot(&kernel, config, snapshot, |place| {
-            let mut probes = Probes::new(&kernel, config, policy, place);
+        Session::around(Session::machine_from(&kernel, config, policy, snapshot)?)
+    }
+
+    /// A machine in the state of a snapshot, without any probe.
+    pub(super) fn machine_from(
+        kernel: &Kernel,
+        config: &Config,
+        policy: Policy,
+        snapshot: &Snapshot,
+    ) -> Result<Machine<Probes>, MachineError> {
+        Machine::from_snapshot(kernel, config, snapshot, |place| {
+            let mut probes = Probes::new(kernel, config, policy, place);
             probes.facts.set_init_freed(snapshot.state.init_freed);
             probes.patchers.start_over();
             probes.unwinders.start_over();
             probes
-        })?;
-        Session::around(machine)
+        })
     }
 
     /// Saves the guest. Registered probes stay registered and are not saved. Fails while a followed call has not

@@ -3,6 +3,7 @@
 use crate::clock::{DetourTiming, Meaning};
 use crate::cpu::WindowPlace;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use trapline_probes::guest::{WINDOW_UNIT, WindowUse as StandsFor};
 
 const UNIT: u64 = WINDOW_UNIT as u64;
@@ -209,6 +210,11 @@ impl WindowAllocator {
     /// The physical address at which reported RAM ends and the window starts.
     pub fn guest_memory(&self) -> u64 {
         self.place.physical
+    }
+
+    /// The virtual addresses of the window.
+    pub fn range(&self) -> Range<u64> {
+        self.place.start..self.place.start + self.place.len
     }
 
     /// The physical address of an address in the window.

@@ -246,6 +246,7 @@ struct Shared {
     register_in: extern "C" fn(*mut c_void, u32, *mut u64) -> bool,
     register_out: extern "C" fn(*mut c_void, u32, u64) -> bool,
     found: *mut u64,
+    one_by_one: bool,
     handle: Handle,
     /// The physical address behind RAM.
     high: u64,
@@ -344,6 +345,7 @@ impl<E: Events> Core<E> {
             register_in,
             register_out,
             found: found.as_mut_ptr(),
+            one_by_one: false,
             handle,
             high: ram.end(),
             events: None,
@@ -413,6 +415,12 @@ impl<E: Events> Core<E> {
     pub fn flush_translations(&self) {
         // SAFETY: plain call without arguments; no translated code runs between runs.
         unsafe { sys::uc_ctl(self.handle.raw(), write_request(ControlType::TB_FLUSH, 0)) };
+    }
+
+    /// Sets whether every instruction is translated as a block of its own, and drops all translated code.
+    pub fn set_one_by_one(&mut self, one_by_one: bool) {
+        self.callbacks.shared.one_by_one = one_by_one;
+        self.flush_translations();
     }
 
     /// The number of RAM pages that have translated code.

@@ -32,6 +32,7 @@ pub(crate) const BASE: Abi = Abi {
     arguments: &[r(0), r(1), r(2), r(3)],
     aligned_pairs: true,
     return_address: ReturnAddress::In(LR),
+    pops_pc: true,
     #[rustfmt::skip]
     names: &[
         ("r0", r(0)), ("r1", r(1)), ("r2", r(2)), ("r3", r(3)), ("r4", r(4)), ("r5", r(5)), ("r6", r(6)), ("r7", r(7)), ("r8", r(8)),

@@ -65,6 +65,7 @@ pub static ELF: Abi = Abi {
     arguments: &[o(0), o(1), o(2), o(3), o(4), o(5)],
     stack_arguments: 176,
     return_address: ReturnAddress::In(RA),
+    link_offset: 8,
     names: &NAMES,
     hidden: &HIDDEN,
     // Linux's jprobes saved no stack on SPARC.

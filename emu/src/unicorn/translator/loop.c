@@ -240,6 +240,9 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         .singlestep_enabled = cpu->singlestep_enabled,
     };
     ops->init_disas_context(db, cpu);
+    if (machine != NULL && machine->one_by_one) {
+        db->max_insns = 1;
+    }
 
     if (machine == NULL) {
         gen_tb_start(s, tb);

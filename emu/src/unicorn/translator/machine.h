@@ -14,6 +14,8 @@ struct trapline_machine {
     bool (*register_out)(struct trapline_machine *machine, uint32_t number, uint64_t value);
     /* Memory for jumps.h, zero at first. Nobody else writes it. */
     struct found *found;
+    /* Whether every instruction is translated as a block of its own. All code is dropped when it changes. */
+    bool one_by_one;
 };
 
 /* NULL: an engine without a block callback belongs to no machine. */

@@ -1,0 +1,115 @@
+//! Compares the memory of an unprobed and of a probed guest. Three kinds of differences are accounted for, each by its
+//! name: breakpoints and jumps in the text, the return pad's address or what it leaves in the link register, and page-table
+//! entries for the probe window. The window itself is memory that the guest was never told of.
+
+use super::registers::{Known, Pad};
+use crate::probed::{Session, TextPiece};
+use std::ops::Range;
+use trapline_isa::arch::Isa;
+
+/// Bytes that are compared at a time.
+const CHUNK: usize = 1 << 16;
+/// The address bits of a page-table or TLB entry, on every ISA: no board has memory above 1 TiB.
+const ENTRY_ADDRESS: u64 = 0x0000_00ff_ffff_f000;
+
+/// Differences that the probes are known to make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accounted {
+    /// Bytes of breakpoints and jumps in the guest's text. The original bytes equal the unprobed guest's.
+    pub text: u64,
+    /// Words of memory and registers with the return pad's address. The unprobed guest has a return address there.
+    pub pads: u64,
+    /// Words of memory and registers with a return address that the engine has left in the link register, on ISAs whose
+    /// functions may return by popping the pc, or in the link slot of a caller's frame. The unprobed guest has an old
+    /// value there, which it needs no more.
+    pub links: u64,
+    /// Page-table and TLB entries that map the probe window.
+    pub tables: u64,
+}
+
+/// A word of memory with its values in both runs, in the guest's byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Its physical address.
+    pub physical: u64,
+    /// The unprobed run's value.
+    pub unprobed: u64,
+    /// The probed run's value.
+    pub probed: u64,
+}
+
+/// Compares all memory that the guests know of. Returns the first words that differ for no known reason, at most `most`.
+pub fn compare(unprobed: &Session, probed: &mut Session, most: usize, accounted: &mut Accounted) -> Vec<Word> {
+    let known = probed.machine().ram().base()..probed.machine().ram().base() + probed.machine().guest_ram_bytes();
+    let rules =
+        Rules { isa: probed.kernel().arch.isa(), pad: Pad::of(probed), pieces: probed.text_pieces(), window: probed.window() };
+    let mut found = Vec::new();
+    let (mut one, mut other) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let mut at = known.start;
+    while at < known.end && found.len() < most {
+        let len = CHUNK.min((known.end - at) as usize);
+        let (one, other) = (&mut one[..len], &mut other[..len]);
+        unprobed.machine().ram().read(at, one);
+        probed.machine().ram().read(at, other);
+        if one != other {
+            accounted.text += probed.put_originals(&rules.pieces, at, other);
+            rules.unknown(at, [one, other], probed, accounted, &mut found);
+        }
+        at += len as u64;
+    }
+    found.truncate(most);
+    found
+}
+
+/// The known reasons for differences.
+struct Rules {
+    isa: &'static Isa,
+    pad: Pad,
+    pieces: Vec<TextPiece>,
+    window: [Range<u64>; 2],
+}
+
+impl Rules {
+    fn unknown(&self, at: u64, bytes: [&[u8]; 2], probed: &Session, accounted: &mut Accounted, found: &mut Vec<Word>) {
+        let words = bytes[0].chunks(self.isa.word).zip(bytes[1].chunks(self.isa.word)).enumerate();
+        for (number, (one, other)) in words.filter(|(_, (one, other))| one != other) {
+            let (here, there) = (self.isa.order.number(one), self.isa.order.number(other));
+            match self.pad.explains(here, there, probed) {
+                Some(Known::Pad) => accounted.pads += 1,
+                Some(Known::Link) => accounted.links += 1,
+                None if [one, other].into_iter().any(|bytes| self.maps_window(bytes)) => accounted.tables += 1,
+                None => {
+                    found.push(Word { physical: at + (number * self.isa.word) as u64, unprobed: here, probed: there });
+                }
+            }
+        }
+    }
+
+    /// Whether a word is a page-table entry with an address of the window. On some CPUs the tables have another byte
+    /// order than the kernel.
+    fn maps_window(&self, bytes: &[u8]) -> bool {
+        let little = bytes.iter().rev().fold(0, |value: u64, byte| value << 8 | u64::from(*byte));
+        let big = bytes.iter().fold(0, |value: u64, byte| value << 8 | u64::from(*byte));
+        [little, big].iter().any(|value| self.window[1].contains(&(value & ENTRY_ADDRESS)))
+    }
+}
+
+/// Whether a TLB register has an address of the window, virtual or physical.
+pub(super) fn maps_window(value: u64, window: &[Range<u64>; 2]) -> bool {
+    window[0].contains(&(value & !0xfff)) || window[1].contains(&(value & ENTRY_ADDRESS))
+}
+
+/// Adds the guest's memory to a hash. Returns its number of bytes.
+pub(super) fn hash(session: &Session, into: &mut blake3::Hasher) -> u64 {
+    let machine = session.machine();
+    let (start, len) = (machine.ram().base(), machine.guest_ram_bytes());
+    let mut chunk = vec![0; CHUNK];
+    let mut done = 0;
+    while done < len {
+        let size = CHUNK.min((len - done) as usize);
+        machine.ram().read(start + done, &mut chunk[..size]);
+        into.update(&chunk[..size]);
+        done += size as u64;
+    }
+    len
+}

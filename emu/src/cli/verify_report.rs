@@ -8,7 +8,7 @@ use super::output::{self, Paint, thousands};
 use crate::boot::Kernel;
 use crate::clock::nanoseconds;
 use crate::machine::{Happening, What};
-use crate::verify::{Compared, Difference, Instruction, Outcome, Place, Seen, Verdict};
+use crate::verify::{Compared, Difference, Instruction, Outcome, Parted, Place, Seen, Verdict};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -46,7 +46,7 @@ pub fn text(outcome: &Outcome, hits: Hits, kernel: &Kernel, paint: Paint) -> Res
         let cpus = if compared.cpus == 1 { "1 CPU".into() } else { format!("{} CPUs", compared.cpus) };
         row("registers", format!("{} of {cpus}", thousands(compared.registers)));
         row("memory", format!("{} bytes", thousands(compared.memory)));
-        for (count, what) in accounted(outcome) {
+        for (count, what) in accounted(outcome).into_iter().filter(|(count, _)| *count > 0) {
             row("accounted", format!("{} {what}", thousands(count)));
         }
     }
@@ -76,9 +76,13 @@ fn accounted(outcome: &Outcome) -> [(u64, &'static str); 4] {
 fn difference_text(difference: &Difference, kernel: &Kernel) -> Result<String, Failure> {
     let mut text =
         format!("{:<14}{} (at {} ns of guest time)\n", "seen", seen(&difference.seen, kernel), thousands(difference.at));
-    let Some(place) = &difference.place else {
-        text += "parted        nowhere: the runs are equal when they are run again\n";
-        return Ok(text);
+    let place = match &difference.parted {
+        Parted::At(place) => place,
+        Parted::Nowhere => return Ok(text + "parted        nowhere: the runs are equal when they are run again\n"),
+        Parted::AtStart(first) => {
+            let first = seen(first, kernel);
+            return Ok(text + &format!("{:<14}before the guests ran: {first}\n", "parted"));
+        }
     };
     let shown = Shown::new(kernel)?;
     // Writing to a string cannot fail.
@@ -221,7 +225,11 @@ pub fn json(image: &str, outcome: &Outcome, hits: Hits, kernel: &Kernel) -> Resu
         Verdict::Identical(hash) => value["hash"] = json!(hash),
         Verdict::Different(difference) => {
             value["verdict"] = json!("different");
-            let place = difference.place.as_ref().map(|place| place_json(place, kernel)).transpose()?;
+            let place = match &difference.parted {
+                Parted::At(place) => place_json(place, kernel)?,
+                Parted::Nowhere => Value::Null,
+                Parted::AtStart(first) => json!({ "start": seen(first, kernel) }),
+            };
             value["difference"] = json!({ "seen": seen(&difference.seen, kernel), "seen_ns": difference.at, "place": place });
         }
     }

@@ -37,11 +37,13 @@ impl Session {
         Ok(Session { machine, stops_at_modules: false })
     }
 
-    /// The code of the kernel and of its modules, by physical address.
+    /// The segments of the kernel and the code of its modules, by physical address.
     pub fn text_pieces(&self) -> Vec<TextPiece> {
         let kernel = self.kernel();
-        let code = kernel.segments.iter().filter(|segment| segment.executable);
-        let mut pieces: Vec<TextPiece> = code
+        // Init text may lie in a segment that is not executable for good.
+        let mut pieces: Vec<TextPiece> = kernel
+            .segments
+            .iter()
             .map(|segment| TextPiece { physical: segment.physical, address: segment.virtual_address, len: segment.size })
             .collect();
         let modules = self.machine.listener().facts.modules();

@@ -7,7 +7,7 @@
 
 use super::pair::Pair;
 use super::registers::{self, Pad};
-use super::{Instruction, News, Place, Run, Side, Word};
+use super::{Instruction, News, Parted, Place, Run, Seen, Side, Word};
 use crate::machine::Step;
 use crate::probed::Session;
 use std::ops::Range;
@@ -16,24 +16,36 @@ use trapline_isa::mem::Memory;
 /// Comparisons in a round.
 const PARTS: u64 = 32;
 
-/// The place where the runs part in this range of guest time, in nanoseconds. `None` if they do not differ when they
-/// are run again.
+/// The place where the runs part in this range of guest time, in nanoseconds.
 pub(super) fn place<E>(
     start: &mut dyn FnMut(Side) -> Result<Box<dyn Run>, E>,
     times: Range<u64>,
     tell: &mut dyn FnMut(News<'_>),
-) -> Result<Option<Place>, E> {
+) -> Result<Parted, E> {
     let mut times = times;
     loop {
         tell(News::Searching { from: times.start, to: times.end });
-        let Some(narrower) = round(start, &times)? else { return Ok(None) };
-        times = narrower;
+        times = match round(start, &times)? {
+            Round::Equal => return Ok(Parted::Nowhere),
+            Round::AtStart(seen) => return Ok(Parted::AtStart(seen)),
+            Round::Between(narrower) => narrower,
+        };
         if times.end.saturating_sub(times.start) <= 1 {
             break;
         }
     }
     let words = different_words(start, &times)?;
-    recorded(start, &times, words)
+    Ok(recorded(start, &times, words)?.map_or(Parted::Nowhere, |place| Parted::At(Box::new(place))))
+}
+
+/// The result of a round.
+enum Round {
+    /// The runs do not differ.
+    Equal,
+    /// They differ at the start of the range already.
+    AtStart(Seen),
+    /// They come to differ in this part of the range.
+    Between(Range<u64>),
 }
 
 /// The words of memory that differ behind the line.
@@ -47,21 +59,21 @@ fn different_words<E>(start: &mut dyn FnMut(Side) -> Result<Box<dyn Run>, E>, ti
 
 /// Runs both guests to the start of the range, and then compares them at points in it. Returns the part of the range in
 /// which they come to differ.
-fn round<E>(start: &mut dyn FnMut(Side) -> Result<Box<dyn Run>, E>, times: &Range<u64>) -> Result<Option<Range<u64>>, E> {
+fn round<E>(start: &mut dyn FnMut(Side) -> Result<Box<dyn Run>, E>, times: &Range<u64>) -> Result<Round, E> {
     let mut pair = Pair::new(start)?;
     let step = (times.end.saturating_sub(times.start) / PARTS).max(1);
     let mut last = times.start;
-    if pair.advance(last).and_then(|()| pair.compare_all()).is_err() {
-        return Ok(Some(last..last));
+    if let Err(seen) = pair.advance(last).and_then(|()| pair.compare_all()) {
+        return Ok(Round::AtStart(seen));
     }
     while last < times.end && !pair.has_ended() {
         let until = last.saturating_add(step).min(times.end);
         if pair.advance(until).and_then(|()| pair.compare_all()).is_err() {
-            return Ok(Some(last..until));
+            return Ok(Round::Between(last..until));
         }
         last = until;
     }
-    Ok(None)
+    Ok(Round::Equal)
 }
 
 /// Records the instructions in this range of guest time in both runs, and compares them.
@@ -83,9 +95,9 @@ fn recorded<E>(
     let steps = [unprobed.machine_mut().take_steps(), probed.machine_mut().take_steps()];
     let names: Vec<&'static str> = unprobed.machine().registers().into_iter().map(|(name, _)| name).collect();
     let cpus = unprobed.machine_mut().pcs().len();
-    let found = (0..cpus).filter_map(|cpu| parted(cpu, &steps, &names, &words, probed));
-    let first = found.min_by_key(|parted| steps[0].get(parted.here).map_or(0, |step| step.time));
-    Ok(first.map(|parted| parted.place(&steps, unprobed, probed)))
+    let found = (0..cpus).filter_map(|cpu| fork(cpu, &steps, &names, &words, probed));
+    let first = found.min_by_key(|fork| steps[0].get(fork.here).map_or(0, |step| step.time));
+    Ok(first.map(|fork| fork.place(&steps, unprobed, probed)))
 }
 
 /// Words of memory that are watched while instructions are recorded.
@@ -94,7 +106,7 @@ const MOST_WORDS: usize = 16;
 const BEHIND: u64 = 50;
 
 /// Where the records of one CPU part, as indexes into the records.
-struct Parted {
+struct Fork {
     cpu: usize,
     /// The last instruction, of the unprobed record, in front of which both runs are equal.
     here: usize,
@@ -105,7 +117,7 @@ struct Parted {
 }
 
 /// Compares the records of a CPU. Without a difference, the result names the first instruction and is not exact.
-fn parted(cpu: usize, steps: &[Vec<Step>; 2], names: &[&'static str], words: &[Word], probed: &Session) -> Option<Parted> {
+fn fork(cpu: usize, steps: &[Vec<Step>; 2], names: &[&'static str], words: &[Word], probed: &Session) -> Option<Fork> {
     let pad = Pad::of(probed);
     let of = |side: usize| (0..steps[side].len()).filter(|at| steps[side][*at].cpu == cpu).collect::<Vec<_>>();
     let (unprobed, other) = (of(0), of(1));
@@ -118,10 +130,10 @@ fn parted(cpu: usize, steps: &[Vec<Step>; 2], names: &[&'static str], words: &[W
             std::cmp::Ordering::Greater => j += 1,
             std::cmp::Ordering::Equal => {
                 let differ = registers::differing(names, [&a.registers, &b.registers], &pad, probed);
-                let memory = words.iter().zip(a.watched.iter().zip(&b.watched)).find_map(word_that_differs(&pad, probed));
+                let memory = differing_word(words, [a, b], &pad, probed);
                 if a.pc != b.pc || !differ.is_empty() || memory.is_some() {
                     let next = [Some(*one), Some(*two)];
-                    return Some(Parted {
+                    return Some(Fork {
                         cpu,
                         here: here.unwrap_or(first),
                         next,
@@ -143,23 +155,21 @@ fn parted(cpu: usize, steps: &[Vec<Step>; 2], names: &[&'static str], words: &[W
     let next = [behind(&unprobed, 0), behind(&other, 1)];
     let has_parted = here.is_some() && (next[0].is_some() != next[1].is_some());
     let here = if has_parted { here.unwrap_or(first) } else { first };
-    Some(Parted { cpu, here, next, is_exact: has_parted, registers: Vec::new(), memory: None })
+    Some(Fork { cpu, here, next, is_exact: has_parted, registers: Vec::new(), memory: None })
 }
 
-/// Finds a watched word whose values differ.
-fn word_that_differs<'a>(
-    pad: &'a Pad,
-    probed: &'a Session,
-) -> impl FnMut((&'a Word, (&'a [u8; 8], &'a [u8; 8]))) -> Option<Word> {
+/// The first watched word whose values differ.
+fn differing_word(words: &[Word], steps: [&Step; 2], pad: &Pad, probed: &Session) -> Option<Word> {
     let isa = probed.kernel().arch.isa();
-    move |(word, (one, other))| {
+    let values = steps[0].watched.iter().zip(&steps[1].watched);
+    words.iter().zip(values).find_map(|(word, (one, other))| {
         let [unprobed, value] = [one, other].map(|bytes| isa.order.number(&bytes[..isa.word]));
         let differs = unprobed != value && pad.explains(unprobed, value, probed).is_none();
         differs.then_some(Word { unprobed, probed: value, ..*word })
-    }
+    })
 }
 
-impl Parted {
+impl Fork {
     fn place(self, steps: &[Vec<Step>; 2], unprobed: &mut Session, probed: &mut Session) -> Place {
         let [one, other] = steps;
         let instruction = |step: &Step, session: &mut Session| Instruction {

@@ -131,8 +131,19 @@ pub struct Difference {
     pub seen: Seen,
     /// The guest time in nanoseconds of the comparison that saw it.
     pub at: u64,
-    /// The instruction where the runs part. `None` if the runs are equal when they are run again.
-    pub place: Option<Place>,
+    /// The place where the runs part.
+    pub parted: Parted,
+}
+
+/// The place where two runs part.
+#[derive(Clone, Debug)]
+pub enum Parted {
+    /// The runs are equal when they are run again.
+    Nowhere,
+    /// The guests differ before they run.
+    AtStart(Seen),
+    /// The runs part at an instruction.
+    At(Box<Place>),
 }
 
 /// A thing that differs. The first of two values is the unprobed run's.
@@ -246,7 +257,7 @@ pub fn compare<E>(
     let at = pair.time();
     let (stop, compared, accounted) = (pair.stop().clone(), pair.compared().clone(), pair.accounted);
     drop(pair);
-    let place = locate::place(start, first..until, tell)?;
-    let difference = Difference { seen, at, place };
+    let parted = locate::place(start, first..until, tell)?;
+    let difference = Difference { seen, at, parted };
     Ok(Outcome { stop, compared, accounted, verdict: Verdict::Different(Box::new(difference)) })
 }

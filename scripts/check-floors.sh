@@ -179,8 +179,8 @@ stands_on still boot symbols
 stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind
 stands_on guide
 stands_on booted boot error machine snapshot
-stands_on overhead boot machine outputs probed symbols
 stands_on verify clock machine probed snapshot
+stands_on overhead boot machine outputs probed symbols
 stands_on cli arches boot booted clock machine outputs overhead probed snapshot still symbols unicorn unpacked verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)

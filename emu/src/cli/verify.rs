@@ -173,6 +173,8 @@ impl Args {
 #[derive(Default)]
 struct Tally {
     hits: Cell<Hits>,
+    /// Whether a probed run has started. Those that search for a difference count nothing.
+    has_started: Cell<bool>,
     /// Whether the guest printed nothing for so long that it was given up.
     is_silent: Cell<bool>,
     /// Whether refused functions of patterns were named.
@@ -183,6 +185,7 @@ struct Tally {
 struct GuestRun {
     session: Session,
     side: Side,
+    counts_hits: bool,
     typist: Option<Typist>,
     /// The guest time of the next look at the typing.
     next_typing: u64,
@@ -222,6 +225,7 @@ impl GuestRun {
             next_typing,
             session,
             side,
+            counts_hits: side == Side::Probed && !tally.has_started.replace(true),
             scripts,
             events,
             tally: Rc::clone(tally),
@@ -296,7 +300,7 @@ impl Run for GuestRun {
                 stop => break stop,
             }
         };
-        if self.side == Side::Probed {
+        if self.counts_hits {
             self.tally.hits.set(self.hits());
         }
         self.has_printed |= !self.session.machine().console().is_empty();

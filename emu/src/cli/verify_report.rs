@@ -6,9 +6,8 @@ use super::end::End;
 use super::last_words::LastWords;
 use super::output::{self, Paint, thousands};
 use crate::boot::Kernel;
-use crate::clock::nanoseconds;
 use crate::machine::{Happening, What};
-use crate::verify::{Compared, Difference, Instruction, Outcome, Parted, Place, Seen, Verdict};
+use crate::verify::{Compared, Difference, Instruction, Outcome, Parted, Place, Seen, Verdict, nanoseconds};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

@@ -13,9 +13,10 @@ mod memory;
 mod pair;
 mod registers;
 
+pub use crate::clock::nanoseconds;
 pub use memory::{Accounted, Word};
 
-use crate::clock::{Ticks, nanoseconds};
+use crate::clock::Ticks;
 use crate::machine::{Happening, Stop};
 use crate::probed::Session;
 use pair::Pair;

@@ -77,6 +77,7 @@ fn a_script_that_changes_the_guest_is_found() {
     assert!(place.contains("<vfs_read>") && place.ends_with("(probed)"), "{}", said.out);
     assert!(row(&said, "unprobed then").contains("<vfs_read+0x"), "{}", said.out);
     assert!(!row(&said, "probed then").contains("<vfs_read"), "{}", said.out);
+    assert!(!row(&said, "equal events").starts_with("0,") && !row(&said, "probes").contains(": 9 hits"), "{}", said.out);
 
     let said = verify(&[TINY, "--quiet", "--unsafe", "--json", "--program", program]);
     assert_eq!(said.status, Some(1));

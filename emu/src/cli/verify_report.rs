@@ -31,17 +31,18 @@ pub fn text(outcome: &Outcome, hits: Hits, kernel: &Kernel, paint: Paint) -> Res
         }
     };
     let compared = &outcome.compared;
+    let is_identical = matches!(outcome.verdict, Verdict::Identical(_));
     let mut row = |name: &str, value: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:<14}{value}");
     };
-    if let Verdict::Identical(_) = outcome.verdict {
+    if is_identical {
         row("ended", End::of(outcome.stop.clone(), &LastWords::default()).reason());
+        row("guest time", format!("{} ns", thousands(nanoseconds(compared.ticks))));
     }
-    row("guest time", format!("{} ns", thousands(nanoseconds(compared.ticks))));
-    row("events", events(compared));
-    row("console", format!("{} bytes", thousands(compared.console)));
-    if let Verdict::Identical(_) = outcome.verdict {
+    row(if is_identical { "events" } else { "equal events" }, events(compared));
+    row(if is_identical { "console" } else { "equal console" }, format!("{} bytes", thousands(compared.console)));
+    if is_identical {
         let cpus = if compared.cpus == 1 { "1 CPU".into() } else { format!("{} CPUs", compared.cpus) };
         row("registers", format!("{} of {cpus}", thousands(compared.registers)));
         row("memory", format!("{} bytes", thousands(compared.memory)));

@@ -17,7 +17,7 @@
 //! gate's range are the guest's own code: `guest_block`.
 
 use super::gate::Gate;
-use super::{FROZEN_MOST, Inner, Listener, Wish};
+use super::{AtGate, FROZEN_MOST, Inner, Listener, Wish};
 use crate::boards::At;
 use crate::clock::{DetourTiming, Meaning, Ticks};
 use crate::unicorn::engine::BlockContext;
@@ -120,17 +120,25 @@ impl<L: Listener> Inner<L> {
 
     fn set_at_gate(&mut self) {
         self.was_busy = self.listener.is_busy(self.view.current);
-        self.at_gate = if self.steps.is_some() {
-            Self::recorded_block
-        } else if self.coverage.is_some() {
-            Self::covered_block
-        } else if self.gate.is_wide() {
-            Self::odd_block
+        self.at_gate = if self.gate.is_wide() {
+            self.at_wide_gate()
         } else if self.was_busy || self.listener.times() {
             Self::at_another
         } else {
             Self::at_detour
         };
+    }
+
+    /// The handler of a gate that covers everything, as it does while instructions are recorded or coverage is collected.
+    #[cold]
+    fn at_wide_gate(&self) -> AtGate<L> {
+        if self.steps.is_some() {
+            Self::recorded_block
+        } else if self.coverage.is_some() {
+            Self::covered_block
+        } else {
+            Self::odd_block
+        }
     }
 
     /// Recomputes the handler. Call it after the listener may have become busy or idle.

@@ -18,7 +18,7 @@ s390x     40:56   s390x-linux-gnu-gcc
 ppc64el   488:504 powerpc64le-linux-gnu-gcc
 mipsel    24:40   mipsel-linux-gnu-gcc -G0 -mno-abicalls
 mips64el  616:632 mips64el-linux-gnuabi64-gcc -G0 -mno-abicalls
-riscv64   688:696 riscv64-linux-gnu-gcc
+riscv64   688:696 riscv64-linux-gnu-gcc -Wl,--no-relax
 '
 mkdir -p prebuilt
 while read -r isa control compiler; do

@@ -11,7 +11,7 @@ use crate::machine::Stop;
 use crate::probed::Session;
 use std::io::{self, Write};
 
-/// Where the guest's console output goes.
+/// Destinations of the guest's console output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// Nowhere: the user asked for quiet.
@@ -34,7 +34,7 @@ impl Shown {
     }
 }
 
-/// What a command does between the slices of a run.
+/// A command's own work between the slices of a run.
 pub trait Work {
     /// The length of the next slice in nanoseconds.
     fn slice(&self) -> u64;

@@ -101,7 +101,7 @@ struct Run {
     /// The number of commands that failed.
     refused: usize,
     coverage: Option<CoverageFile>,
-    /// Where text for people goes.
+    /// The destination of text for people.
     shown: Shown,
 }
 

@@ -169,7 +169,7 @@ impl Args {
     }
 }
 
-/// What the probed run tells of itself.
+/// Facts that the probed run reports.
 #[derive(Default)]
 struct Tally {
     hits: Cell<Hits>,

@@ -105,7 +105,7 @@ const MOST_WORDS: usize = 16;
 /// Nanoseconds of guest time that are recorded behind the line.
 const BEHIND: u64 = 50;
 
-/// Where the records of one CPU part, as indexes into the records.
+/// The place where the records of one CPU part, as indexes into the records.
 struct Fork {
     cpu: usize,
     /// The last instruction, of the unprobed record, in front of which both runs are equal.

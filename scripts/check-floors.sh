@@ -181,7 +181,7 @@ stands_on guide
 stands_on booted boot error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boot booted clock machine outputs overhead probed snapshot still symbols unicorn unpacked verify
+stands_on cli arches boot booted machine outputs overhead probed snapshot still symbols unicorn unpacked verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

@@ -14,11 +14,11 @@ use std::fmt::Write;
 /// The probes of the probed run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits {
-    /// Their number.
+    /// The number of probes.
     pub probes: u64,
-    /// How often their handlers ran.
+    /// Runs of their handlers.
     pub hits: u64,
-    /// How often their handlers should have run and did not.
+    /// Hits at which a handler should have run and did not.
     pub missed: u64,
 }
 

@@ -74,7 +74,10 @@ static bool has_wrong_lock(DisasContextBase *db, CPUState *cpu)
     if (is_two_byte && (opcode == 0x20 || opcode == 0x22)) {
         return false;
     }
-    /* An opcode that never takes the prefix may have no byte behind it. With bits 3 to 5 of 1, 2 and 5 an opcode that takes it does. */
+    /*
+     * Opcodes that never take LOCK may be the last byte of a page, so their ModRM byte is not read. An opcode that takes it
+     * does so for at least one of the fields 1 (inc, cmpxchg8b), 2 (not) and 5 (bts of an immediate).
+     */
     if (!may_lock(opcode, is_two_byte, false, 1 << 3) && !may_lock(opcode, is_two_byte, false, 2 << 3) && !may_lock(opcode, is_two_byte, false, 5 << 3)) {
         return true;
     }

@@ -177,11 +177,12 @@ stands_on machine arches boards boot clock config cpu error snapshot symbols uni
 stands_on unwind boot symbols
 stands_on still boot symbols
 stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind
+stands_on tracefs boot outputs probed
 stands_on guide
 stands_on booted boot error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boot booted machine outputs overhead probed snapshot still symbols unicorn unpacked verify
+stands_on cli arches boot booted machine outputs overhead probed snapshot still symbols tracefs unicorn unpacked verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

@@ -77,6 +77,8 @@ pub mod overhead;
 #[cfg(feature = "cpu")]
 pub mod probed;
 #[cfg(feature = "cpu")]
+pub mod tracefs;
+#[cfg(feature = "cpu")]
 #[doc(hidden)]
 pub mod unicorn;
 #[cfg(feature = "cpu")]

@@ -1,6 +1,8 @@
 //! Fuzzes `kprobe_events` scripts. An error must point into its line. An accepted line must read back as the same
 //! definition. Its values, fetched from memory with holes, must print as one line in each format.
 //!
+//! Lines `filter TEXT` and `trigger TEXT` write these files of the newest event.
+//!
 //! Input: a byte that selects the kernel and the missing pages, then the script.
 #![no_main]
 
@@ -16,6 +18,7 @@ use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::Engine;
 use trapline_probes::events::error::EventError;
+use trapline_probes::events::hist::Lookup;
 use trapline_probes::events::parse::{self, Definition, EventCommand};
 use trapline_probes::events::places::Places;
 use trapline_probes::events::set::EventSet;
@@ -40,6 +43,11 @@ fuzz_target!(|data: &[u8]| {
     let mut seen = 0;
     for line in parse::script(text) {
         seen += line.text.len();
+        // A line that begins with `filter ` or `trigger ` is for the newest event.
+        if let Some((file @ ("filter" | "trigger"), text)) = line.text.split_once(' ') {
+            is_watched(&mut events, &mut engine, &mut guest, (file, text));
+            continue;
+        }
         assert!(text.is_char_boundary(line.offset), "a line that begins inside a character");
         if let Ok(Some(EventCommand::Add(definition))) = parse::line(&line.text) {
             reads_back(&definition);
@@ -57,6 +65,24 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(events.members().len(), 0);
     is_untouched(kernel, &guest);
 });
+
+/// Writes a filter or a trigger of the newest event. An error must point into the text.
+fn is_watched(events: &mut EventSet, engine: &mut Engine, guest: &mut StillGuest<'_>, (file, text): (&str, &str)) {
+    let Some(event) = events.members().last().map(|member| member.event) else { return };
+    let lookup = Lookup { symbols: &|_| None, system_call: &|_| None };
+    match file {
+        "filter" => match events.write_filter(engine, event, text) {
+            Ok(()) => assert_eq!(events.filter_text(engine, event).is_none(), text.trim() == "0"),
+            Err(error) => assert!(error.at <= text.trim().len() + 1 || text.len() > 4095, "{error:?} is beyond {text:?}"),
+        },
+        _ => match events.write_trigger(engine, guest, event, text) {
+            Ok(()) if text.trim_start().starts_with('!') => {}
+            Ok(()) => assert!(!events.triggers_text(engine, event).is_empty(), "{text:?} is not listed"),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        },
+    }
+    let _ = (events.hist_text(engine, event, &lookup), events.enable_text(engine, event));
+}
 
 /// Whether no byte of ours is left in the text.
 fn is_untouched(kernel: &Kernel, guest: &StillGuest<'_>) {

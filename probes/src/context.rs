@@ -2,6 +2,7 @@
 //! User handlers, the event layer and programs all work through [`Hit`] (or [`ReturnHit`] for return probes). A hit
 //! borrows the CPU and the engine's `Scene`, so it lives only while the handler runs.
 
+use crate::events::watch::Watch;
 use crate::guest::Cpu;
 use crate::instances::Instances;
 use crate::probe::Kprobe;
@@ -67,6 +68,8 @@ pub(crate) struct Scene {
     pub instances: Instances,
     pub records: Ring,
     pub programs: Programs,
+    /// The filters and triggers of events.
+    pub watch: Watch,
     /// The record that the guest's own code wrote at a tracepoint hit.
     pub record: TracepointRecord,
 }
@@ -282,7 +285,15 @@ impl<'a> Hit<'a> {
     /// Writes a record of this hit to the ring. `fill` writes its payload. Returns false if the ring was full; the drop
     /// is counted.
     pub fn emit(&mut self, event: EventId, fill: impl FnOnce(&mut dyn Cpu, &mut Payload<'_>)) -> bool {
-        let header = Header {
+        let header = self.header(event);
+        let cpu = &mut *self.cpu;
+        self.scene.records.push(&header, |payload| fill(cpu, payload))
+    }
+
+    /// The fields that every record of this hit has.
+    #[inline]
+    pub(crate) fn header(&mut self, event: EventId) -> Header {
+        Header {
             event,
             cpu: self.cpu.number() as u16,
             flags: self.cpu.trace_flags(),
@@ -291,9 +302,12 @@ impl<'a> Hit<'a> {
             time: self.cpu.now(),
             ip: self.address,
             return_ip: if self.phase() == Phase::Return { self.cpu.pc() } else { 0 },
-        };
-        let cpu = &mut *self.cpu;
-        self.scene.records.push(&header, |payload| fill(cpu, payload))
+        }
+    }
+
+    /// The CPU and the engine's state.
+    pub(crate) fn parts(&mut self) -> (&mut dyn Cpu, &mut Scene) {
+        (self.cpu, self.scene)
     }
 
     /// The caller of the function, read at its entry. This is the true address even where a return probe has put the

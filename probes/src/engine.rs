@@ -3,6 +3,7 @@
 
 use crate::context::Scene;
 use crate::decoded::Last;
+use crate::events::watch::Watch;
 use crate::guest::Blacklisted;
 use crate::hit::CpuState;
 use crate::instances::Instances;
@@ -103,6 +104,7 @@ impl Engine {
                 instances: Instances::new(isa),
                 records: Ring::with_capacity(RECORD_BYTES),
                 programs: Programs::default(),
+                watch: Watch::default(),
                 record: TracepointRecord::none(),
             },
             counts: Counts::default(),

@@ -83,6 +83,16 @@ impl Flags {
         Flags(depth(preemption) << 8 | depth(migration) << 12)
     }
 
+    /// The flags as the field `common_flags` has them.
+    pub(crate) fn of_linux(self) -> u8 {
+        self.0 as u8 & !(Flags::TRUNCATED.0 as u8)
+    }
+
+    /// Both depths in a byte, as the field `common_preempt_count` has them.
+    pub(crate) fn depth_byte(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
     /// The depths of disabled preemption and of disabled migration.
     pub fn depths_of(self) -> [u8; 2] {
         [(self.0 >> 8 & 15) as u8, (self.0 >> 12) as u8]
@@ -149,11 +159,20 @@ impl Payload<'_> {
     }
 }
 
+/// A payload in the scratch area.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Composed {
+    len: usize,
+    truncated: bool,
+}
+
 /// The ring buffer.
 #[derive(Debug)]
 pub struct Ring {
     bytes: Box<[u8]>,
     scratch: Box<[u8]>,
+    /// The most bytes that may be used: all of them, or none while recording is off.
+    limit: usize,
     read_at: usize,
     used: usize,
     records: usize,
@@ -167,6 +186,7 @@ impl Ring {
         Ring {
             bytes: vec![0; bytes].into_boxed_slice(),
             scratch: vec![0; LARGEST_PAYLOAD].into_boxed_slice(),
+            limit: bytes,
             read_at: 0,
             used: 0,
             records: 0,
@@ -176,13 +196,31 @@ impl Ring {
     }
 
     /// Appends a record whose payload `fill` writes. Returns false if there was no room. The new record is then dropped
-    /// and counted; older ones stay.
+    /// and counted; older ones stay. Records nothing while recording is off.
+    #[inline]
     pub fn push(&mut self, header: &Header, fill: impl FnOnce(&mut Payload<'_>)) -> bool {
+        let composed = self.compose(fill);
+        self.commit(header, composed)
+    }
+
+    /// Writes a payload into the scratch area.
+    #[inline]
+    pub(crate) fn compose(&mut self, fill: impl FnOnce(&mut Payload<'_>)) -> Composed {
         let mut payload = Payload { bytes: &mut self.scratch, len: 0, truncated: false };
         fill(&mut payload);
-        let (len, truncated) = (payload.len, payload.truncated);
-        if FRAME + len > self.bytes.len() - self.used {
-            self.dropped += 1;
+        Composed { len: payload.len, truncated: payload.truncated }
+    }
+
+    /// The payload that was composed last.
+    pub(crate) fn composed(&self, composed: Composed) -> &[u8] {
+        self.scratch.get(..composed.len).unwrap_or_default()
+    }
+
+    /// Appends a record with the payload that was composed last.
+    #[inline]
+    pub(crate) fn commit(&mut self, header: &Header, Composed { len, truncated }: Composed) -> bool {
+        if self.used + FRAME + len > self.limit {
+            self.dropped += u64::from(self.is_on());
             return false;
         }
         let flags = if truncated { header.flags.with(Flags::TRUNCATED) } else { header.flags };
@@ -195,6 +233,24 @@ impl Ring {
         self.records += 1;
         self.written += 1;
         true
+    }
+
+    /// Appends a record without a payload even while recording is off. It is a mark between the records, which is not counted.
+    pub(crate) fn mark(&mut self, header: &Header) {
+        let limit = core::mem::replace(&mut self.limit, self.bytes.len());
+        let marks = u64::from(self.push(header, |_| ()));
+        self.written -= marks;
+        self.limit = limit;
+    }
+
+    /// Whether records are kept, like ftrace's file `tracing_on`.
+    pub fn is_on(&self) -> bool {
+        self.limit > 0 || self.bytes.is_empty()
+    }
+
+    /// Switches recording on or off. While it is off, new records are neither kept nor counted.
+    pub fn switch(&mut self, on: bool) {
+        self.limit = if on { self.bytes.len() } else { 0 };
     }
 
     /// Takes the oldest record.
@@ -355,6 +411,20 @@ mod tests {
         let record = ring.pop().expect("one record was put in");
         assert_eq!(record.payload, [7; LARGEST_PAYLOAD]);
         assert!(record.header.flags.contains(Flags::TRUNCATED));
+    }
+
+    /// DV-4: while recording is off, records are neither kept nor counted as lost, and the older ones stay.
+    #[test]
+    fn a_ring_that_is_off_keeps_what_it_has() {
+        let mut ring = Ring::with_capacity(8192);
+        assert!(ring.push(&header(1), |payload| payload.put(b"1")));
+        ring.switch(false);
+        assert!(!ring.push(&header(2), |_| ()) && !ring.is_on());
+        assert_eq!((ring.len(), ring.written(), ring.dropped()), (1, 1, 0));
+        ring.switch(true);
+        assert!(ring.push(&header(3), |_| ()) && ring.is_on());
+        assert_eq!(ring.pop().map(|record| record.header), Some(header(1)));
+        assert_eq!(ring.pop().map(|record| record.header), Some(header(3)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use trapline_probes::Engine;
 use trapline_probes::events::set::EventSet;
 use trapline_probes::toy::{Op, TOY, ToyGuest};
+use trapline_probes::unwind::Stacks;
 
 struct Counting;
 
@@ -28,6 +29,30 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Gives each event a filter, and one of them all kinds of triggers.
+fn watch(events: &mut EventSet, engine: &mut Engine, guest: &mut ToyGuest) {
+    events.stacks_for_triggers(engine, Stacks { text: Vec::from([0..u64::MAX]), rule: None });
+    for event in events.named(None, None) {
+        events
+            .write_filter(engine, event, "common_pid >= 0 && COMM ~ '*' && __nothing != 1 || !(CPU == 77)")
+            .expect_err("a wrong field");
+        events.write_filter(engine, event, "common_pid >= 0 && (COMM ~ '*' || CPU == 77)").expect("a filter");
+    }
+    let event = events.find("kprobes", "in").expect("it was added");
+    let triggers = [
+        "traceon",
+        "stacktrace if text ~ 'a*'",
+        "snapshot:3",
+        "disable_event:kprobes:out",
+        "hist:keys=text,common_cpu",
+        "hist:keys=stacktrace:size=128",
+        "hist:keys=arg2.log2,common_pid.execname:vals=arg2",
+    ];
+    for text in triggers {
+        events.write_trigger(engine, guest, event, text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
 /// KP-16, DV-4: a hit fetches and records its arguments without allocating, even if the ring is full.
 #[test]
 fn a_hit_of_an_event_allocates_nothing() {
@@ -49,6 +74,7 @@ fn a_hit_of_an_event_allocates_nothing() {
         events.apply(&mut engine, &mut guest, line).unwrap_or_else(|error| panic!("{line}: {error}"));
     }
     events.enable_all(&mut engine, &mut guest, true).expect("the events can be enabled");
+    watch(&mut events, &mut engine, &mut guest);
     guest.around = |enters| IN_ENGINE.store(enters, Ordering::Relaxed);
     for _ in 0..4 {
         guest.start(0, "main");
@@ -58,7 +84,10 @@ fn a_hit_of_an_event_allocates_nothing() {
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
     let hits: u64 = events.members().map(|member| member.hits()).sum();
     let ring = engine.records();
-    assert_eq!((hits, ring.written() + ring.dropped()), (24, 24));
+    // `in` leaves a call chain behind each of its eight records, and it switches the eight of `out` off. A mark that
+    // finds no room counts as dropped.
+    let records = ring.written() + ring.dropped();
+    assert!(hits == 24 && (24..=27).contains(&records), "{hits} hits, {records} records");
     assert!(ring.written() > 0 && ring.dropped() > 0, "{} written, {} dropped", ring.written(), ring.dropped());
     // Control: an allocation is counted.
     IN_ENGINE.store(true, Ordering::Relaxed);

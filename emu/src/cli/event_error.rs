@@ -3,6 +3,8 @@
 
 use super::Failure;
 use super::paint::Paint;
+use super::shell;
+use super::tracing_script::{self, Placed};
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::ops::Range;
@@ -41,6 +43,16 @@ pub fn draw_part(script: &Script, level: Level<'static>, title: &str, part: Rang
     renderer.decor_style(DecorStyle::Ascii).render(report) + "\n"
 }
 
+/// Draws an error at these bytes of a script: its position and length, its title and the reason.
+pub fn draw_text(script: &Script, place: (usize, usize), (title, why): (&str, &str), paint: Paint) -> String {
+    let (start, end) = (boundary(&script.text, place.0), boundary(&script.text, place.0.saturating_add(place.1)));
+    let annotation = AnnotationKind::Primary.span(start..end.max(start)).label(why);
+    let snippet = Snippet::source(script.text.as_str()).path(script.source.as_str()).annotation(annotation);
+    let report = &[Level::ERROR.primary_title(title).element(snippet)];
+    let renderer = if paint.has_colours() { Renderer::styled() } else { Renderer::plain() };
+    renderer.decor_style(DecorStyle::Ascii).render(report) + "\n"
+}
+
 /// A parsed line, with its place in the script in case the engine refuses it.
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -60,16 +72,33 @@ impl Event {
 
 /// Parses all lines of a script. Fails with a drawing of every wrong line.
 pub(super) fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
+    let (events, commands) = read_lines(script)?;
+    match commands.is_empty() {
+        true => Ok(events),
+        false => Err(Failure::usage("shell commands such as `echo TEXT > FILE` belong into a file for `trapline run -f`")),
+    }
+}
+
+/// Parses all lines of a script that may have shell commands on tracing files.
+pub(super) fn read_lines(script: Script) -> Result<(Vec<Event>, Vec<Placed>), Failure> {
     let script = Arc::new(script);
-    let (mut events, mut drawn) = (Vec::new(), String::new());
+    let (mut events, mut commands, mut drawn) = (Vec::new(), Vec::new(), String::new());
     for line in parse::script(&script.text) {
+        if shell::is_command(&line.text) {
+            match Placed::parse(&script, line.offset, &line.text) {
+                Ok(command) => commands.push(command),
+                Err(error) => drawn += &error,
+            }
+            continue;
+        }
         match parse::line(&line.text) {
             Ok(Some(parsed)) => events.push(Event { line: parsed, script: Arc::clone(&script), offset: line.offset }),
             Ok(None) => {}
             Err(error) => drawn += &draw(&script, line.offset, &error, Paint::for_errors()),
         }
     }
-    if drawn.is_empty() { Ok(events) } else { Err(Failure::drawn(drawn)) }
+    tracing_script::settle(&mut commands);
+    if drawn.is_empty() { Ok((events, commands)) } else { Err(Failure::drawn(drawn)) }
 }
 
 /// The start of the character that contains the byte; the end of the text for bytes behind it.

@@ -4,6 +4,7 @@ use super::commands::{Timed, View};
 use super::console::Input;
 use super::event_error::Event;
 use super::guest::Guest;
+use super::tracing_script::Placed;
 use super::{DetourName, PolicyName};
 use crate::outputs::records::Format;
 use clap::ValueEnum;
@@ -30,6 +31,8 @@ pub struct Request {
 pub struct Wanted {
     /// The events to define, in order.
     pub events: Vec<Event>,
+    /// The shell commands on tracing files, in order.
+    pub script: Vec<Placed>,
     /// The rules that decide about probes.
     pub policy: PolicyName,
     /// Functions that must not be probed.

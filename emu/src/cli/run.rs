@@ -2,7 +2,7 @@
 
 use super::commands::{Command, Timed, View};
 use super::console::Input;
-use super::event_error::{Script, read_events};
+use super::event_error::{Script, read_events, read_lines};
 use super::file::{self, Kind};
 use super::guest::GuestArgs;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
@@ -27,7 +27,8 @@ pub struct Args {
     /// A line of kprobe_events, such as 'p:open sys_open path=+0($arg1):ustring'
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     events: Vec<String>,
-    /// A file with lines of kprobe_events; `-` is standard input
+    /// A file with lines of kprobe_events, or with shell commands on tracing files (echo TEXT > FILE, cat FILE, sleep
+    /// SECONDS): filters, triggers, histograms; `-` is standard input
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -105,6 +106,10 @@ Examples:
   trapline run -e 'p vfs_read' --flame reads.svg        who calls vfs_read, as a flame graph
   trapline run -e 'p vfs_read count=$arg3' --format csv --quiet
   trapline run --coverage tiny.drcov                    the blocks of code that ran
+  trapline run debian/amd64 --script work.sh -f hist.sh hist.sh has lines such as
+                                                          echo 'p:open do_sys_openat2' >> kprobe_events
+                                                          echo 'hist:keys=common_pid' > events/kprobes/open/trigger
+                                                          cat events/kprobes/open/hist
   trapline run -e 'p:read vfs_read' --at 100us 'disable read' --at 300us profile --at 300us 'enable read'
   trapline run -e 'j:fork do_fork flags=$arg1'          a jprobe; the letter j is trapline's own
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
@@ -126,6 +131,12 @@ impl Args {
             scripts.push(Script { source: format!("the demo script of {}", builtin.name), text: builtin.demo.into() });
         }
         let guest = self.guest.guest(&self.image, kernel)?;
+        let (mut events, mut script) = (Vec::new(), Vec::new());
+        for text in scripts {
+            let (lines, commands) = read_lines(text)?;
+            events.extend(lines);
+            script.extend(commands);
+        }
         if self.out.is_empty() && self.format.is_binary() {
             let why = "--format: this format is binary and cannot be printed among the console's text";
             return Err(Failure::usage(why).advise("name a file: --out trace.dat, --out trace.perfetto"));
@@ -134,7 +145,8 @@ impl Args {
             input: self.input(guest.kernel.is_stock())?,
             guest,
             probes: Wanted {
-                events: scripts.into_iter().map(read_events).collect::<Result<Vec<_>, _>>()?.concat(),
+                events,
+                script,
                 policy: self.policy,
                 blacklist: self.blacklist.clone(),
                 no_optimize: self.no_optimize,

@@ -12,9 +12,12 @@ use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::run_events::RunEvents;
 use super::summary::{Count, ProbeRow, Summary, TextWork};
 use super::terminal::{GREETING, Typed};
+use super::tracing_script::TracingScript;
 use super::{Failure, output, report};
+use crate::outputs::kept::Kept;
 use crate::outputs::records::{self, Format, Records};
 use crate::probed::Session;
+use crate::tracefs::About;
 use std::collections::VecDeque;
 use std::time::Instant;
 use trapline_probes::events::set::Member;
@@ -57,16 +60,36 @@ pub fn run(request: Request) -> Result<(), Failure> {
     let coverage = outputs.coverage.as_deref().map(CoverageFile::new).transpose()?;
     session.stop_at_modules(true);
     settle(&mut session, &probes)?;
-    let events = RunEvents::define(&mut session, &probes.events, outputs.stacktrace)?;
+    let script = TracingScript::new(probes.script);
+    let mut events = RunEvents::define(&mut session, &probes.events, outputs.stacktrace)?;
+    if script.next() < u64::MAX {
+        let stacks = session.stacks();
+        session.with_engine(|engine, _| events.set.stacks_for_triggers(engine, stacks));
+    }
+    if script.needs_records() {
+        records.keep();
+    }
     session.time_hits();
     let shown = if outputs.takes_standard_output() { Shown::Errors } else { Shown::Output };
     let mut driver = Driver::new(session, &guest, shown);
-    let mut run =
-        Run { console, events, records, commands, outputs, removed: Vec::new(), log: Vec::new(), refused: 0, coverage, shown };
+    let mut run = Run {
+        console,
+        events,
+        records,
+        commands,
+        script,
+        outputs,
+        removed: Vec::new(),
+        log: Vec::new(),
+        refused: 0,
+        coverage,
+        shown,
+    };
     let started = Instant::now();
     let end = driver.run(&mut run)?;
     let host_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let refused = run.refused + run.events.refused;
+    run.run_script(&mut driver.session, true)?;
+    let refused = run.refused + run.events.refused + run.script.refused;
     run.finish(&mut driver.session, &guest, &end, host_ns)?;
     end.result(refused, driver.session.machine().board_name())
 }
@@ -93,6 +116,7 @@ struct Run {
     events: RunEvents,
     records: Records,
     commands: VecDeque<Timed>,
+    script: TracingScript,
     outputs: Outputs,
     /// Probes that were removed during the run, with their counts.
     removed: Vec<Member>,
@@ -111,7 +135,7 @@ impl Work for Run {
     }
 
     fn next(&self) -> u64 {
-        self.commands.front().map_or(u64::MAX, |command| command.at)
+        self.commands.front().map_or(u64::MAX, |command| command.at).min(self.script.next())
     }
 
     fn before(&mut self, session: &mut Session) -> Result<Option<End>, Failure> {
@@ -143,6 +167,7 @@ impl Work for Run {
 
     /// Carries out the commands of `--at` whose time has come, before the guest continues.
     fn carry_out_due(&mut self, session: &mut Session) -> Result<(), Failure> {
+        self.run_script(session, false)?;
         let now = session.machine().now();
         while self.commands.front().is_some_and(|command| command.at <= now)
             && let Some(Timed { text, command, .. }) = self.commands.pop_front()
@@ -168,6 +193,25 @@ impl Work for Run {
 }
 
 impl Run {
+    /// Carries out the shell commands that are due.
+    fn run_script(&mut self, session: &mut Session, is_end: bool) -> Result<(), Failure> {
+        let now = session.machine().now();
+        if self.script.next() > now && !is_end {
+            return Ok(());
+        }
+        let mut none = Kept::default();
+        let kept = self.records.kept().as_mut().unwrap_or(&mut none);
+        let text = self.script.carry_out(&mut About { session, events: &mut self.events.set, kept }, now, is_end);
+        self.removed.extend(self.script.files.take_removed());
+        if is_end && self.script.left() > 0 {
+            let note = output::Paint::for_errors().advice("note:");
+            eprintln!("{note} the run ended before {} commands of the event file", self.script.left());
+        }
+        self.events.note_armed(session);
+        session.time_hits();
+        self.shown.print(text.as_bytes())
+    }
+
     fn finish(mut self, session: &mut Session, guest: &Guest, end: &End, host_ns: u64) -> Result<(), Failure> {
         // The terminal is given back before the summary is printed.
         drop(self.console);

@@ -8,6 +8,7 @@ pub mod drcov;
 pub mod flame;
 pub mod folded;
 pub mod json;
+pub mod kept;
 pub mod perfetto;
 pub mod records;
 mod spool;

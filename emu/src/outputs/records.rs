@@ -4,6 +4,7 @@
 use super::csv::Csv;
 use super::folded::{Form, Stacks};
 use super::json::Json;
+use super::kept::Kept;
 use super::perfetto::Perfetto;
 use super::text::Text;
 use super::tracedat::TraceDat;
@@ -15,6 +16,7 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::Engine;
 use trapline_probes::events::set::EventSet;
+use trapline_probes::events::watch;
 use trapline_probes::guest::{Guest, Symbol};
 use trapline_probes::records::Record;
 
@@ -115,6 +117,8 @@ pub struct Records {
     shown: u64,
     /// The ring buffer's count of dropped records when it was last emptied.
     dropped: u64,
+    /// The newest records, if somebody wants them.
+    kept: Option<Kept>,
 }
 
 struct Output {
@@ -148,7 +152,7 @@ impl Records {
         if outputs.is_empty() {
             outputs.push(Output { sink: format.sink(Box::new(io::stdout()), about, false), name: String::new() });
         }
-        Ok(Records { outputs, record: Record::default(), shown: 0, dropped: 0 })
+        Ok(Records { outputs, record: Record::default(), shown: 0, dropped: 0, kept: None })
     }
 
     /// Writes to one more file.
@@ -157,11 +161,30 @@ impl Records {
         Ok(())
     }
 
+    /// Keeps the newest records from now on, for the files `trace` and `snapshot`.
+    pub fn keep(&mut self) {
+        self.kept.get_or_insert_with(Kept::default);
+    }
+
+    /// The newest records. Empty unless [`Records::keep`] was called.
+    pub fn kept(&mut self) -> &mut Option<Kept> {
+        &mut self.kept
+    }
+
     /// Takes all records out of the engine's ring buffer.
     pub fn take(&mut self, events: &EventSet, engine: &mut Engine, guest: &dyn Guest) -> Result<(), OutputError> {
         let mut record = std::mem::take(&mut self.record);
         let symbols = |address| guest.symbol_at(address);
         while engine.records().pop_into(&mut record) {
+            if record.header.event == watch::SNAPSHOT {
+                if let Some(kept) = &mut self.kept {
+                    kept.swap();
+                }
+                continue;
+            }
+            if let Some(kept) = &mut self.kept {
+                kept.add(&record);
+            }
             if let Some(format) = events.format(record.header.event) {
                 self.shown += 1;
                 let seen = Seen { record: &record, format, events, symbols: &symbols };

@@ -6,6 +6,8 @@ use super::fetch::Programs;
 use super::format::{DEEPEST, put_stack};
 use super::parse::{self, Definition, EventCommand, Location, Removal};
 use super::set::{Applied, Attached, EventSet, Member};
+use super::triggers::events_of;
+use super::watch;
 use crate::context::{Frame, Hit};
 use crate::engine::Engine;
 use crate::guest::{Guest, Symbol};
@@ -59,13 +61,16 @@ impl EventSet {
             )?,
             false => Attached::Pending,
         };
-        Ok(self.insert(prepared, probe))
+        let event = self.insert(prepared, probe);
+        self.mark_watched(engine, event);
+        Ok(event)
     }
 
     /// Removes the probes that the line names and unregisters them. Returns them with their counters.
     pub fn remove(&mut self, engine: &mut Engine, guest: &mut dyn Guest, removal: &Removal) -> Result<Vec<Member>, EventError> {
         let members = self.take(removal)?;
         unregister(engine, guest, &members);
+        self.forget_watched(engine, &events_of(&members));
         self.forget_removed(|| engine.records().events());
         Ok(members)
     }
@@ -74,12 +79,39 @@ impl EventSet {
     pub fn clear(&mut self, engine: &mut Engine, guest: &mut dyn Guest) {
         let members = self.take_all();
         unregister(engine, guest, &members);
+        self.forget_watched(engine, &events_of(&members));
         self.forget_removed(|| engine.records().events());
     }
 
     /// Enables or disables all probes of an event. Probes whose text is gone or not loaded yet are skipped. If one
-    /// cannot be enabled, none is.
+    /// cannot be enabled, none is. While triggers need the probes, they stay armed and only their records are held back.
     pub fn enable(&mut self, engine: &mut Engine, guest: &mut dyn Guest, event: EventId, enabled: bool) -> Result<(), Refusal> {
+        match self.switch_softly(engine, event, enabled) {
+            true => Ok(()),
+            false => self.arm(engine, guest, event, enabled),
+        }
+    }
+
+    /// Switches the records of an event whose probes triggers keep armed. Returns false for other events.
+    fn switch_softly(&mut self, engine: &mut Engine, event: EventId, enabled: bool) -> bool {
+        let is_armed = self.is_enabled(event);
+        match engine.scene.watch.get_mut(event) {
+            Some(watched) if watched.soft_mode > 0 && is_armed => {
+                watched.soft_disabled = !enabled;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Arms or disarms all probes of an event.
+    pub(super) fn arm(
+        &mut self,
+        engine: &mut Engine,
+        guest: &mut dyn Guest,
+        event: EventId,
+        enabled: bool,
+    ) -> Result<(), Refusal> {
         let probes: Vec<Kprobe> = self.members_of(event).filter_map(|member| live(&member.probe)).collect();
         self.enable_probes(engine, guest, event, &probes, enabled)
     }
@@ -112,7 +144,10 @@ impl EventSet {
         for member in self.members() {
             events.entry(member.event).or_default().extend(live(&member.probe));
         }
-        events.into_iter().try_for_each(|(event, probes)| self.enable_probes(engine, guest, event, &probes, enabled))
+        events.into_iter().try_for_each(|(event, probes)| match self.switch_softly(engine, event, enabled) {
+            true => Ok(()),
+            false => self.enable_probes(engine, guest, event, &probes, enabled),
+        })
     }
 
     /// Registers the probes that waited for a module, after it was loaded. Returns those that could not be registered;
@@ -156,6 +191,9 @@ fn register(
     };
     let place = if enabled { place } else { place.disabled() };
     let (programs, stacks) = (Arc::clone(programs), stacks.clone());
+    if stacks.is_some() {
+        programs.leave_stacks();
+    }
     let registered = if definition.returns {
         let probe = Kretprobe::on(place).maxactive(definition.maxactive as i32).handler(move |hit| {
             leave(hit, event, &programs, &stacks);
@@ -186,10 +224,19 @@ fn register(
 /// Writes the record of a hit, with its call chain if that is wanted.
 #[inline]
 fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>) {
-    match stacks {
-        None => {
+    match programs.is_plain() {
+        true => {
             hit.emit(event, |cpu, payload| programs.run(cpu, payload));
         }
+        false => leave_more(hit, event, programs, stacks),
+    }
+}
+
+/// Writes the record of a hit that has a call chain, a filter or triggers.
+#[cold]
+fn leave_more(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>) {
+    match stacks {
+        _ if programs.is_watched() => watch::leave(hit, event, programs, stacks),
         Some(stacks) => {
             let mut frames = [Frame::default(); DEEPEST];
             let count = stacks.of(hit, &mut frames);
@@ -198,6 +245,7 @@ fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option
                 put_stack(payload, &frames[..count]);
             });
         }
+        None => {}
     }
 }
 

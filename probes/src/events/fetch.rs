@@ -12,6 +12,7 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU8, Ordering};
 use trapline_isa::abi::Abi;
 use trapline_isa::arch::Isa;
 use trapline_isa::call;
@@ -28,7 +29,14 @@ pub struct Programs {
     isa: &'static Isa,
     programs: Box<[Program]>,
     least: usize,
+    /// Whether a hit has more to do than to write these values: [`LEAVES_STACK`] and [`WATCHED`].
+    more: AtomicU8,
 }
+
+/// The record ends in the call chain.
+const LEAVES_STACK: u8 = 1;
+/// The event has a filter or triggers.
+const WATCHED: u8 = 2;
 
 #[derive(Debug)]
 struct Program {
@@ -78,7 +86,31 @@ impl Programs {
                 return Err(argument.at.error(Code::EVENT_TOO_BIG, why).with_errno(Errno::E2BIG));
             }
         }
-        Ok(Programs { isa, programs: programs.into_boxed_slice(), least })
+        Ok(Programs { isa, programs: programs.into_boxed_slice(), least, more: AtomicU8::new(0) })
+    }
+
+    /// Whether a hit has nothing to do but to write these values.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.more.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether the event has a filter or triggers.
+    pub(super) fn is_watched(&self) -> bool {
+        self.more.load(Ordering::Relaxed) & WATCHED != 0
+    }
+
+    /// Says that the records end in the call chain.
+    pub(super) fn leave_stacks(&self) {
+        self.more.fetch_or(LEAVES_STACK, Ordering::Relaxed);
+    }
+
+    /// Says whether the event has a filter or triggers.
+    pub(super) fn set_watched(&self, is_watched: bool) {
+        match is_watched {
+            true => self.more.fetch_or(WATCHED, Ordering::Relaxed),
+            false => self.more.fetch_and(!WATCHED, Ordering::Relaxed),
+        };
     }
 
     /// Fetches all values into a record.

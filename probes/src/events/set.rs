@@ -7,6 +7,7 @@ use super::format::{Field, Format, Stack};
 use super::names::Names;
 use super::parse::{Definition, Location, Removal};
 use super::text::is_identifier;
+use super::watch::KERNEL_STACK;
 use crate::guest::{Guest, Site};
 use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
@@ -278,7 +279,20 @@ impl EventSet {
         Some(&self.known.get(&event)?.format)
     }
 
-    /// Whether the event is enabled.
+    /// Makes the format of records that hold only a call chain known.
+    pub(super) fn know_stacks(&mut self, is_guessed: bool) {
+        let format = Format {
+            group: "ftrace".to_owned(),
+            event: "kernel_stack".to_owned(),
+            returns: false,
+            mirrors: false,
+            fields: Vec::new(),
+            stack: Some(Stack { is_guessed }),
+        };
+        self.known.insert(KERNEL_STACK, Known { format, enabled: false });
+    }
+
+    /// Whether the event's probes are armed: it is enabled, or triggers need its hits.
     pub fn is_enabled(&self, event: EventId) -> bool {
         self.known.get(&event).is_some_and(|known| known.enabled)
     }

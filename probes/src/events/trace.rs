@@ -3,6 +3,7 @@
 use super::digits;
 use super::format::{Format, Reader, Value};
 use super::places::{Places, Symbols};
+use super::watch::KERNEL_STACK;
 use crate::records::{Flags, Header, Record};
 use alloc::borrow::Cow;
 use alloc::format;
@@ -32,6 +33,9 @@ const COLUMNS: &str = "\
 
 /// Appends one record and a newline.
 pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Places, symbols: Symbols<'_>) {
+    if record.header.event == KERNEL_STACK {
+        return write_stack(out, record, format, Reader::new(&record.payload), places, symbols);
+    }
     write_context(out, &record.header);
     out.push_str(&format.event);
     out.push_str(": (");
@@ -60,6 +64,17 @@ pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Pl
         }
     }
     out.push('\n');
+    write_stack(out, record, format, values, places, symbols);
+}
+
+fn write_stack(
+    out: &mut String,
+    record: &Record,
+    format: &Format,
+    values: Reader<'_>,
+    places: &mut Places,
+    symbols: Symbols<'_>,
+) {
     if let Some(stack) = format.stack {
         write_context(out, &record.header);
         out.push_str("<stack trace>\n");

@@ -12,8 +12,9 @@ use formats::{KERNEL_STACK, Layout};
 use pages::{Cpu, PAGE};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use trapline_probes::events::format::Reader;
+use trapline_probes::events::format::{Format, Reader};
 use trapline_probes::events::places::Places;
+use trapline_probes::events::watch;
 use trapline_probes::guest::Symbol;
 use trapline_probes::records::{EventId, Flags, Header};
 
@@ -72,6 +73,11 @@ impl Order {
     }
 }
 
+/// The text of an event's file `format`.
+pub fn format_text(id: u16, format: &Format, big: bool, word: usize) -> String {
+    Layout::new(id, format, Order { big, word }).text
+}
+
 impl<W: Write> TraceDat<W> {
     /// A sink that writes to `to`.
     pub fn new(to: W, about: About) -> TraceDat<W> {
@@ -108,6 +114,20 @@ impl<W: Write> TraceDat<W> {
         self.groups.entry(seen.format.group.clone()).or_default().push(layout.text.clone());
         self.events.insert(id, layout);
         Some(number)
+    }
+
+    /// Writes an entry with the call chain that the reader is at.
+    fn stack(&mut self, header: &Header, values: Reader<'_>) -> io::Result<()> {
+        let mut entry = std::mem::take(&mut self.entry);
+        entry.clear();
+        put_common(&mut entry, self.order, KERNEL_STACK, header);
+        formats::put_stack(&mut entry, self.order, values.stack());
+        let lost = std::mem::take(&mut self.lost);
+        let cpu = self.cpu(header.cpu.into())?;
+        cpu.lost_before_next(lost);
+        cpu.add(header.time, &entry)?;
+        self.entry = entry;
+        Ok(())
     }
 
     fn texts(&self, end: &End<'_>, cpus: usize) -> Vec<u8> {
@@ -179,6 +199,9 @@ impl<W: Write> Sink for TraceDat<W> {
         if header.comm[0] != 0 {
             self.names.insert(header.pid, header.comm);
         }
+        if header.event == watch::KERNEL_STACK {
+            return self.stack(header, Reader::new(&seen.record.payload));
+        }
         let Some(id) = self.layout(seen) else {
             self.lost += 1;
             return Ok(());
@@ -193,13 +216,10 @@ impl<W: Write> Sink for TraceDat<W> {
         let cpu = self.cpu(header.cpu.into())?;
         cpu.lost_before_next(lost);
         cpu.add(header.time, &entry)?;
-        if seen.format.stack.is_some() {
-            entry.clear();
-            put_common(&mut entry, order, KERNEL_STACK, header);
-            formats::put_stack(&mut entry, order, values.stack());
-            cpu.add(header.time, &entry)?;
-        }
         self.entry = entry;
+        if seen.format.stack.is_some() {
+            self.stack(header, values)?;
+        }
         Ok(())
     }
 

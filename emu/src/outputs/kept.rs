@@ -1,0 +1,93 @@
+//! The newest records, kept for the files `trace` and `snapshot` while a run goes on. Older records give way.
+
+use std::collections::VecDeque;
+use trapline_probes::records::Record;
+
+/// The most bytes of records that are kept.
+const MOST: usize = 32 << 20;
+/// Bytes that a record takes besides its values.
+const OVERHEAD: usize = 128;
+
+/// The records of the files `trace` and `snapshot`.
+#[derive(Debug, Default)]
+pub struct Kept {
+    trace: VecDeque<Record>,
+    bytes: usize,
+    /// Records that were in `trace` since it was emptied, those that gave way included.
+    seen: u64,
+    snapshot: VecDeque<Record>,
+    has_snapshot: bool,
+}
+
+impl Kept {
+    /// Keeps one more record.
+    pub fn add(&mut self, record: &Record) {
+        self.bytes += record.payload.len() + OVERHEAD;
+        self.seen += 1;
+        self.trace.push_back(record.clone());
+        while self.bytes > MOST
+            && let Some(old) = self.trace.pop_front()
+        {
+            self.bytes -= old.payload.len() + OVERHEAD;
+        }
+    }
+
+    /// Exchanges the records of `trace` and `snapshot`, as the trigger `snapshot` does.
+    pub fn swap(&mut self) {
+        std::mem::swap(&mut self.trace, &mut self.snapshot);
+        self.bytes = self.trace.iter().map(|record| record.payload.len() + OVERHEAD).sum();
+        self.has_snapshot = true;
+    }
+
+    /// Empties `trace`.
+    pub fn clear(&mut self) {
+        self.trace.clear();
+        (self.bytes, self.seen) = (0, 0);
+    }
+
+    /// Empties `snapshot`, and gives its memory back if `frees` is set.
+    pub fn clear_snapshot(&mut self, frees: bool) {
+        self.snapshot.clear();
+        self.has_snapshot &= !frees;
+    }
+
+    /// Whether a snapshot was taken.
+    pub fn has_snapshot(&self) -> bool {
+        self.has_snapshot
+    }
+
+    /// The records of `trace` or of `snapshot`, sorted by time, and how many there have been.
+    pub fn records(&self, of_snapshot: bool) -> (Vec<&Record>, u64) {
+        let all = if of_snapshot { &self.snapshot } else { &self.trace };
+        let mut records: Vec<&Record> = all.iter().collect();
+        records.sort_by_key(|record| record.header.time);
+        let seen = if of_snapshot { records.len() as u64 } else { self.seen };
+        (records, seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DV-4: old records give way, and a snapshot takes the records with it.
+    #[test]
+    fn the_newest_records_are_kept() {
+        let mut kept = Kept::default();
+        let record = |time| {
+            let mut record = Record { payload: vec![0; 1 << 20], ..Record::default() };
+            record.header.time = time;
+            record
+        };
+        (0..40).for_each(|time| kept.add(&record(time)));
+        let (records, seen) = kept.records(false);
+        assert_eq!((records.len(), seen, records.last().map(|record| record.header.time)), (31, 40, Some(39)));
+        kept.swap();
+        assert_eq!((kept.records(false).0.len(), kept.records(true).0.len(), kept.has_snapshot()), (0, 31, true));
+        kept.add(&record(50));
+        kept.clear_snapshot(true);
+        assert_eq!((kept.records(false).0.len(), kept.records(true).0.len(), kept.has_snapshot()), (1, 0, false));
+        kept.clear();
+        assert_eq!(kept.records(false), (Vec::new(), 0));
+    }
+}

@@ -1,0 +1,128 @@
+//! Triggers: actions at a hit of an event, each with a count and a filter of its own (`traceoff:3 if count > 4`).
+//!
+//! [`parse`] reads a line of the file `trigger`. At a hit `events/watch.rs` asks each trigger's filter and fires it.
+
+pub mod parse;
+mod set;
+#[cfg(test)]
+mod tests;
+
+pub use set::TriggerError;
+pub(super) use set::events_of;
+
+use super::fields::Sample;
+use super::filter::Filter;
+use super::watch::{Effects, Watch};
+use crate::records::EventId;
+use alloc::string::String;
+
+/// A trigger of an event.
+#[derive(Debug)]
+pub(super) struct Trigger {
+    /// The action.
+    pub action: Action,
+    /// How often it may still fire. `None` means always.
+    pub count: Option<u64>,
+    /// The filter that the record must pass.
+    pub filter: Option<Filter>,
+    /// The text of the filter.
+    pub filter_text: Option<String>,
+    /// It fires behind the record of the present hit.
+    pub is_due: bool,
+    /// A histogram that does not count at present.
+    pub is_paused: bool,
+}
+
+/// The action of a trigger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// `traceon` or `traceoff`.
+    Record(bool),
+    /// `stacktrace`
+    Stack,
+    /// `snapshot`
+    Snapshot,
+    /// `enable_event` or `disable_event`.
+    Switch {
+        /// The event that is switched.
+        event: EventId,
+        /// Its group and its name.
+        name: (String, String),
+        /// Whether it is enabled.
+        enable: bool,
+    },
+    /// `hist`: the number of its histogram.
+    Hist(usize),
+    /// `enable_hist` or `disable_hist`.
+    SwitchHist {
+        /// The event whose histograms are switched.
+        event: EventId,
+        /// Its group and its name.
+        name: (String, String),
+        /// Whether they go on.
+        enable: bool,
+    },
+}
+
+impl Trigger {
+    /// Whether it fires behind the record: so the record that stops the recording is still in the trace.
+    pub fn is_late(&self) -> bool {
+        matches!(self.action, Action::Record(false) | Action::Stack)
+    }
+
+    /// Fires in front of the record. `own` is the event that was hit, with its soft switch.
+    pub fn fire(&mut self, sample: &Sample<'_>, watch: &mut Watch, effects: &mut Effects, own: (EventId, &mut bool)) {
+        if self.count == Some(0) {
+            return;
+        }
+        let has_effect = match &self.action {
+            // Nothing is counted where there is nothing to switch on.
+            Action::Record(true) => {
+                effects.switch = Some(true);
+                !effects.recording
+            }
+            Action::Snapshot => {
+                effects.snapshot = true;
+                true
+            }
+            Action::Switch { event, enable, .. } if *event == own.0 => core::mem::replace(own.1, !*enable) == *enable,
+            Action::Switch { event, enable, .. } => watch.switch(*event, *enable),
+            Action::Hist(number) => {
+                if let Some(Some(hist)) = watch.hists.get_mut(*number) {
+                    hist.take(sample);
+                }
+                false
+            }
+            Action::SwitchHist { event, enable, .. } => {
+                watch.pause(*event, !*enable);
+                true
+            }
+            Action::Record(false) | Action::Stack => false,
+        };
+        if has_effect {
+            self.count_down();
+        }
+    }
+
+    /// Fires behind the record.
+    pub fn fire_late(&mut self, effects: &mut Effects) {
+        if self.count == Some(0) {
+            return;
+        }
+        match self.action {
+            // Nothing is counted where there is nothing to switch off.
+            Action::Record(false) if effects.recording => {
+                (effects.recording, effects.switch) = (false, Some(false));
+            }
+            Action::Stack => effects.stack = effects.recording,
+            _ => return,
+        }
+        self.count_down();
+    }
+
+    fn count_down(&mut self) {
+        if let Some(count) = &mut self.count {
+            *count = count.saturating_sub(1);
+        }
+    }
+}

@@ -27,6 +27,29 @@ use trapline_probes::records::EventId;
 /// The number of the first event in the files `id` and `format`.
 const FIRST_ID: u32 = trapline_probes::events::FIRST_TYPE;
 
+/// The file `README`. Scripts look in it for what is supported, so it has the words of Linux's grammar.
+const README: &str = "\
+trapline's tracing files; docs/events.md describes them
+
+kprobe_events: Create/append/remove/show the events of kernel probes
+\t  p[:[<group>/][<event>]] <place> [<args>]
+\t  r[maxactive][:[<group>/][<event>]] <place> [<args>]
+\t  -:[<group>/][<event>]
+\t    place: [<module>:]<symbol>[+<offset>]|<memaddr>
+\t    place (kretprobe): [<module>:]<symbol>[+<offset>]%return|<memaddr>
+\t     args: <name>=fetcharg[:type]
+\t fetcharg: %<register>, @<address>, @<symbol>[+|-<offset>],
+\t           $stack<index>, $stack, $retval, $comm, $arg<N>,
+\t           +|-[u]<offset>(<fetcharg>), \\imm-value, \\\"imm-string\"
+\t     type: s8/16/32/64, u8/16/32/64, x8/16/32/64, string, symbol,
+\t           b<bit-width>@<bit-offset>/<container-size>, ustring,
+\t           symstr, <type>\\[<array-size>\\]
+events/<group>/<event>/filter: a condition on the fields; 0 removes it
+events/<group>/<event>/trigger: traceon, traceoff, snapshot, stacktrace, enable_event,
+\t           disable_event, enable_hist, disable_hist, hist
+events/<group>/<event>/hist: the counts of hist triggers
+";
+
 /// The state of the files that is nowhere else.
 #[derive(Debug, Default)]
 pub struct Tracefs {
@@ -148,7 +171,13 @@ impl Tracefs {
                 chosen.into_iter().try_for_each(|id| self.trigger(about, (id, group, event), text, appends))
             }
             Some(
-                Path::Profile | Path::Hist { .. } | Path::Format { .. } | Path::Id { .. } | Path::ProbesList | Path::Blacklist,
+                Path::Readme
+                | Path::Profile
+                | Path::Hist { .. }
+                | Path::Format { .. }
+                | Path::Id { .. }
+                | Path::ProbesList
+                | Path::Blacklist,
             ) => refused(Errno::EINVAL, format!("`{name}` can only be read")),
             None => no_file(name),
         }
@@ -169,6 +198,7 @@ impl Tracefs {
                 "# tracer: nop\n#\n# no snapshot was taken: the trigger `snapshot` or `echo 1 > snapshot` takes one\n".into()
             }
             Some(Path::ErrorLog) => self.log.text(),
+            Some(Path::Readme) => README.into(),
             Some(Path::CurrentTracer) => "nop\n".into(),
             Some(Path::ProbesList) => about.session.with_engine(|engine, guest| engine.list(guest)),
             Some(Path::Blacklist) => about.session.with_engine(|engine, guest| engine.blacklist_view(guest)),
@@ -227,6 +257,7 @@ impl Tracefs {
             "snapshot",
             "error_log",
             "current_tracer",
+            "README",
             "events/enable",
         ];
         let mut all: Vec<String> = files.iter().map(|file| (*file).into()).collect();

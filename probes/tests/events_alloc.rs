@@ -31,7 +31,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Gives each event a filter, and one of them all kinds of triggers.
 fn watch(events: &mut EventSet, engine: &mut Engine, guest: &mut ToyGuest) {
-    events.stacks_for_triggers(engine, Stacks { text: Vec::from([0..u64::MAX]), rule: None });
+    events.stacks_for_triggers(engine, Stacks { text: std::iter::once(0..u64::MAX).collect(), rule: None });
     for event in events.named(None, None) {
         events
             .write_filter(engine, event, "common_pid >= 0 && COMM ~ '*' && __nothing != 1 || !(CPU == 77)")

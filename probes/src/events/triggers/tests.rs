@@ -36,7 +36,7 @@ impl Bench {
     fn new() -> Bench {
         let mut bench =
             Bench { guest: ToyGuest::new(&TOY, 1, FUNCTIONS), engine: Engine::new(&TOY, 1), set: EventSet::default() };
-        let stacks = Stacks { text: Vec::from([0..u64::MAX]), rule: None };
+        let stacks = Stacks { text: core::iter::once(0..u64::MAX).collect(), rule: None };
         bench.set.stacks_for_triggers(&mut bench.engine, stacks);
         for line in ["p:in double n=%r1:s32", "r:out double m=$retval:u32"] {
             bench.set.apply(&mut bench.engine, &mut bench.guest, line).unwrap_or_else(|error| panic!("{line}: {error}"));

@@ -106,7 +106,7 @@ Examples:
   trapline run -e 'p vfs_read' --flame reads.svg        who calls vfs_read, as a flame graph
   trapline run -e 'p vfs_read count=$arg3' --format csv --quiet
   trapline run --coverage tiny.drcov                    the blocks of code that ran
-  trapline run debian/amd64 --script work.sh -f hist.sh hist.sh has lines such as
+  trapline run debian/amd64 --script work.sh -f script.events  with lines such as
                                                           echo 'p:open do_sys_openat2' >> kprobe_events
                                                           echo 'hist:keys=common_pid' > events/kprobes/open/trigger
                                                           cat events/kprobes/open/hist

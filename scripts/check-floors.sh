@@ -163,13 +163,14 @@ stands_on unicorn
 stands_on clock unicorn
 stands_on devices clock
 stands_on files
+stands_on disks devices
 stands_on snapshot clock files
 stands_on error snapshot
 stands_on symbols error
 stands_on outputs
 stands_on boot error symbols
 stands_on unpacked boot files
-stands_on config boot
+stands_on config boot devices
 stands_on boards clock config devices error snapshot
 stands_on cpu boards boot clock error snapshot symbols unicorn
 stands_on arches boards boot cpu error unicorn
@@ -179,10 +180,10 @@ stands_on still boot symbols
 stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind
 stands_on tracefs boot outputs probed
 stands_on guide
-stands_on booted boot error machine snapshot
+stands_on booted boot devices error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boot booted machine outputs overhead probed snapshot still symbols tracefs unicorn unpacked verify
+stands_on cli arches boards boot booted devices disks machine outputs overhead probed snapshot still symbols tracefs unicorn unpacked verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

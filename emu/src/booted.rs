@@ -1,6 +1,7 @@
 //! A stock kernel at its shell prompt: it is booted once and kept as a snapshot, which later runs restore.
 
 use crate::boot::Kernel;
+use crate::devices::virtio::{AttachError, Attached};
 use crate::error::MachineError;
 use crate::machine::{Config, Machine, Stop};
 use crate::snapshot::cache::{self, NotKept};
@@ -62,6 +63,9 @@ pub enum BootedError {
     /// The guest at its shell cannot be saved as a snapshot.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// A disk cannot be read.
+    #[error(transparent)]
+    Attached(#[from] AttachError),
     /// A part of the kernel is not in the machine's memory.
     #[error("the text at {0:#x} is not in the machine's memory")]
     NotInMemory(u64),
@@ -86,8 +90,8 @@ pub enum News<'a> {
 }
 
 impl Recipe<'_> {
-    fn key(&self) -> Key {
-        Key {
+    fn key(&self) -> Result<Key, BootedError> {
+        Ok(Key {
             trapline: cache::TRAPLINE.into(),
             image: Key::hash(self.image),
             initrd: self.config.initrd.as_deref().map(Key::hash).unwrap_or_default(),
@@ -96,18 +100,19 @@ impl Recipe<'_> {
             cpus: self.config.cpus,
             ram: self.config.ram,
             window: self.config.window,
+            attached: self.config.attached.iter().map(Attached::identity).collect::<Result<_, _>>()?,
             // A kernel that unpacks itself in the guest reaches the prompt later.
             moment: match self.config.whole {
                 None => MOMENT.into(),
                 Some(_) => format!("{MOMENT}, unpacked in the guest"),
             },
-        }
+        })
     }
 
     /// Returns the guest at its shell, from the cache or by a boot. Fails if the guest does not reach its
     /// shell or cannot be saved as a snapshot.
     pub fn booted(&self, mut tell: impl FnMut(News<'_>)) -> Result<Booted, BootedError> {
-        let key = self.key();
+        let key = self.key()?;
         if let Some(snapshot) = kept(&key, &mut tell) {
             return Ok(Booted { snapshot, origin: Origin::Kept(cache::path(&key)) });
         }
@@ -119,7 +124,7 @@ impl Recipe<'_> {
     /// Returns the kernel's text and data at its shell, from the cache or by a boot. Unlike [`Recipe::booted`], it also
     /// works for a machine that cannot be saved as a snapshot; such a machine is booted each time.
     pub fn live(&self, mut tell: impl FnMut(News<'_>)) -> Result<Live, BootedError> {
-        let key = self.key();
+        let key = self.key()?;
         if let Some(snapshot) = kept(&key, &mut tell) {
             return Ok(Live { kernel: snapshot.live(self.kernel), origin: Origin::Kept(cache::path(&key)) });
         }

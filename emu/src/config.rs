@@ -1,6 +1,7 @@
 //! The configuration of a machine. The boards and the machine both read it.
 
 use crate::boot::whole::Whole;
+use crate::devices::virtio::Attached;
 use std::sync::Arc;
 
 /// The configuration of a machine, made by a chain of calls.
@@ -42,6 +43,8 @@ pub struct Config {
     /// The self-extracting kernel image, to unpack the kernel inside the guest. `None` loads the kernel already
     /// unpacked.
     pub whole: Option<Arc<Whole>>,
+    /// The virtio devices, such as disks, in the board's order.
+    pub attached: Vec<Attached>,
 }
 
 impl Config {
@@ -102,6 +105,7 @@ impl Default for Config {
             patience: 1_000_000,
             cpu: None,
             whole: None,
+            attached: Vec::new(),
         }
     }
 }

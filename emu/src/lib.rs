@@ -50,6 +50,7 @@ pub mod boot;
 pub mod clock;
 pub mod config;
 pub mod devices;
+pub mod disks;
 pub mod error;
 pub mod files;
 pub mod outputs;

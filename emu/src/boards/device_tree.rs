@@ -26,6 +26,8 @@ pub struct Tree<'a> {
     pub uart: Device,
     /// The timer.
     pub timer: Timer,
+    /// The virtio devices.
+    pub virtio: Vec<Device>,
     /// The command line.
     pub command_line: &'a str,
     /// Physical range of the initramfs. Empty if there is none.
@@ -124,7 +126,8 @@ impl Tree<'_> {
         clock(fdt, "uart-clock", UART_CLOCK, UART_HERTZ)?;
         self.gic(fdt)?;
         self.uart(fdt)?;
-        self.timer(fdt)
+        self.timer(fdt)?;
+        self.virtio.iter().try_for_each(|at| virtio(fdt, &at.registers, |fdt| device(fdt, at)))
     }
 
     fn cpus(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
@@ -215,6 +218,19 @@ fn clock(fdt: &mut FdtWriter, name: &str, handle: u32, hertz: u32) -> Result<(),
     fdt.end_node(clock)
 }
 
+/// Writes the node of a virtio device. `properties` writes its registers and its interrupt.
+pub fn virtio(
+    fdt: &mut FdtWriter,
+    registers: &Range<u64>,
+    properties: impl FnOnce(&mut FdtWriter) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let node = fdt.begin_node(&node("virtio_mmio", registers))?;
+    fdt.property_string("compatible", "virtio,mmio")?;
+    properties(fdt)?;
+    fdt.property_null("dma-coherent")?;
+    fdt.end_node(node)
+}
+
 fn strings(fdt: &mut FdtWriter, name: &str, values: &[&str]) -> Result<(), Error> {
     fdt.property_string_list(name, values.iter().map(|value| (*value).to_string()).collect())
 }
@@ -232,6 +248,7 @@ mod tests {
             gic: [0x800_0000..0x800_1000, 0x801_0000..0x801_2000],
             uart: Device { registers: 0x900_0000..0x900_1000, line: 5 },
             timer,
+            virtio: vec![Device { registers: 0xa00_0000..0xa00_0200, line: 16 }],
             command_line: "console=ttyAMA0 quiet",
             initrd: 0x4900_0000..0x4912_3456,
         }
@@ -291,6 +308,9 @@ mod tests {
             ("/serial@9000000/compatible",                      b"arm,pl011\0arm,primecell\0".to_vec()),
             ("/serial@9000000/interrupts",                      cells(&[0, 5, 4])),
             ("/serial@9000000/clocks",                          cells(&[UART_CLOCK, UART_CLOCK])),
+            ("/virtio_mmio@a000000/compatible",                b"virtio,mmio\0".to_vec()),
+            ("/virtio_mmio@a000000/reg",                       cells(&[0, 0xa00_0000, 0, 0x200])),
+            ("/virtio_mmio@a000000/interrupts",                cells(&[0, 16, 4])),
             ("/timer/interrupts",                               cells(&[1, 13, 0x104, 1, 14, 0x104, 1, 11, 0x104, 1, 10, 0x104])),
         ];
         for (path, value) in cases {

@@ -20,6 +20,7 @@ mod zero_page;
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::console::Console;
+use crate::devices::virtio::{AttachError, Attached};
 use crate::error::MachineError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -150,6 +151,16 @@ pub trait Board {
     }
     /// The CPU takes its pending interrupt.
     fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt>;
+    /// Adds a virtio device. Called before the guest runs.
+    fn attach(&mut self, _device: &Attached) -> Result<(), AttachError> {
+        Err(AttachError::NoPlace)
+    }
+    /// The time at which devices want to access guest memory.
+    fn next_service(&self) -> Option<Ticks> {
+        None
+    }
+    /// Lets the devices whose time has come access guest memory.
+    fn serve(&mut self, _at: At, _memory: &mut dyn Memory) {}
     /// The board's console.
     fn console(&mut self) -> &mut dyn Console;
     /// Whether this CPU has just asked to sleep until its next interrupt. The machine asks once after each access.
@@ -166,6 +177,11 @@ pub trait Board {
     fn load(&mut self, _state: &Value) -> Result<(), String> {
         Err("this board does not know how to restore its devices".into())
     }
+}
+
+/// The kernel modules by which guests on this board find virtio devices. `None` if the board has no place for them.
+pub fn virtio_modules(board: &str) -> Option<&'static [&'static str]> {
+    [&virt::ARM, &virt::ARM64, &sbi::SPEC].iter().any(|spec| spec.name == board).then_some(&["virtio_mmio"])
 }
 
 /// The state of devices as JSON.

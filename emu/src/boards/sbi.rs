@@ -6,6 +6,7 @@
 //!   0x0903_0000  exit status, a byte
 //!   0x0c00_0000  PLIC
 //!   0x1000_0000  16550 console
+//!   0x1000_1000  virtio devices of 512 bytes each, if any
 //!   0x8000_0000  RAM: the kernel from 2 MiB on, device tree, initramfs
 //! ```
 
@@ -17,6 +18,9 @@ use crate::devices::console::Console;
 use crate::devices::plic::{self, Plic};
 use crate::devices::sbi::{self, Answer};
 use crate::devices::uart::Uart;
+use crate::devices::virtio::bank::Bank;
+use crate::devices::virtio::mmio;
+use crate::devices::virtio::{AttachError, Attached};
 use crate::error::MachineError;
 use crate::snapshot::LAST_TIME;
 use serde::{Deserialize, Serialize};
@@ -43,6 +47,10 @@ const EXIT_STATUS: u64 = super::virt::EXIT_STATUS;
 const PLIC: Range<u64> = 0x0c00_0000..0x0c00_0000 + plic::BYTES;
 const UART: Range<u64> = 0x1000_0000..0x1000_0100;
 const UART_SOURCE: u32 = 10;
+const VIRTIO: u64 = 0x1000_1000;
+const VIRTIO_END: u64 = VIRTIO + Bank::BYTES;
+/// The source of the first virtio device.
+const VIRTIO_SOURCE: u32 = 16;
 
 /// Size limit of the device tree.
 const TREE_BYTES: u64 = 2 * MIB;
@@ -96,11 +104,18 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
         memory: RAM_START..RAM_START + ram,
         plic: (PLIC, plic::SOURCES),
         uart: (UART, UART_SOURCE),
+        virtio: virtio(config.attached.len()),
         command_line: &config.command_line,
         initrd: initrd_at..end,
     };
     let tree = tree.flatten()?;
     Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at, ..Boot::default() })
+}
+
+/// The places and the sources of so many virtio devices.
+fn virtio(count: usize) -> Vec<(Range<u64>, u32)> {
+    let places = (VIRTIO..).step_by(mmio::BYTES as usize).map(|at| at..at + mmio::BYTES);
+    places.zip(VIRTIO_SOURCE..).take(count).collect()
 }
 
 /// The state of the board.
@@ -117,12 +132,17 @@ pub struct VirtRiscv {
     now: Ticks,
     exit_status: u8,
     off: bool,
+    #[serde(default, skip_serializing_if = "Bank::is_empty")]
+    virtio: Bank,
 }
 
 impl VirtRiscv {
     fn set_lines(&mut self, at: At) {
         self.now = at.now;
         self.plic.set_line(UART_SOURCE, self.uart.line());
+        for (source, level) in (VIRTIO_SOURCE..).zip(self.virtio.lines()) {
+            self.plic.set_line(source, level);
+        }
     }
 
     fn signals(&self) -> u64 {
@@ -154,6 +174,7 @@ impl Board for VirtRiscv {
             _ if PLIC.contains(&physical) => self.plic.read(physical - PLIC.start).into(),
             _ if UART.contains(&physical) => self.uart.read((physical - UART.start) as u16).into(),
             EXIT_STATUS => self.exit_status.into(),
+            VIRTIO..VIRTIO_END => self.virtio.read(physical - VIRTIO, size),
             _ => 0,
         };
         self.set_lines(at);
@@ -168,6 +189,7 @@ impl Board for VirtRiscv {
             _ if PLIC.contains(&physical) => self.plic.write(physical - PLIC.start, value as u32),
             _ if UART.contains(&physical) => self.uart.write((physical - UART.start) as u16, value as u8),
             EXIT_STATUS => self.exit_status = value as u8,
+            VIRTIO..VIRTIO_END => self.virtio.write(physical - VIRTIO, value, at.now),
             _ => {}
         }
         self.set_lines(at);
@@ -223,7 +245,7 @@ impl Board for VirtRiscv {
 
     fn next_event(&self, _cpu: usize) -> Option<Ticks> {
         let timer = self.due.filter(|due| *due > self.now);
-        [timer, self.uart.next()].into_iter().flatten().min()
+        [timer, self.uart.next(), self.virtio.next()].into_iter().flatten().min()
     }
 
     fn pending(&self, _cpu: usize) -> Option<Ticks> {
@@ -240,6 +262,19 @@ impl Board for VirtRiscv {
         (detail != 0).then_some(Interrupt { number: BY_PINS, detail })
     }
 
+    fn attach(&mut self, device: &Attached) -> Result<(), AttachError> {
+        self.virtio.attach(device)
+    }
+
+    fn next_service(&self) -> Option<Ticks> {
+        self.virtio.next()
+    }
+
+    fn serve(&mut self, at: At, memory: &mut dyn Memory) {
+        self.virtio.serve(at.now, memory);
+        self.set_lines(at);
+    }
+
     fn console(&mut self) -> &mut dyn Console {
         &mut self.uart
     }
@@ -253,8 +288,11 @@ impl Board for VirtRiscv {
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let is_sound = |devices: &VirtRiscv| devices.now < LAST_TIME && devices.plic.is_sound();
-        *self = restored(state, is_sound)?;
+        let is_sound =
+            |devices: &VirtRiscv| devices.now < LAST_TIME && devices.plic.is_sound() && devices.virtio.is_sound(LAST_TIME);
+        let mut devices = restored(state, is_sound)?;
+        devices.virtio.adopt(&self.virtio).map_err(|error| error.to_string())?;
+        *self = devices;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Builds the device tree of the RISC-V board. Bindings: Documentation/devicetree/bindings of Linux 6.12 (riscv/cpus.yaml,
 //! sifive,plic-1.0.0.yaml, serial/8250.yaml).
 
-use super::device_tree::{chosen, flattened, memory, registers};
+use super::device_tree::{chosen, flattened, memory, registers, virtio};
 use crate::error::MachineError;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
@@ -17,6 +17,8 @@ pub struct Tree<'a> {
     pub plic: (Range<u64>, u32),
     /// Physical range of the serial port, and its source.
     pub uart: (Range<u64>, u32),
+    /// Physical ranges of the virtio devices, and their sources.
+    pub virtio: Vec<(Range<u64>, u32)>,
     /// The command line.
     pub command_line: &'a str,
     /// Physical range of the initramfs. Empty if there is none.
@@ -101,6 +103,13 @@ impl Tree<'_> {
         fdt.property_u32("interrupt-parent", PLIC)?;
         fdt.property_u32("interrupts", *source)?;
         fdt.end_node(uart)?;
+        for (at, source) in &self.virtio {
+            virtio(fdt, at, |fdt| {
+                registers(fdt, std::slice::from_ref(at))?;
+                fdt.property_u32("interrupt-parent", PLIC)?;
+                fdt.property_u32("interrupts", *source)
+            })?;
+        }
         fdt.end_node(soc)
     }
 }

@@ -10,6 +10,7 @@
 //!   0x0900_0000  PL011 console
 //!   0x0902_0000  SP804 timer (32-bit ARM)
 //!   0x0903_0000  exit status, a byte
+//!   0x0a00_0000  virtio devices of 512 bytes each, if any
 //!   0x4000_0000  RAM: kernel, 16 MiB of room, device tree, initramfs
 //! ```
 
@@ -23,11 +24,15 @@ use crate::devices::gic::Gic;
 use crate::devices::pl011::Pl011;
 use crate::devices::psci::{self, Answer};
 use crate::devices::sp804::Sp804;
+use crate::devices::virtio::bank::Bank;
+use crate::devices::virtio::mmio;
+use crate::devices::virtio::{AttachError, Attached};
 use crate::error::MachineError;
 use crate::snapshot::LAST_TIME;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::Range;
+use trapline_isa::mem::Memory;
 
 const MIB: u64 = 1 << 20;
 
@@ -56,6 +61,11 @@ const UART: Range<u64> = 0x0900_0000..0x0900_1000;
 const SP804: Range<u64> = 0x0902_0000..0x0902_1000;
 /// A byte written to this address is the machine's exit status.
 pub const EXIT_STATUS: u64 = 0x0903_0000;
+
+const VIRTIO: u64 = 0x0a00_0000;
+const VIRTIO_END: u64 = VIRTIO + Bank::BYTES;
+/// The line of the first virtio device.
+const VIRTIO_LINE: u32 = 16;
 
 const SP804_LINE: u32 = 2;
 const UART_LINE: u32 = 5;
@@ -103,11 +113,18 @@ fn boot(width: &Width, config: &Config, ram: u64, kernel_end: u64) -> Result<Boo
         gic: [DISTRIBUTOR, CPU_INTERFACE],
         uart: Device { registers: UART, line: UART_LINE },
         timer: (width.timer)(),
+        virtio: virtio(config.attached.len()),
         command_line: &config.command_line,
         initrd: initrd_at..end,
     };
     let tree = tree.flatten()?;
     Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at, ..Boot::default() })
+}
+
+/// The places of so many virtio devices.
+fn virtio(count: usize) -> Vec<Device> {
+    let place = |(number, at): (u32, u64)| Device { registers: at..at + mmio::BYTES, line: VIRTIO_LINE + number };
+    (0..).zip((VIRTIO..).step_by(mmio::BYTES as usize)).take(count).map(place).collect()
 }
 
 /// The state of the board.
@@ -120,6 +137,8 @@ pub struct Virt {
     cpus: Vec<PerCpu>,
     exit_status: u8,
     off: bool,
+    #[serde(default, skip_serializing_if = "Bank::is_empty")]
+    virtio: Bank,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -140,18 +159,26 @@ impl Virt {
             cpus: vec![PerCpu::default(); cpus],
             exit_status: 0,
             off: false,
+            virtio: Bank::default(),
         }
     }
 
     fn is_sound(&self, cpus: usize) -> bool {
         let timers = self.cpus.len() == cpus && self.cpus.iter().all(|cpu| cpu.now < LAST_TIME);
-        timers && self.gic.is_sound(cpus, LAST_TIME) && self.uart.is_sound() && self.sp804.is_sound(LAST_TIME)
+        timers
+            && self.virtio.is_sound(LAST_TIME)
+            && self.gic.is_sound(cpus, LAST_TIME)
+            && self.uart.is_sound()
+            && self.sp804.is_sound(LAST_TIME)
     }
 
     /// Updates the interrupt controller's inputs from the devices' interrupt lines.
     fn set_lines(&mut self, at: At) {
         self.gic.set_shared(UART_LINE, self.uart.line());
         self.gic.set_shared(SP804_LINE, self.sp804.line(at.now));
+        for (line, level) in (VIRTIO_LINE..).zip(self.virtio.lines()) {
+            self.gic.set_shared(line, level);
+        }
         if let Some(cpu) = self.cpus.get_mut(at.cpu) {
             cpu.now = at.now;
             for (line, level) in cpu.timer.lines(at.now) {
@@ -173,6 +200,7 @@ impl Board for Virt {
             _ if UART.contains(&physical) => self.uart.read(offset(&UART)),
             _ if SP804.contains(&physical) => self.sp804.read(offset(&SP804), at.now),
             EXIT_STATUS => self.exit_status.into(),
+            VIRTIO..VIRTIO_END => return self.virtio.read(physical - VIRTIO, size),
             _ => 0,
         };
         self.set_lines(at);
@@ -191,6 +219,7 @@ impl Board for Virt {
             _ if UART.contains(&physical) => self.uart.write(offset(&UART), value),
             _ if SP804.contains(&physical) => self.sp804.write(offset(&SP804), value, at.now),
             EXIT_STATUS => self.exit_status = value as u8,
+            VIRTIO..VIRTIO_END => self.virtio.write(physical - VIRTIO, value.into(), at.now),
             _ => {}
         }
         self.set_lines(at);
@@ -230,7 +259,7 @@ impl Board for Virt {
 
     fn next_event(&self, cpu: usize) -> Option<Ticks> {
         let PerCpu { timer, now } = self.cpus.get(cpu)?;
-        [timer.next_event(*now), self.sp804.next_event(*now), self.uart.next()].into_iter().flatten().min()
+        [timer.next_event(*now), self.sp804.next_event(*now), self.uart.next(), self.virtio.next()].into_iter().flatten().min()
     }
 
     fn pending(&self, cpu: usize) -> Option<Ticks> {
@@ -240,6 +269,19 @@ impl Board for Virt {
     /// The CPU reads the interrupt's number from the GIC.
     fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
         self.gic.asks(cpu).map(|_| Interrupt::default())
+    }
+
+    fn attach(&mut self, device: &Attached) -> Result<(), AttachError> {
+        self.virtio.attach(device)
+    }
+
+    fn next_service(&self) -> Option<Ticks> {
+        self.virtio.next()
+    }
+
+    fn serve(&mut self, at: At, memory: &mut dyn Memory) {
+        self.virtio.serve(at.now, memory);
+        self.set_lines(at);
     }
 
     fn console(&mut self) -> &mut dyn Console {
@@ -255,7 +297,9 @@ impl Board for Virt {
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        *self = restored(state, |devices: &Virt| devices.is_sound(self.cpus.len()))?;
+        let mut devices = restored(state, |devices: &Virt| devices.is_sound(self.cpus.len()))?;
+        devices.virtio.adopt(&self.virtio).map_err(|error| error.to_string())?;
+        *self = devices;
         Ok(())
     }
 }
@@ -264,7 +308,7 @@ impl Board for Virt {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use trapline_isa::mem::{ByteOrder, Fault, Memory};
+    use trapline_isa::mem::{ByteOrder, Fault};
 
     const MICROSECOND: Ticks = 4000;
 

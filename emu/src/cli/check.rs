@@ -1,6 +1,7 @@
 //! `trapline check`: says whether places may be probed, how the probe would run, or why it is refused.
 
 use super::assembly::{Syntax, Writer};
+use super::attached::DeviceArgs;
 use super::cpu::CpuArg;
 use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
@@ -99,7 +100,7 @@ impl Args {
             return Ok(kernel);
         }
         let name = &self.image.image;
-        let stock = StockArgs::default().guest(name, &kernel)?.ok_or_else(|| {
+        let stock = StockArgs::default().guest(name, &kernel, &DeviceArgs::default())?.ok_or_else(|| {
             Failure::usage(format!("`{name}` is no stock kernel: nothing in its text changes while it boots"))
                 .advise("leave out --booted")
         })?;

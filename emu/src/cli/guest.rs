@@ -1,5 +1,6 @@
 //! The guest that a command runs: the arguments that `run` and `trace` share, and the machine that they make.
 
+use super::attached::DeviceArgs;
 use super::cpu::CpuArg;
 use super::image::{self, SymbolsArg};
 use super::output::Paint;
@@ -9,6 +10,7 @@ use super::until::{Limits, Until};
 use super::{Failure, from_boot};
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
+use crate::devices::virtio::Attached;
 use crate::machine::Config;
 use crate::probed::Session;
 use crate::snapshot::Snapshot;
@@ -26,6 +28,8 @@ pub struct GuestArgs {
     append: String,
     #[command(flatten)]
     stock: StockArgs,
+    #[command(flatten)]
+    devices: DeviceArgs,
     #[command(flatten)]
     cpu: CpuArg,
     /// The number of CPUs
@@ -54,7 +58,7 @@ impl GuestArgs {
     pub fn guest(&self, image: &str, kernel: Kernel) -> Result<Guest, Failure> {
         let cpu = self.cpu.of(kernel.arch)?;
         let limits = Limits::of(&self.until)?;
-        let stock = self.stock.guest(image, &kernel)?;
+        let stock = self.stock.guest(image, &kernel, &self.devices)?;
         let own = match &stock {
             Some(stock) => stock.command_line,
             None => trapline_images::find(image).map_or("", |builtin| builtin.command_line),
@@ -73,6 +77,7 @@ impl GuestArgs {
             whole,
             from_boot,
             cpu,
+            attached: self.devices.attached()?,
         })
     }
 }
@@ -99,6 +104,8 @@ pub struct Guest {
     from_boot: Option<Typed>,
     /// The name of the CPU model.
     cpu: Option<String>,
+    /// Disks and other devices.
+    attached: Vec<Attached>,
 }
 
 impl Guest {
@@ -115,6 +122,7 @@ impl Guest {
             cpu: self.cpu.clone(),
             whole: self.whole.clone(),
             coverage,
+            attached: self.attached.clone(),
             ..Config::default()
         }
     }

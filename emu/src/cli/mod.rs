@@ -2,6 +2,7 @@
 
 mod assembly;
 mod attach_points;
+mod attached;
 mod bench;
 mod check;
 mod commands;

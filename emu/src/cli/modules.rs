@@ -1,4 +1,5 @@
-//! `--module`: kernel modules, given by file or name, that a stock kernel loads before it does anything else.
+//! `--module`, and the modules that disks and other devices need: kernel modules that a stock kernel loads before it does
+//! anything else.
 
 use super::Failure;
 use super::file::{self, Kind};
@@ -12,29 +13,78 @@ use trapline_isa::arch::Arch;
 /// The largest unpacked module, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The requested modules in loading order, each with its file name in the guest. Fails if a module is for another ISA
-/// or if a module that it depends on is not loaded before it.
-pub fn read(asked: &[PathBuf], arch: Arch, local: Option<&Local>) -> Result<Vec<(String, Vec<u8>)>, Failure> {
-    let mut names: Vec<String> = Vec::new();
-    let mut files = Vec::new();
+/// The requested modules in loading order, each with its file name in the guest: those that devices need, then those that
+/// the user asks for. Modules that they depend on come before them, if they were pulled with the kernel. Fails if a module
+/// is for another ISA or depends on one that is neither given before it nor pulled.
+pub fn read(
+    asked: &[PathBuf],
+    for_devices: &[&str],
+    arch: Arch,
+    local: Option<&Local>,
+) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let mut list = List { arch, local, names: Vec::new(), files: Vec::new(), open: Vec::new() };
+    for path in device_modules(for_devices, local)? {
+        list.add(&path)?;
+    }
     for path in paths(asked, local)? {
+        list.add(&path)?;
+    }
+    Ok(list.files)
+}
+
+/// The files of the modules that devices need. A module that the kernel does not have is taken to be built in, as are all of
+/// them in a kernel of the user's own.
+fn device_modules(names: &[&str], local: Option<&Local>) -> Result<Vec<PathBuf>, Failure> {
+    let Some(local) = local.filter(|_| !names.is_empty()) else { return Ok(Vec::new()) };
+    if local.modules().is_none() {
+        return Err(Failure::usage("this kernel's drivers for disks and folders are modules that are not on this computer")
+            .advise("`trapline images pull --modules` with the kernel's name brings them"));
+    }
+    Ok(names.iter().filter_map(|name| local.module(name)).collect())
+}
+
+/// Modules under collection.
+struct List<'a> {
+    arch: Arch,
+    local: Option<&'a Local>,
+    names: Vec<String>,
+    files: Vec<(String, Vec<u8>)>,
+    /// The modules whose dependencies are being added.
+    open: Vec<String>,
+}
+
+impl List<'_> {
+    fn add(&mut self, path: &Path) -> Result<(), Failure> {
         let shown = path.display();
-        let bytes = file::read(&path, Kind::MODULE)?;
+        let bytes = file::read(path, Kind::MODULE)?;
         let bytes = payload::unpack_at_most(&bytes, MOST_BYTES)
             .map_err(|error| Failure::usage(format!("`{shown}` cannot be unpacked: {error}")))?;
         let about = About::of(&bytes).ok_or_else(|| Failure::usage(format!("`{shown}` is no kernel module")))?;
-        if about.arch != Some(arch) {
+        if about.arch != Some(self.arch) {
             return Err(Failure::usage(format!("`{shown}` is a module for another machine than the kernel's"))
                 .advise("take it out of the package that the kernel is from"));
         }
-        if let Some(missing) = about.depends.iter().find(|name| !names.contains(name)) {
-            return Err(Failure::usage(format!("`{shown}` needs the module {missing}"))
-                .advise(format!("load that first: give `--module` with the file of {missing} before it")));
+        if self.names.contains(&about.name) {
+            return Ok(());
         }
-        files.push((format!("{:03}-{}.ko", files.len(), about.name), bytes.into_owned()));
-        names.push(about.name);
+        self.open.push(about.name.clone());
+        for needed in &about.depends {
+            if self.names.contains(needed) {
+                continue;
+            }
+            match self.local.and_then(|local| local.module(needed)).filter(|_| !self.open.contains(needed)) {
+                Some(file) => self.add(&file)?,
+                None => {
+                    return Err(Failure::usage(format!("`{shown}` needs the module {needed}"))
+                        .advise(format!("load that first: give `--module` with the file of {needed} before it")));
+                }
+            }
+        }
+        self.open.pop();
+        self.files.push((format!("{:03}-{}.ko", self.files.len(), about.name), bytes.into_owned()));
+        self.names.push(about.name);
+        Ok(())
     }
-    Ok(files)
 }
 
 /// The files for the arguments. A directory stands for the modules in it, sorted by name.

@@ -100,6 +100,8 @@ Examples:
   trapline run debian/amd64 --from-boot --script work.sh -e 'r:done vfs_read n=$retval'
   trapline run debian/amd64 --whole                     the kernel is unpacked by its own decompressor
   trapline run debian/amd64 --module dummy.ko -e 'p:up dummy:dummy_dev_init'
+  trapline run debian/arm64 --disk disk.qcow2 --script work.sh
+                                                        /dev/vda; the file is never written
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
   trapline run -e 'p vfs_read' -e 'r:done vfs_read n=$retval' --out trace.dat --out trace.perfetto
                                                         for `trace-cmd report -i trace.dat` and ui.perfetto.dev

@@ -1,6 +1,7 @@
 //! The inputs of a stock kernel besides its image: a command line and an initial file system, which is built from
 //! busybox unless the user gives one.
 
+use super::attached::DeviceArgs;
 use super::file::{self, Kind};
 use super::{Failure, image, modules};
 use crate::arches;
@@ -63,8 +64,11 @@ impl StockArgs {
     }
 
     /// Reads the inputs. `Ok(None)` for a kernel that is not a stock kernel; it accepts none of these arguments.
-    pub fn guest(&self, name: &str, kernel: &Kernel) -> Result<Option<StockGuest>, Failure> {
+    pub fn guest(&self, name: &str, kernel: &Kernel, devices: &DeviceArgs) -> Result<Option<StockGuest>, Failure> {
         if !kernel.is_stock() {
+            if !devices.is_empty() {
+                return Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no disk")));
+            }
             return match (&self.initrd, &self.script, &self.modules[..], self.from_boot, self.whole) {
                 (None, None, [], false, false) => Ok(None),
                 (None, None, [], true, _) => {
@@ -78,19 +82,22 @@ impl StockArgs {
                 ))),
             };
         }
-        arches::of(kernel.arch)
+        let board = arches::of(kernel.arch)
             .machine()
             .and_then(|machine| machine.board(kernel))
             .map_err(|error| Failure::usage(format!("`{name}` cannot be run: {error}")))?;
+        let needed = devices.modules(board.name)?;
         let wanted = Wanted::parse(name);
         let architecture = kernels::of(kernel.arch).debian;
         let script = self.script.as_deref().map(read).transpose()?;
         let packed = script.as_deref().filter(|_| !self.from_boot);
+        let mut has_modules = false;
         let initrd = match &self.initrd {
             Some(file) => read(file)?,
             None => {
                 let local = wanted.as_ref().map(image::local).transpose()?;
-                let modules = modules::read(&self.modules, kernel.arch, local.as_ref())?;
+                let modules = modules::read(&self.modules, &needed, kernel.arch, local.as_ref())?;
+                has_modules = !modules.is_empty();
                 // The snapshot is made before modules are loaded: they are only files in it, and are loaded when the
                 // guest continues.
                 let folder = if self.from_boot { initramfs::MODULES_FOR_LATER } else { initramfs::MODULES };
@@ -98,7 +105,7 @@ impl StockArgs {
                 initramfs::with_busybox(&busybox(wanted.as_ref(), architecture)?, packed, &files)
             }
         };
-        let load = if self.modules.is_empty() { "" } else { initramfs::LOAD_LATER };
+        let load = if has_modules { initramfs::LOAD_LATER } else { "" };
         let from_boot = self.from_boot.then_some(Typed { load, script });
         let whole = if self.whole { Some(Arc::new(whole(name, kernel.arch)?)) } else { None };
         let command_line = trapline_images::command_line(architecture);

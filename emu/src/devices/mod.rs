@@ -23,4 +23,5 @@ pub mod sclp;
 pub mod sp804;
 pub mod tod;
 pub mod uart;
+pub mod virtio;
 pub mod wire;

@@ -6,7 +6,7 @@ use super::gate::Gate;
 use super::watchdog::Watchdog;
 use super::{Inner, Listener, Machine, SleepingCpu, between_runs};
 use crate::arches;
-use crate::boards::{Boot, Spec};
+use crate::boards::{Board, Boot, Spec};
 use crate::boot::btf::Btf;
 use crate::boot::kernels;
 use crate::boot::whole::Whole;
@@ -82,7 +82,8 @@ impl<L: Listener> Machine<L> {
         let places = (TaskPlace::of(kernel, types.as_ref(), model), MomentPlace::of(kernel, types.as_ref(), model));
         let inner = Inner {
             view: View::new(core.stopped(), core.line(), model, ram, places),
-            board: (spec.devices)(config.cpus, told),
+            board: board(spec, config, told)?,
+            has_masters: !config.attached.is_empty(),
             board_name: spec.name,
             cpu,
             told,
@@ -117,6 +118,15 @@ impl<L: Listener> Machine<L> {
         };
         Ok(Machine { core, inner, crashed: None })
     }
+}
+
+/// The board with its devices.
+fn board(spec: &Spec, config: &Config, told: u64) -> Result<Box<dyn Board>, MachineError> {
+    let mut board = (spec.devices)(config.cpus, told);
+    for device in &config.attached {
+        board.attach(device).map_err(|error| MachineError::Config(format!("the {} board: {error}", spec.name)))?;
+    }
+    Ok(board)
 }
 
 /// Returns the RAM size in bytes. Fails if the board does not support the wanted size or number of CPUs.

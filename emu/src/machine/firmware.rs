@@ -33,7 +33,7 @@ impl<L: Listener> Inner<L> {
     pub(super) fn left_to_us(&mut self, cpu: &TrapContext, trap: Trap) {
         self.view.clock.close_at(trap.pc);
         let at = At { cpu: self.view.current, now: self.view.clock.time() };
-        self.board.advance(at);
+        self.advance(at);
         self.look_soon();
         let counts = |length: u64| if self.frozen { 0 } else { length };
         let copy = self.window.physical_of(trap.pc);

@@ -347,7 +347,7 @@ impl<L: Listener> Inner<L> {
         }
         let now = pc.map_or_else(|| self.view.clock.time(), |pc| self.time_at(pc));
         let at = At { cpu: self.view.current, now };
-        self.board.advance(at);
+        self.advance(at);
         at
     }
 

@@ -15,6 +15,7 @@ mod happening;
 mod hooks;
 mod listener;
 mod run;
+mod service;
 mod steps;
 mod watchdog;
 
@@ -54,6 +55,8 @@ pub(crate) struct Inner<L> {
     pub(crate) view: View,
     pub(crate) board: Box<dyn Board>,
     pub(crate) board_name: &'static str,
+    /// Whether the board has devices that access guest memory.
+    pub(crate) has_masters: bool,
     /// The CPU model that the guest sees.
     pub(crate) cpu: &'static Choice,
     /// Bytes of RAM that the board reports to the guest.

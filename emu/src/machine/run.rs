@@ -240,7 +240,7 @@ impl<L: Listener> Machine<L> {
         inner.slice_end = others.map_or(Ticks::MAX, |other| other.max(at).saturating_add(slice()));
         if inner.cpus[number].halted {
             inner.view.clock.sleep_until(at);
-            inner.board.advance(At { cpu: number, now: at });
+            inner.advance(At { cpu: number, now: at });
             if inner.board.pending(number).is_some() {
                 inner.cpus[number].halted = false;
                 let handle = self.core.handle();

@@ -22,7 +22,7 @@ const FORMAT: u32 = 1;
 const HEAD_AT: usize = 16;
 const CHECKSUM: usize = 32;
 /// Largest header in bytes.
-const LONGEST_HEAD: usize = 64 << 20;
+const LONGEST_HEAD: usize = 512 << 20;
 /// The compression level. It is low, because the speed of reading counts.
 const LEVEL: i32 = 1;
 
@@ -47,6 +47,9 @@ pub struct Key {
     pub ram: Option<u64>,
     /// Size of the probe window in bytes.
     pub window: u64,
+    /// The disks and other devices that were attached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<String>,
     /// The point of the guest's run at which it was taken, such as the shell prompt.
     pub moment: String,
 }
@@ -72,6 +75,7 @@ impl Key {
             () if self.command_line != other.command_line => Some("another command line"),
             () if self.cpu != other.cpu => Some("another CPU"),
             () if (self.cpus, self.ram, self.window) != (other.cpus, other.ram, other.window) => Some("another machine"),
+            () if self.attached != other.attached => Some("other disks or folders"),
             () if self.moment != other.moment => Some("another point of the run"),
             () if self.trapline != other.trapline => Some("another trapline"),
             () => None,
@@ -94,7 +98,8 @@ pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
     let runs = snapshot.memory.runs().iter().map(|run| (run.start, run.pages)).collect();
     let head = serde_json::to_vec(&Head { key: key.clone(), state: snapshot.state.clone(), runs });
     let head = head.map_err(|error| cannot(error.to_string()))?;
-    let head_len = u32::try_from(head.len()).map_err(|_| cannot("its head is too long".into()))?;
+    let too_long = || cannot("its head is too long, as with very much data written to disks".into());
+    let head_len = u32::try_from(head.len()).ok().filter(|_| head.len() <= LONGEST_HEAD).ok_or_else(too_long)?;
     let memory = pack(&snapshot.memory.bytes);
     let mut file = Vec::with_capacity(HEAD_AT + head.len() + memory.len() + CHECKSUM);
     file.extend_from_slice(MAGIC);
@@ -214,6 +219,7 @@ mod tests {
             cpus: 1,
             ram: None,
             window: 0,
+            attached: Vec::new(),
             moment: "the shell".into(),
         }
     }
@@ -278,6 +284,7 @@ mod tests {
             (|key| key.cpu.push('x'),                   "another CPU"),
             (|key| key.cpus = 2,                        "another machine"),
             (|key| key.ram = Some(1),                   "another machine"),
+            (|key| key.attached.push("x".into()),      "other disks or folders"),
             (|key| key.moment.clear(),                  "another point of the run"),
             (|key| key.trapline = "2".into(),           "another trapline"),
         ];

@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for Values {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cpu"))]
 mod tests {
     use super::*;
 

@@ -1,0 +1,24 @@
+//! Devices that access guest memory by themselves. The machine lends them the memory when their time has come, before it
+//! asks the board for interrupts, so that an interrupt follows its data.
+
+use super::Inner;
+use crate::boards::At;
+use crate::unicorn::ram::Physical;
+
+impl<L> Inner<L> {
+    /// Advances the board's devices to the given time.
+    #[inline]
+    pub(super) fn advance(&mut self, at: At) {
+        if self.has_masters {
+            self.serve(at);
+        }
+        self.board.advance(at);
+    }
+
+    #[cold]
+    fn serve(&mut self, at: At) {
+        if self.board.next_service().is_some_and(|due| due <= at.now) {
+            self.board.serve(at, &mut Physical { ram: &self.view.ram });
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Disks of stock kernels: a file system on one is read and written, the run with probes is the same, the file on the host
+//! stays as it is, and a snapshot continues with what was written.
+//!
+//! Needs kernels with their modules (`trapline images pull --modules`) and mkfs.ext4; without them a test is skipped.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use trapline::boards;
+use trapline::boot::{Kernel, initramfs};
+use trapline::devices::virtio::{Attached, blk::Disk};
+use trapline::disks;
+use trapline::machine::{Config, Stop};
+use trapline::probed::Session;
+use trapline_harness::{self as harness, Test};
+use trapline_probes::probe::{Flow, Kprobe};
+use trapline_tests::{Run, assert_same};
+
+const LONG: u64 = 60_000_000_000;
+/// The stock kernels whose boards have disks.
+const GUESTS: &[&str] = &["debian/arm64", "debian/armhf", "debian/riscv64"];
+/// The drivers, and what they depend on, in loading order. A kernel that has not one of them has it built in.
+const MODULES: &[&str] = &[
+    "virtio",
+    "virtio_ring",
+    "virtio_mmio",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "virtio_blk",
+    "crc32c_generic",
+    "libcrc32c",
+    "crc16",
+    "mbcache",
+    "jbd2",
+    "ext4",
+];
+
+/// Writes 64 MiB, drops every cache, and reads them back.
+const SCRIPT: &str = "
+mkdir -p /mnt
+mount -t ext4 /dev/vda /mnt || exit 1
+cat /mnt/hello
+i=0; while [ $i -lt 512 ]; do echo line $i of what is written to the disk and read again; i=$((i+1)); done > /tmp/k
+i=0; while [ $i -lt 38 ]; do cat /tmp/k; i=$((i+1)); done > /tmp/m
+i=0; while [ $i -lt 64 ]; do cat /tmp/m; i=$((i+1)); done > /mnt/data
+md5sum < /mnt/data
+umount /mnt
+echo the disk was written
+echo 3 > /proc/sys/vm/drop_caches
+mount -t ext4 /dev/vda /mnt || exit 2
+md5sum < /mnt/data
+dd if=/dev/zero of=/dev/vdb count=1 2>/dev/null && exit 3
+umount /mnt
+exit 7
+";
+
+struct Stock {
+    kernel: Kernel,
+    config: Config,
+    image: Vec<u8>,
+    folder: Folder,
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The kernel of that name with its drivers, and a new file system on a disk that it may write and on one that it may not.
+fn stock(name: &str) -> Stock {
+    let found = harness::stock_with(name, |local| local.module("virtio_blk").is_some());
+    let read = |path: PathBuf| std::fs::read(path).expect("its file");
+    let kernel = Kernel::from_bytes(&read(found.local.kernel.clone())).expect("a kernel");
+    let files: Vec<(String, Vec<u8>)> = MODULES
+        .iter()
+        .filter_map(|name| found.local.module(name))
+        .enumerate()
+        .map(|(number, file)| {
+            let bytes = trapline::boot::payload::unpack_at_most(&read(file), 1 << 28).expect("a module").into_owned();
+            (format!("{}{number:03}.ko", initramfs::MODULES), bytes)
+        })
+        .collect();
+    let folder = Folder(std::env::temp_dir().join(format!("trapline-disks-{}-{}", found.stock.flavour, std::process::id())));
+    let (tree, image) = (folder.0.join("tree"), folder.0.join("image"));
+    std::fs::create_dir_all(&tree).expect("a folder");
+    std::fs::write(tree.join("hello"), "hello from the base\n").expect("written");
+    std::fs::File::create(&image).and_then(|file| file.set_len(128 << 20)).expect("a file");
+    let made = Command::new("mkfs.ext4").args(["-q", "-F", "-d"]).args([&tree, &image]).status().expect("mkfs.ext4 runs");
+    assert!(made.success(), "{name}: mkfs.ext4");
+    let disk = |read_only| Attached::Disk(Disk { base: disks::open(&image).expect("a disk"), read_only });
+    let config = Config {
+        command_line: found.stock.command_line.into(),
+        initrd: Some(Arc::from(initramfs::with_busybox(&read(found.busybox), Some(SCRIPT.as_bytes()), &files))),
+        attached: vec![disk(false), disk(true)],
+        record_events: true,
+        ..Config::default()
+    };
+    Stock { kernel, config, image: read(image), folder }
+}
+
+fn finished(session: &mut Session, stop: Stop) -> Run {
+    let machine = session.machine_mut();
+    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+    Run { stop, console, time: machine.time(), happenings: machine.take_happenings() }
+}
+
+/// The words of md5sum on a console.
+fn sums(console: &str) -> Vec<&str> {
+    console.lines().filter_map(|line| line.trim_end().strip_suffix("  -")).collect()
+}
+
+/// DK-1, DK-2, DK-6
+fn a_disk_is_written_and_the_probed_run_is_the_same(name: &'static str) {
+    let stock = stock(name);
+    let mut plain = Session::new(stock.kernel.clone(), &stock.config).expect("a machine");
+    let stop = plain.run_until(LONG);
+    let plain = finished(&mut plain, stop);
+    assert_eq!(plain.stop, Stop::PowerOff(7), "{name}: {}", plain.console);
+    let sums = sums(&plain.console);
+    assert!(sums.len() == 2 && sums[0] == sums[1], "{name}: {}", plain.console);
+    assert!(plain.console.contains("hello from the base"), "{name}: {}", plain.console);
+
+    let mut probed = Session::new(stock.kernel.clone(), &stock.config).expect("a machine");
+    let places = ["submit_bio", "vfs_write", "vfs_read", "bio_endio", "handle_mm_fault", "schedule"];
+    let probes: Vec<Kprobe> = places.iter().map(|place| Kprobe::at(place).pre(|_| Flow::Continue)).collect();
+    for probe in &probes {
+        probed.register_kprobe(probe).unwrap_or_else(|why| panic!("{name}: {why}"));
+    }
+    let stop = probed.run_until(LONG);
+    let seen = finished(&mut probed, stop);
+    assert_same(name, &plain, &seen);
+    assert!(probes.iter().all(|probe| probe.hits() > 0), "{name}");
+    assert!(std::fs::read(stock.folder.0.join("image")).expect("the file") == stock.image, "{name}: the base was written");
+}
+
+/// DK-4
+fn a_snapshot_continues_with_the_written_disk(name: &'static str) {
+    let stock = stock(name);
+    let mut session = Session::new(stock.kernel.clone(), &stock.config).expect("a machine");
+    session.machine_mut().stop_at_console_text(Some("the disk was written"));
+    assert_eq!(session.run_until(LONG), Stop::ConsoleText, "{name}");
+    let snapshot = session.snapshot().expect("a snapshot");
+    let stop = session.run_until(LONG);
+    let continued = finished(&mut session, stop);
+    assert_eq!(continued.stop, Stop::PowerOff(7), "{name}: {}", continued.console);
+
+    let policy = trapline::Policy::Best;
+    let mut restored = Session::from_snapshot(stock.kernel.clone(), &stock.config, policy, &snapshot).expect("a machine");
+    let stop = restored.run_until(LONG);
+    let restored = finished(&mut restored, stop);
+    assert_eq!((restored.stop, restored.time), (continued.stop, continued.time), "{name}: {}", restored.console);
+    assert_eq!(sums(&restored.console), sums(&continued.console), "{name}");
+
+    let without = Config { attached: Vec::new(), ..stock.config };
+    let refused = Session::from_snapshot(stock.kernel, &without, policy, &snapshot).map(|_| ()).expect_err("other disks");
+    assert!(refused.to_string().contains("virtio devices"), "{name}: {refused}");
+}
+
+fn main() -> ExitCode {
+    let with = |family: &str, test: fn(&'static str), name: &'static str| {
+        let kernel = harness::complete(name, "--modules ", |local| local.module("virtio_blk").is_some());
+        Test::new(harness::member(family, name), move || test(name)).needs(kernel).needs(harness::tool("mkfs.ext4", "e2fsprogs"))
+    };
+    assert!(boards::virtio_modules("virt").is_some(), "the boards of these guests have disks");
+    let same = "a_disk_is_written_and_the_probed_run_is_the_same";
+    let continued = "a_snapshot_continues_with_the_written_disk";
+    harness::run([
+        GUESTS.iter().map(|name| with(same, a_disk_is_written_and_the_probed_run_is_the_same, name)).collect(),
+        GUESTS[..1].iter().map(|name| with(continued, a_snapshot_continues_with_the_written_disk, name)).collect(),
+    ])
+}

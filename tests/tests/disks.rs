@@ -18,7 +18,7 @@ use trapline_tests::{Run, assert_same};
 
 const LONG: u64 = 60_000_000_000;
 /// The stock kernels whose boards have disks.
-const GUESTS: &[&str] = &["debian/arm64", "debian/armhf", "debian/riscv64"];
+const GUESTS: &[&str] = &["debian/arm64", "debian/amd64", "debian/i386", "debian/armhf", "debian/riscv64"];
 /// The drivers, and what they depend on, in loading order. A kernel that has not one of them has it built in.
 const MODULES: &[&str] = &[
     "virtio",
@@ -170,6 +170,6 @@ fn main() -> ExitCode {
     let continued = "a_snapshot_continues_with_the_written_disk";
     harness::run([
         GUESTS.iter().map(|name| with(same, a_disk_is_written_and_the_probed_run_is_the_same, name)).collect(),
-        GUESTS[..1].iter().map(|name| with(continued, a_snapshot_continues_with_the_written_disk, name)).collect(),
+        GUESTS[..2].iter().map(|name| with(continued, a_snapshot_continues_with_the_written_disk, name)).collect(),
     ])
 }

@@ -181,7 +181,11 @@ pub trait Board {
 
 /// The kernel modules by which guests on this board find virtio devices. `None` if the board has no place for them.
 pub fn virtio_modules(board: &str) -> Option<&'static [&'static str]> {
-    [&virt::ARM, &virt::ARM64, &sbi::SPEC].iter().any(|spec| spec.name == board).then_some(&["virtio_mmio"])
+    match () {
+        () if [&virt::ARM, &virt::ARM64, &sbi::SPEC].iter().any(|spec| spec.name == board) => Some(&["virtio_mmio"]),
+        () if board == pc::SPEC.name => Some(&["virtio_pci"]),
+        () => None,
+    }
 }
 
 /// The state of devices as JSON.

@@ -1,15 +1,18 @@
-//! The `pc` board, for stock x86 kernels: the I/O ports of a PC without PCI and ACPI, one CPU with a local APIC, and a
+//! The `pc` board, for stock x86 kernels: the I/O ports of a PC without ACPI, one CPU with a local APIC, and a
 //! serial console.
 //!
-//! Unused ports read as all ones. This includes PCI's configuration ports, so kernels find no PCI bus.
+//! Unused ports read as all ones. Without virtio devices this includes PCI's configuration ports, so kernels find no PCI
+//! bus.
 //!
 //! ```text
 //!   0x0000_0000  RAM; the boot parameters lie in its first MiB (zero_page.rs)
 //!   end of RAM   initramfs below it, as far down as it needs
+//!   0xfe00_0000  virtio devices of 16 KiB each, if any
 //!   0xfee0_0000  local APIC
 //!   0xfef0_0000  exit status, a byte
 //!
 //!   ports 0x20 0xa0 PICs   0x40 PIT   0x60 i8042   0x70 RTC   0x3f8 serial console   0xf4 exit status
+//!         0xcf8 PCI, if there are virtio devices
 //! ```
 
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved, zero_page};
@@ -22,11 +25,14 @@ use crate::devices::pic::Pic;
 use crate::devices::pit::Pit;
 use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
+use crate::devices::virtio::pci::{self, Firmware, PciBus};
+use crate::devices::virtio::{AttachError, Attached};
 use crate::error::MachineError;
 use crate::snapshot::LAST_TIME;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::Range;
+use trapline_isa::mem::Memory;
 
 const MIB: u64 = 1 << 20;
 
@@ -54,6 +60,15 @@ const SERIAL_END: u16 = SERIAL + 8;
 /// A byte written to this port is the machine's exit status, as on other simulated PCs.
 const EXIT_STATUS: u16 = 0xf4;
 
+/// PCI's address port, and the first of the four data ports.
+const PCI_ADDRESS: u16 = 0xcf8;
+const PCI_DATA: u16 = 0xcfc;
+const PCI_DATA_END: u16 = PCI_DATA + 4;
+/// The address that firmware gives to the first virtio device.
+const VIRTIO: u32 = 0xfe00_0000;
+/// The interrupt lines of virtio devices. Each has its own, because a line interrupts by its edge.
+const VIRTIO_LINES: [u8; 8] = [9, 10, 11, 5, 7, 6, 3, 14];
+
 /// The memory-mapped exit status, for kernels that do not let programs access ports.
 const EXIT_STATUS_IN_MEMORY: u64 = 0xfef0_0000;
 
@@ -71,16 +86,21 @@ pub struct Pc {
     rtc: Rtc,
     keyboard: I8042,
     exit_status: u8,
+    #[serde(default, skip_serializing_if = "PciBus::is_empty")]
+    pci: PciBus,
 }
 
 impl Pc {
     fn is_sound(&self) -> bool {
-        self.lapic.is_sound(LAST_TIME) && self.pit.is_sound(LAST_TIME) && self.rtc.is_sound()
+        self.pci.is_sound(LAST_TIME) && self.lapic.is_sound(LAST_TIME) && self.pit.is_sound(LAST_TIME) && self.rtc.is_sound()
     }
 
     fn set_lines(&mut self) {
         self.pic.set_line(SERIAL_LINE, self.serial.line());
         self.pic.set_line(KEYBOARD_LINE, self.keyboard.line());
+        for (line, level) in VIRTIO_LINES.into_iter().zip(self.pci.lines()) {
+            self.pic.set_line(line, level);
+        }
     }
 }
 
@@ -89,8 +109,18 @@ impl Board for Pc {
         if bus == Bus::Memory && LAPIC.contains(&address) {
             return self.lapic.read(address - LAPIC.start, at.now).into();
         }
+        if bus == Bus::Memory
+            && let Some(value) = self.pci.read(address, size)
+        {
+            self.set_lines();
+            return value;
+        }
         let Some(port) = port(bus, address) else { return all_ones(size) };
         let value = match port {
+            PCI_ADDRESS if size == 4 && !self.pci.is_empty() => return self.pci.address().into(),
+            PCI_DATA..PCI_DATA_END if !self.pci.is_empty() => {
+                return self.pci.read_selected((port - PCI_DATA) as u8, size).into();
+            }
             _ if Pic::has_port(port) => self.pic.read(port),
             _ if Pit::has_port(port) => self.pit.read(port, at.now),
             SERIAL..SERIAL_END => self.serial.read(port - SERIAL),
@@ -102,14 +132,23 @@ impl Board for Pc {
         value.into()
     }
 
-    fn write(&mut self, at: At, bus: Bus, address: u64, _size: u32, value: u64) {
+    fn write(&mut self, at: At, bus: Bus, address: u64, size: u32, value: u64) {
         if bus == Bus::Memory && LAPIC.contains(&address) {
             return self.lapic.write(address - LAPIC.start, value as u32, at.now);
         }
         if (bus, address) == (Bus::Memory, EXIT_STATUS_IN_MEMORY) {
             self.exit_status = value as u8;
         }
+        if bus == Bus::Memory && !self.pci.is_empty() {
+            self.pci.write(address, value, at.now);
+            self.set_lines();
+        }
         let Some(port) = port(bus, address) else { return };
+        match port {
+            PCI_ADDRESS if size == 4 => self.pci.select(value as u32),
+            PCI_DATA..PCI_DATA_END => self.pci.write_selected((port - PCI_DATA) as u8, size, value as u32),
+            _ => {}
+        }
         let value = value as u8;
         match port {
             _ if Pic::has_port(port) => self.pic.write(port, value),
@@ -145,7 +184,7 @@ impl Board for Pc {
     /// The timer's next interrupt, unless it is masked. When the guest unmasks it, the missed request is delivered.
     fn next_event(&self, _cpu: usize) -> Option<Ticks> {
         let timer = self.pit.next().filter(|_| self.pic.would_ask(TIMER_LINE));
-        [timer, self.serial.next(), self.lapic.next()].into_iter().flatten().min()
+        [timer, self.serial.next(), self.lapic.next(), self.pci.next()].into_iter().flatten().min()
     }
 
     /// Returns 0 for "since when", which does not matter with one CPU.
@@ -157,6 +196,21 @@ impl Board for Pc {
         let own = self.lapic.acknowledge();
         let of_controllers = || self.pic.acknowledge();
         own.or_else(of_controllers).map(|vector| Interrupt::of(vector.into()))
+    }
+
+    fn attach(&mut self, device: &Attached) -> Result<(), AttachError> {
+        let number = self.pci.len();
+        let line = VIRTIO_LINES.get(number).copied().ok_or(AttachError::TooMany)?;
+        self.pci.attach(device, Firmware { base: VIRTIO + number as u32 * pci::BYTES, line })
+    }
+
+    fn next_service(&self) -> Option<Ticks> {
+        self.pci.next()
+    }
+
+    fn serve(&mut self, at: At, memory: &mut dyn Memory) {
+        self.pci.serve(at.now, memory);
+        self.set_lines();
     }
 
     fn console(&mut self) -> &mut dyn Console {
@@ -172,7 +226,9 @@ impl Board for Pc {
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        *self = restored(state, |devices: &Pc| devices.is_sound())?;
+        let mut devices = restored(state, |devices: &Pc| devices.is_sound())?;
+        devices.pci.adopt(&self.pci).map_err(|error| error.to_string())?;
+        *self = devices;
         Ok(())
     }
 }

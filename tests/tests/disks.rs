@@ -126,7 +126,7 @@ fn a_disk_is_written_and_the_probed_run_is_the_same(name: &'static str) {
 
     let mut probed = Session::new(stock.kernel.clone(), &stock.config).expect("a machine");
     let places = ["submit_bio", "vfs_write", "vfs_read", "bio_endio", "handle_mm_fault", "schedule"];
-    let probes: Vec<Kprobe> = places.iter().map(|place| Kprobe::at(place).pre(|_| Flow::Continue)).collect();
+    let probes: Vec<Kprobe> = places.iter().map(|place| Kprobe::at(*place).pre(|_| Flow::Continue)).collect();
     for probe in &probes {
         probed.register_kprobe(probe).unwrap_or_else(|why| panic!("{name}: {why}"));
     }

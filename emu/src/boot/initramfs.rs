@@ -21,6 +21,10 @@ pub const MODULES: &str = "modules/";
 pub const MODULES_FOR_LATER: &str = "later/";
 /// A shell command that loads these modules in the order of their names. If one fails, the guest ends with status 1.
 pub const LOAD_LATER: &str = "for module in /later/*.ko; do insmod $module || exit 1; done\n";
+/// The longest path of a file, in bytes. Linux takes no longer ones.
+pub const LONGEST_PATH: usize = 4095;
+/// Paths that further files cannot have.
+pub const TAKEN: [&str; 5] = ["init", SCRIPT, "bin", "bin/busybox", TRAILER];
 /// The path of the script of [`with_busybox`].
 pub const SCRIPT: &str = "script";
 

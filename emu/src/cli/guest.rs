@@ -35,6 +35,9 @@ pub struct GuestArgs {
     /// The number of CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     cpus: u8,
+    /// The guest's memory, such as 256M or 2G, instead of the board's usual size
+    #[arg(long = "mem", value_name = "SIZE", value_parser = memory)]
+    memory: Option<u64>,
     /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
     #[arg(long, value_name = "LIMIT", value_parser = Until::parse)]
     until: Vec<Until>,
@@ -78,9 +81,26 @@ impl GuestArgs {
             from_boot,
             cpu,
             attached: self.devices.attached()?,
+            memory: self.memory,
         })
     }
 }
+
+/// A size of memory: a number of mebibytes or gibibytes.
+fn memory(text: &str) -> Result<u64, String> {
+    let number = |digits: &str, shift: u32| {
+        let number = digits.parse::<u64>().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+        number.checked_mul(1 << shift).filter(|bytes| *bytes <= MOST_MEMORY)
+    };
+    let bytes = match text.strip_suffix('M') {
+        Some(digits) => number(digits, 20),
+        None => text.strip_suffix('G').and_then(|digits| number(digits, 30)),
+    };
+    bytes.ok_or_else(|| "write a number and its unit: 256M, 2G".into())
+}
+
+/// The most memory that any board has.
+const MOST_MEMORY: u64 = 1 << 40;
 
 /// A guest to run. All errors that can be found without booting have been reported.
 #[derive(Debug)]
@@ -104,6 +124,8 @@ pub struct Guest {
     from_boot: Option<Typed>,
     /// The name of the CPU model.
     cpu: Option<String>,
+    /// Bytes of memory. `None` means the board's usual size.
+    memory: Option<u64>,
     /// Disks and other devices.
     attached: Vec<Attached>,
 }
@@ -123,6 +145,7 @@ impl Guest {
             whole: self.whole.clone(),
             coverage,
             attached: self.attached.clone(),
+            ram: self.memory,
             ..Config::default()
         }
     }
@@ -162,5 +185,31 @@ impl Guest {
     /// Types at the shell of a booted guest.
     pub fn typist(&self) -> Option<Typist> {
         self.from_boot.as_ref().map(|typed| Typist::new(typed.load, typed.script.as_deref()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DV-4: sizes of memory are read, and other texts are refused.
+    #[test]
+    fn sizes_of_memory_are_read() {
+        #[rustfmt::skip]
+        let cases = [
+            ("256M",                    Some(256 << 20)),
+            ("2G",                      Some(2 << 30)),
+            ("0M",                      Some(0)),
+            ("512",                     None),
+            ("M",                       None),
+            ("+1G",                     None),
+            ("-1G",                     None),
+            ("1.5G",                    None),
+            ("99999999999999999999G",   None),
+            ("18014398509481984M",      None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(memory(text).ok(), expected, "{text}");
+        }
     }
 }

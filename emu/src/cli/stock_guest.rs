@@ -34,6 +34,9 @@ pub struct StockArgs {
     /// on. With --from-boot it is loaded at the shell
     #[arg(long = "module", value_name = "FILE", conflicts_with = "initrd")]
     modules: Vec<PathBuf>,
+    /// A file for a stock kernel's script, at this path in the guest; without a path, in the root folder. May be repeated
+    #[arg(long = "push", value_name = "FILE[:PATH]", conflicts_with = "initrd")]
+    pushed: Vec<String>,
 }
 
 /// The inputs of a stock kernel, read from their files.
@@ -69,6 +72,9 @@ impl StockArgs {
             if !devices.is_empty() {
                 return Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no disk")));
             }
+            if !self.pushed.is_empty() {
+                return Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no file")));
+            }
             return match (&self.initrd, &self.script, &self.modules[..], self.from_boot, self.whole) {
                 (None, None, [], false, false) => Ok(None),
                 (None, None, [], true, _) => {
@@ -101,7 +107,8 @@ impl StockArgs {
                 // The snapshot is made before modules are loaded: they are only files in it, and are loaded when the
                 // guest continues.
                 let folder = if self.from_boot { initramfs::MODULES_FOR_LATER } else { initramfs::MODULES };
-                let files: Vec<_> = modules.into_iter().map(|(name, bytes)| (format!("{folder}{name}"), bytes)).collect();
+                let mut files: Vec<_> = modules.into_iter().map(|(name, bytes)| (format!("{folder}{name}"), bytes)).collect();
+                files.extend(self.pushed.iter().map(|text| pushed(text)).collect::<Result<Vec<_>, _>>()?);
                 initramfs::with_busybox(&busybox(wanted.as_ref(), architecture)?, packed, &files)
             }
         };
@@ -111,6 +118,21 @@ impl StockArgs {
         let command_line = trapline_images::command_line(architecture);
         Ok(Some(StockGuest { command_line, initrd: initrd.into(), whole, from_boot }))
     }
+}
+
+/// A file for the guest: its path without the first slash, and its bytes.
+fn pushed(text: &str) -> Result<(String, Vec<u8>), Failure> {
+    let (file, path) = match text.rsplit_once(':') {
+        Some((file, path)) => (file, path),
+        None => (text, Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or_default()),
+    };
+    let inside = path.trim_start_matches('/');
+    let is_path = inside.split('/').all(|part| !["", ".", ".."].contains(&part)) && inside.len() <= initramfs::LONGEST_PATH;
+    if !is_path || initramfs::TAKEN.contains(&inside) {
+        return Err(Failure::usage(format!("--push: `{path}` cannot be the path of a file in the guest"))
+            .advise("give another one behind a colon: --push work/tool:/bin/tool"));
+    }
+    Ok((inside.to_string(), file::read(Path::new(file), Kind::INITRD)?))
 }
 
 /// The self-extracting image in a kernel's file.
@@ -144,4 +166,35 @@ fn busybox(wanted: Option<&Wanted>, architecture: &str) -> Result<Vec<u8>, Failu
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     file::read(file, Kind::INITRD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DV-4: files for the guest have a path inside it.
+    #[test]
+    fn pushed_files_have_a_path_in_the_guest() {
+        let file = std::env::temp_dir().join(format!("trapline-pushed-{}", std::process::id()));
+        std::fs::write(&file, "text").expect("written");
+        let shown = file.display();
+        let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
+        #[rustfmt::skip]
+        let cases = [
+            (format!("{shown}"),                Some(name)),
+            (format!("{shown}:/a/b"),           Some("a/b")),
+            (format!("{shown}:c"),              Some("c")),
+            (format!("{shown}:"),               None),
+            (format!("{shown}:/"),              None),
+            (format!("{shown}:a/../b"),         None),
+            (format!("{shown}:a//b"),           None),
+            (format!("{shown}:/init"),          None),
+            (format!("{shown}:bin/busybox"),    None),
+            (format!("{shown}.missing:a"),      None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(pushed(&text).ok(), expected.map(|path| (path.to_string(), b"text".to_vec())), "{text}");
+        }
+        std::fs::remove_file(file).expect("it is there");
+    }
 }

@@ -1,5 +1,6 @@
 //! The configuration of a machine. The boards and the machine both read it.
 
+use crate::boot::guest_files::Sources;
 use crate::boot::whole::Whole;
 use crate::devices::virtio::Attached;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub struct Config {
     pub whole: Option<Arc<Whole>>,
     /// The virtio devices, such as disks, in the board's order.
     pub attached: Vec<Attached>,
+    /// Sources of the guest's files besides the initial file system, for probes in user programs.
+    pub files: Sources,
 }
 
 impl Config {
@@ -106,6 +109,7 @@ impl Default for Config {
             cpu: None,
             whole: None,
             attached: Vec::new(),
+            files: Sources::default(),
         }
     }
 }

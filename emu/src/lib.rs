@@ -98,5 +98,6 @@ pub use trapline_isa as isa;
 pub use trapline_isa::arch::Arch;
 pub use trapline_probes as probes;
 pub use trapline_probes::probe::{FaultInfo, Flow, Frame, Hit, Jprobe, Kprobe, Kretprobe, ReturnHit};
+pub use trapline_probes::user::UserProbe;
 pub use trapline_probes::{Engine, Errno, Policy, Refusal};
 pub use trapline_script as script;

@@ -152,7 +152,15 @@ fn reported(room: &Room, about: &About, records: impl FnOnce(&mut dyn FnMut(u16,
         Field { name: "text".into(), stored: Stored::String, count: None },
         Field { name: "number".into(), stored: Stored::Integer(2, Style::Signed), count: None },
     ];
-    let format = Format { group: "made".into(), event: "up".into(), returns: false, mirrors: false, fields, stack: None };
+    let format = Format {
+        group: "made".into(),
+        event: "up".into(),
+        returns: false,
+        mirrors: false,
+        in_program: false,
+        fields,
+        stack: None,
+    };
     let base = if about.word == 8 { 0xffff_ffff_8100_0000 } else { 0xc010_0000 };
     let symbol = move |address: u64| {
         Some(Symbol { name: "start".into(), start: base, size: 0x1000, module: None }).filter(|_| address >= base)

@@ -9,6 +9,7 @@ use crate::probe::Kprobe;
 use crate::program::Programs;
 use crate::records::{EventId, Header, Payload, Ring};
 use crate::tracepoint::TracepointRecord;
+use crate::user::Calls;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
@@ -72,6 +73,8 @@ pub(crate) struct Scene {
     pub watch: Watch,
     /// The record that the guest's own code wrote at a tracepoint hit.
     pub record: TracepointRecord,
+    /// The calls of user programs that are followed at present.
+    pub calls: Calls,
 }
 
 /// A [`Phase`], plus how the CPU reached the probe: by its breakpoint or by its jump.
@@ -274,6 +277,11 @@ impl<'a> Hit<'a> {
     /// The record that belongs to a tracepoint hit.
     pub fn record(&self) -> &TracepointRecord {
         &self.scene.record
+    }
+
+    /// The followed calls of user programs.
+    pub(crate) fn calls(&mut self) -> &mut Calls {
+        &mut self.scene.calls
     }
 
     /// The programs of the engine.

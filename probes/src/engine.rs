@@ -16,6 +16,7 @@ use crate::program::Programs;
 use crate::records::Ring;
 use crate::retprobe::Returns;
 use crate::tracepoint::{TracepointRecord, Watched};
+use crate::user::{Calls, UserProbes};
 use crate::withdraw::Withdrawn;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
@@ -49,6 +50,7 @@ pub struct Engine {
     pub(crate) scene: Scene,
     pub(crate) counts: Counts,
     pub(crate) last: Last,
+    pub(crate) user: UserProbes,
 }
 
 /// Default size of the record ring.
@@ -106,9 +108,11 @@ impl Engine {
                 programs: Programs::default(),
                 watch: Watch::default(),
                 record: TracepointRecord::none(),
+                calls: Calls::default(),
             },
             counts: Counts::default(),
             last: Last::default(),
+            user: UserProbes::default(),
         }
     }
 

@@ -7,6 +7,7 @@ use alloc::string::String;
 use core::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::plan::{Errno, Refusal};
 use trapline_isa::regs::Registers;
 
 /// A kernel in memory, seen while none of its CPUs runs. Registration and the debugfs views use this.
@@ -65,6 +66,31 @@ pub trait Guest {
     /// Changes text regardless of page protection and of the active page tables, and drops the code translated from it.
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
 
+    /// The path of a program's file with its symbolic links followed, as far as the guest's files are known.
+    fn file_path(&self, path: &str) -> String {
+        path.into()
+    }
+    /// The offset of a symbol in a program's file. Fails if the file or the symbol is not known.
+    fn file_symbol(&self, path: &str, symbol: &str) -> Result<u64, Refusal> {
+        let _ = symbol;
+        let why = alloc::format!("the files of this guest are not known, {path} among them: write an offset, {path}:0x1234");
+        Err(Refusal::because(Errno::ENOENT, why))
+    }
+    /// From now on the machine calls [`crate::Engine::user_hit`] with this number when a program is about to execute
+    /// the instruction at the place. Nothing is written to the program.
+    fn observe(&mut self, place: &FilePlace<'_>, point: u32) -> Result<KnownBy, Refusal> {
+        let _ = (place, point);
+        Err(Refusal::new(Errno::EOPNOTSUPP, "this machine cannot observe user programs: probe the system calls that they make"))
+    }
+    /// Whether [`Cpu::task`] is right while a program runs. Otherwise the engine calls [`Cpu::note_running_task`].
+    fn knows_task_of_programs(&self) -> bool {
+        true
+    }
+    /// Ends [`Guest::observe`] for a point.
+    fn observe_no_more(&mut self, point: u32) {
+        let _ = point;
+    }
+
     /// Takes `len` bytes of executable memory that the guest does not know of. `len` is a multiple of [`WINDOW_UNIT`],
     /// and so is the address. A guest with several windows uses the one nearest to `near`; the ISA checks later whether
     /// a branch reaches it. `None` if no window has room.
@@ -91,6 +117,24 @@ pub trait Guest {
     fn drain(&mut self, range: Range<u64>) -> bool {
         !self.any_cpu_inside(range)
     }
+}
+
+/// A place in a program's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePlace<'a> {
+    /// The path in the guest, with symbolic links followed.
+    pub path: &'a str,
+    /// The distance in bytes from the file's start.
+    pub offset: u64,
+}
+
+/// The means by which a machine knows that a page of memory belongs to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownBy {
+    /// The kernel's own record of what a program has mapped.
+    Mapping,
+    /// The bytes in the page. A copy of the file is then the same file.
+    Content,
 }
 
 /// The allocation granularity of the probe window, in bytes.
@@ -249,6 +293,24 @@ pub trait Cpu: Registers + Memory {
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.read(address, into)
     }
+    /// The bytes of a word of the running program, if they are fewer than the kernel's: of a 32-bit program on a 64-bit
+    /// kernel.
+    fn narrow_word(&self) -> Option<usize> {
+        None
+    }
+    /// Whether this is the CPU as a handler of a user probe sees it: its registers and memory are a program's.
+    fn runs_program(&self) -> bool {
+        false
+    }
+    /// From now on the machine calls [`crate::Engine::user_arrival`] when a program arrives at the code that is now at
+    /// this address of the running program. False if the address is not mapped or the machine cannot do that.
+    fn observe_arrival(&mut self, address: u64) -> bool {
+        let _ = address;
+        false
+    }
+    /// The running task is now another one, and is known because the kernel runs. Called for a guest that does not
+    /// [know the task of programs](Guest::knows_task_of_programs).
+    fn note_running_task(&mut self) {}
     /// Address and size of the counter that keeps this CPU from being preempted (`preempt_count`). `None` if unknown.
     fn preemptions(&mut self) -> Option<(u64, usize)> {
         None

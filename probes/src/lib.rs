@@ -51,6 +51,7 @@ mod take_out;
 pub mod toy;
 pub mod tracepoint;
 pub mod unwind;
+pub mod user;
 mod views;
 pub mod withdraw;
 

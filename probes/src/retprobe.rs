@@ -339,12 +339,14 @@ impl Engine {
     pub fn task_dies(&mut self, cpu: usize, task: u64) {
         self.returns.task_dies(&mut self.scene.instances, cpu, task);
         self.paused.forget_task(task);
+        self.user_task_exited(task);
     }
 
     /// Forgets the calls in flight of a task that no longer exists. No handler runs for them.
     pub fn task_exited(&mut self, task: u64) {
         self.returns.task_exited(&mut self.scene.instances, task);
         self.paused.forget_task(task);
+        self.user_task_exited(task);
     }
 
     /// The true return address of a call of `task`. `frame` is the address of the stack word that held the return

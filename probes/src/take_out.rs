@@ -38,5 +38,6 @@ impl Engine {
     pub fn forget_calls(&mut self) {
         self.returns.forget_calls(&mut self.scene.instances);
         self.paused = Paused::new();
+        self.forget_user_calls();
     }
 }

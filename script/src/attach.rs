@@ -17,6 +17,7 @@ use trapline_probes::guest::Guest;
 use trapline_probes::probe::{Flow, Hit, Kprobe, Kretprobe, ReturnHit};
 use trapline_probes::program::{HitProgram, ProgramId};
 use trapline_probes::unwind::Stacks;
+use trapline_probes::user::UserProbe;
 
 /// The number of a script in its engine. It is never given to another script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub enum Attached {
     Kretprobe(Kretprobe),
     /// The probes at the sites of a tracepoint and at the ends of its code.
     Tracepoint(Vec<Kprobe>),
+    /// A probe in a user program.
+    User(UserProbe),
 }
 
 impl Attached {
@@ -51,6 +54,7 @@ impl Attached {
             Attached::Kprobe(probe) => probe.hits(),
             Attached::Kretprobe(probe) => probe.returns(),
             Attached::Tracepoint(probes) => probes.iter().map(Kprobe::hits).sum(),
+            Attached::User(probe) => probe.hits(),
         }
     }
 
@@ -60,6 +64,7 @@ impl Attached {
             Attached::Kprobe(probe) => probe.nmissed(),
             Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
             Attached::Tracepoint(probes) => probes.iter().map(Kprobe::nmissed).sum(),
+            Attached::User(probe) => probe.missed(),
         }
     }
 }
@@ -256,6 +261,16 @@ impl ScriptId {
                 let probe = probe.handler(move |hit| hit.run_program(id, part));
                 engine.register_kretprobe(guest, &probe)?;
                 return Ok(Some(Attached::Kretprobe(probe)));
+            }
+            PointKind::User(path, place, returns) => {
+                let probe = match returns {
+                    false => UserProbe::at(path, place, move |hit| {
+                        hit.run_program(id, part);
+                    }),
+                    true => UserProbe::returning(path, place, move |hit| hit.run_program(id, part)),
+                };
+                engine.register_user(guest, &probe)?;
+                return Ok(Some(Attached::User(probe)));
             }
             PointKind::Tracepoint(event) => return tracepoint(engine, guest, &event, false, id, part),
             PointKind::RawTracepoint(event) => return tracepoint(engine, guest, &event, true, id, part),

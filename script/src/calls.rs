@@ -90,10 +90,14 @@ impl Compiler<'_> {
             "count" | "sum" | "min" | "max" | "avg" | "stats" | "hist" | "lhist" | "tseries" => {
                 Err(at.error(format!("{name}() should be assigned to a map: @name = {name}(...)")))
             }
-            "uaddr" | "cgroup_path" => Err(at.error(match name {
-                "uaddr" => "uaddr() is refused: programs of the guest cannot be probed, only its kernel",
-                _ => "cgroup_path() is refused: a number alone leads to no group; cgroup is the running task's",
-            })),
+            "uaddr" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let symbol = literal(of).ok_or_else(|| of.at.error("uaddr() takes a function's name in quotes"))?;
+                Ok((Any::Num(Num::Const(self.address_in_program(&symbol, of.at)?)), Type::U64))
+            }
+            "cgroup_path" => {
+                Err(at.error("cgroup_path() is refused: a number alone leads to no group; cgroup is the running task's"))
+            }
             _ => {
                 if let Some(value) = self.look_up(name, arguments, at)? {
                     return Ok(value);

@@ -21,6 +21,7 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::budget::Budget;
 use trapline_probes::tracepoint::Tracepoint;
+use trapline_probes::user::Place;
 
 /// Facts about the guest that the compiler needs. The machine implements this trait.
 pub trait Knowledge {
@@ -40,6 +41,22 @@ pub trait Knowledge {
     }
     /// The functions that match a pattern and may be probed, each once, in a fixed order. `*` stands for any letters.
     fn functions(&self, pattern: &str, returns: bool) -> Vec<String>;
+    /// The functions of a user program's file whose names match a pattern, each once, in a fixed order. Fails with a
+    /// sentence if the file or its functions are not known.
+    fn program_functions(&self, path: &str, pattern: &str) -> Result<Vec<String>, String> {
+        let _ = pattern;
+        Err(format!("the files of this guest are not known, {path} among them"))
+    }
+    /// The offset in a program's file of an address that the file was linked for.
+    fn program_offset(&self, path: &str, address: u64) -> Option<u64> {
+        let _ = (path, address);
+        None
+    }
+    /// The address that a function of a program's file was linked for.
+    fn program_address(&self, path: &str, name: &str) -> Option<u64> {
+        let _ = (path, name);
+        None
+    }
     /// The number of names that a pattern is compared with.
     fn names(&self) -> u64 {
         0
@@ -193,6 +210,8 @@ pub(super) struct Scope {
     pub kinds: Kinds,
     /// The function whose parameters `args` means.
     pub function: Option<String>,
+    /// The file of its probes in user programs, if it has any.
+    pub program: Option<String>,
     pub loops: u32,
     pub overrides: bool,
     /// The nesting depth of code that may be skipped, such as the branches of an `if`.
@@ -519,6 +538,13 @@ impl<'a> Compiler<'a> {
                 PointKind::Kretprobe(name) => {
                     kinds.returns = true;
                     self.block.function.get_or_insert_with(|| name.clone());
+                }
+                PointKind::User(path, place, returns) => {
+                    (kinds.entries, kinds.returns) = (kinds.entries || !returns, kinds.returns || *returns);
+                    self.block.program.get_or_insert_with(|| path.clone());
+                    if let Place::Symbol(name, _) = place {
+                        self.block.function.get_or_insert_with(|| name.clone());
+                    }
                 }
                 PointKind::Tracepoint(event) => {
                     kinds.others = true;

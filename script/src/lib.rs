@@ -52,6 +52,7 @@ mod strings;
 mod system_calls;
 mod times;
 pub mod types;
+mod user_points;
 mod values;
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ macro_rules! of_the_hit {
             self.hit.address()
         }
         fn in_user(&mut self) -> bool {
-            false
+            self.hit.machine().runs_program()
         }
         fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
             if self.hit.record().read(at, into) {
@@ -156,11 +156,13 @@ macro_rules! of_the_hit {
             cpu.read(at, into).is_ok() || cpu.read_user(at, into).is_ok()
         }
         fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
+            let runs = self.hit.machine().runs_program();
             if !user {
-                return frames(self.hit, self.stacks, into);
+                // While a program runs, the kernel's stack is empty.
+                return if runs { 0 } else { frames(self.hit, self.stacks, into) };
             }
             let isa = self.hit.isa();
-            user_frames(self.hit.machine(), isa, false, into)
+            user_frames(self.hit.machine(), isa, runs, into)
         }
     };
 }

@@ -81,15 +81,18 @@ impl Compiler<'_> {
             ("watchpoint" | "w" | "asyncwatchpoint" | "aw", _) => {
                 Err(point.at.error("watchpoints are not there yet: probe the functions that write the data"))
             }
-            ("uprobe" | "u" | "uretprobe" | "ur" | "usdt" | "U", _) => Err(point
-                .at
-                .error("programs of the guest cannot be probed yet, only its kernel: probe the system calls that they make")),
+            ("uprobe" | "u", [path, place] | [path, _, place]) => self.in_program("uprobe", path, place, point.at, false),
+            ("uretprobe" | "ur", [path, place] | [path, _, place]) => self.in_program("uretprobe", path, place, point.at, true),
+            ("uprobe" | "u" | "uretprobe" | "ur", _) => {
+                Err(point.at.error(format!("{provider} is followed by a file and a function: {provider}:/bin/sh:main")))
+            }
+            ("usdt" | "U", _) => Err(point.at.error("usdt probes are not known here: probe the function that contains the one that is meant, by uprobe")),
             ("iter" | "it" | "self" | "bench" | "test", _) => {
                 Err(point.at.error(format!("{provider} has no meaning outside of the guest")))
             }
             ("BEGIN" | "begin" | "END" | "end", _) => Err(point.at.error(format!("nothing follows {provider}"))),
             _ => Err(point.at.error(format!(
-                "Invalid provider: '{provider}': BEGIN, END, kprobe, kretprobe, fentry, fexit, tracepoint, rawtracepoint, interval, profile and software are known"
+                "Invalid provider: '{provider}': BEGIN, END, kprobe, kretprobe, fentry, fexit, uprobe, uretprobe, tracepoint, rawtracepoint, interval, profile and software are known"
             ))),
         }
     }

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
 use trapline_probes::tracepoint::Tracepoint;
+use trapline_probes::user::Place;
 
 /// A compiled script.
 #[derive(Debug)]
@@ -147,6 +148,8 @@ pub enum PointKind {
     Address(u64),
     /// A return probe.
     Kretprobe(String),
+    /// A probe in a user program: the file's path in the guest, the place in it, and whether it is at returns.
+    User(String, Place, bool),
     /// A tracepoint of the kernel, with its record.
     Tracepoint(Arc<Tracepoint>),
     /// A tracepoint with the arguments of its functions (rawtracepoint).

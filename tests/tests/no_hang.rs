@@ -3,7 +3,7 @@
 use trapline::boot::{Kernel, Segment};
 use trapline::clock::Meaning;
 use trapline::cpu::View;
-use trapline::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps};
+use trapline::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps, UserCode};
 use trapline::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
 use trapline_probes::guest::{Answer, Resume};
@@ -107,6 +107,7 @@ impl ProbeWindow for Stubborn {
 impl Detours for Stubborn {}
 
 impl Follower for Stubborn {}
+impl UserCode for Stubborn {}
 
 impl Attention for Stubborn {
     fn attention_at(&self) -> Option<u64> {

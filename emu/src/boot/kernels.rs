@@ -23,6 +23,8 @@ pub struct Facts {
     /// The letter of the mapping symbols in front of this ISA's code (`$a`; AAELF, "mapping symbols"). `None` if the
     /// ISA has none.
     pub mapping_symbol: Option<char>,
+    /// The address at which calls enter a function of a program, from the value and the `st_other` of its symbol.
+    pub function_entry: fn(u64, u8) -> u64,
     /// The format of a raw kernel image. `None` if this ISA's kernels have none.
     pub raw_image: Option<&'static Format>,
     /// Finds the decompressor in a self-extracting kernel image.
@@ -71,6 +73,7 @@ const USUAL: Facts = Facts {
     arch: Arch::ALL[0],
     elf: Identity { machine: 0, class: 0, order: 0 },
     mapping_symbol: None,
+    function_entry: |value, _| value,
     raw_image: None,
     decompressor: whole::none,
     lies_at: core::convert::identity,
@@ -105,6 +108,7 @@ static ARM: Facts = Facts {
     arch: Arch::Arm,
     elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
     mapping_symbol: Some('a'),
+    function_entry: marks::arm::without_thumb_bit,
     raw_image: Some(&image::ZIMAGE),
     decompressor: whole::zimage,
     marks: &marks::arm::MARKS,
@@ -118,6 +122,7 @@ static THUMB2: Facts = Facts {
     arch: Arch::Thumb2,
     elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
     mapping_symbol: Some('t'),
+    function_entry: marks::arm::without_thumb_bit,
     // A zImage is read as one of ARM code, and its kernel's first instructions say in which code it is.
     raw_image: None,
     decompressor: whole::zimage,
@@ -153,6 +158,7 @@ static PPC: Facts = Facts {
 static PPC64: Facts = Facts {
     arch: Arch::Ppc64,
     elf: Identity { machine: EM_PPC64, class: ELFCLASS64, order: ELFDATA2MSB },
+    function_entry: marks::ppc::local_entry,
     marks: &marks::ppc::BIG,
     first_functions: &["start_here_common"],
     debian: "ppc64",
@@ -162,6 +168,7 @@ static PPC64: Facts = Facts {
 static PPC64LE: Facts = Facts {
     arch: Arch::Ppc64le,
     elf: Identity { machine: EM_PPC64, class: ELFCLASS64, order: ELFDATA2LSB },
+    function_entry: marks::ppc::local_entry,
     marks: &marks::ppc::LITTLE,
     first_functions: &["start_here_common"],
     debian: "ppc64el",

@@ -2,6 +2,7 @@
 
 use super::attached::DeviceArgs;
 use super::cpu::CpuArg;
+use super::guest_files::FilesArg;
 use super::image::{self, SymbolsArg};
 use super::output::Paint;
 use super::stock_guest::{StockArgs, Typed};
@@ -9,6 +10,7 @@ use super::typist::Typist;
 use super::until::{Limits, Until};
 use super::{Failure, from_boot};
 use crate::boot::Kernel;
+use crate::boot::guest_files::{GuestFiles, Sources};
 use crate::boot::whole::Whole;
 use crate::devices::virtio::Attached;
 use crate::machine::Config;
@@ -31,6 +33,8 @@ pub struct GuestArgs {
     #[command(flatten)]
     devices: DeviceArgs,
     #[command(flatten)]
+    files: FilesArg,
+    #[command(flatten)]
     cpu: CpuArg,
     /// The number of CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
@@ -50,6 +54,12 @@ impl GuestArgs {
     /// Loads the kernel of this name.
     pub fn kernel(&self, image: &str) -> Result<Kernel, Failure> {
         image::load(image, &self.symbols)
+    }
+
+    /// The guest's files, as far as the arguments give them.
+    pub fn files(&self, image: &str, kernel: &Kernel) -> Result<GuestFiles, Failure> {
+        let stock = self.stock.guest(image, kernel, &self.devices)?;
+        Ok(GuestFiles::new(stock.map(|stock| stock.initrd), self.files.sources()))
     }
 
     /// Whether the guest runs a script and then powers off.
@@ -82,6 +92,7 @@ impl GuestArgs {
             cpu,
             attached: self.devices.attached()?,
             memory: self.memory,
+            files: self.files.sources(),
         })
     }
 }
@@ -128,9 +139,16 @@ pub struct Guest {
     memory: Option<u64>,
     /// Disks and other devices.
     attached: Vec<Attached>,
+    /// Sources of the guest's files besides the initial file system.
+    files: Sources,
 }
 
 impl Guest {
+    /// The guest's files, as far as they are known.
+    pub fn known_files(&self) -> GuestFiles {
+        GuestFiles::new(self.initrd.clone(), self.files.clone())
+    }
+
     /// Whether the run starts at the shell of a booted guest.
     pub fn is_booted(&self) -> bool {
         self.from_boot.is_some()
@@ -146,6 +164,7 @@ impl Guest {
             coverage,
             attached: self.attached.clone(),
             ram: self.memory,
+            files: self.files.clone(),
             ..Config::default()
         }
     }

@@ -18,6 +18,7 @@ mod failure;
 mod file;
 mod from_boot;
 mod guest;
+mod guest_files;
 mod image;
 mod images;
 mod last_words;

@@ -16,6 +16,13 @@ pub fn row(member: &Member, armed: &Armed, summaries: &[ProbeSummary]) -> (Optio
         Attached::Kprobe(probe) => (probe, 0),
         Attached::Kretprobe(probe) => (probe.kprobe(), probe.nmissed()),
         Attached::Jprobe(probe) => (probe.kprobe(), 0),
+        Attached::User(probe) => {
+            let mode = if probe.is_by_content() { "in programs (pages by content)" } else { "in programs" };
+            let mode = if probe.is_disabled() { format!("{mode} [DISABLED]") } else { mode.into() };
+            let misses = vec![Count::new("return not followed", probe.missed())];
+            let armed_ns = armed.get(&(member.group().into(), member.name().into())).copied();
+            return (None, ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ns_per_hit: None });
+        }
         Attached::Pending => return (None, ProbeRow { name, place, mode: "waits for its module".into(), ..ProbeRow::default() }),
     };
     let known = summaries.iter().find(|summary| Some(summary.address) == kprobe.address());

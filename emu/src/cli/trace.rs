@@ -140,7 +140,7 @@ const RECORD_SLICE: u64 = 10_000;
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = args.guest.kernel(&args.image)?;
     let types = args.btf.as_ref().map(|file| file::read(file, Kind::TYPES)).transpose()?;
-    let facts = match &types {
+    let mut facts = match &types {
         None => Facts::of(&kernel),
         Some(bytes) => {
             let btf = Btf::parse(bytes).ok_or_else(|| {
@@ -167,6 +167,10 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         warns_of_reads: args.check_reads,
         old: args.bpftrace_output == Version::Old,
     };
+    // Only attach points in programs name a path.
+    if texts.iter().any(|text| text.text.contains(":/")) {
+        facts.know_files(args.guest.files(&args.image, &kernel)?);
+    }
     let scripts = compile(&texts, &facts, &options)?;
     drop(facts);
     if args.dry_run {

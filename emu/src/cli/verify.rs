@@ -90,7 +90,8 @@ impl Probes {
             Some(scripts) => Ok(scripts),
             None if self.texts.is_empty() => Ok(Vec::new()),
             None => {
-                let facts = Facts::of(&guest.kernel);
+                let mut facts = Facts::of(&guest.kernel);
+                facts.know_files(guest.known_files());
                 let compile = |text: &Text| Script::compile(&text.text, &facts, &self.options);
                 let scripts = self.texts.iter().map(compile).collect::<Result<_, _>>();
                 scripts.map_err(|_| Failure::failed("a script that was compiled before cannot be compiled again"))
@@ -106,7 +107,12 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let events = args.events(!texts.is_empty())?;
     let settings = trace::settings_of(std::env::vars());
     let options = Options { parameters, allows_unsafe: args.allows_unsafe, settings, ..Options::default() };
-    let scripts = if texts.is_empty() { Vec::new() } else { trace::compile(&texts, &Facts::of(&kernel), &options)? };
+    let mut facts = Facts::of(&kernel);
+    if texts.iter().any(|text| text.text.contains(":/")) {
+        facts.know_files(args.guest.files(&args.image, &kernel)?);
+    }
+    let scripts = if texts.is_empty() { Vec::new() } else { trace::compile(&texts, &facts, &options)? };
+    drop(facts);
     let scripts = Cell::new(Some(scripts));
     let guest = args.guest.guest(&args.image, kernel)?;
     if guest.kernel.is_stock() && !args.guest.has_script() && guest.limits == super::until::Limits::default() {
@@ -271,6 +277,7 @@ impl GuestRun {
                 Attached::Kprobe(probe) => probe.nmissed() + probe.passed(),
                 Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed() + probe.kprobe().passed(),
                 Attached::Jprobe(probe) => probe.kprobe().nmissed() + probe.kprobe().passed(),
+                Attached::User(probe) => probe.missed(),
                 Attached::Pending => 0,
             };
             add(member.hits(), missed);

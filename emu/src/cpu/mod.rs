@@ -4,6 +4,7 @@
 pub mod arm;
 pub mod arm64;
 mod check;
+pub mod mappings;
 pub mod members;
 pub mod mips;
 pub mod model;
@@ -14,6 +15,7 @@ pub mod riscv;
 pub mod s390;
 pub mod sparc64;
 pub mod tasks;
+pub mod user_places;
 pub mod view;
 pub mod window;
 pub mod x86;

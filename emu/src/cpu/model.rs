@@ -217,6 +217,14 @@ pub struct Tasks {
     pub moments: Moments,
     /// Returns the address of the running task's structure.
     pub current: fn(&mut View) -> u64,
+    /// Returns the same while a program runs. `None`: only the kernel's own registers tell it, so the task is noted when
+    /// the kernel switches to it.
+    pub in_program: Option<fn(&mut View) -> u64>,
+    /// Returns the bytes of a word of the running program, if they are fewer than the kernel's and the convention for
+    /// calls depends on them.
+    pub narrow_word: fn(&Handle) -> Option<usize>,
+    /// Returns the number of bits of an offset in the kernel's pages.
+    pub page_bits: fn(&Handle) -> u32,
     /// A register holds it in every kernel, so that the place of no pointer need be known.
     pub is_in_register: bool,
     /// Finds the task's fields by the kernel's code, if neither symbols nor types give them.
@@ -225,8 +233,15 @@ pub struct Tasks {
 
 impl Tasks {
     /// For kernels of whose tasks nothing is known.
-    pub const USUAL: Tasks =
-        Tasks { moments: Moments::NONE, current: |_| 0, is_in_register: false, by_code: |_| TaskPlace::default() };
+    pub const USUAL: Tasks = Tasks {
+        moments: Moments::NONE,
+        current: |_| 0,
+        in_program: None,
+        narrow_word: |_| None,
+        page_bits: |_| 12,
+        is_in_register: false,
+        by_code: |_| TaskPlace::default(),
+    };
 }
 
 /// A CPU model for guests.

@@ -1,6 +1,8 @@
 //! The stopped CPU, as the engine and its handlers see it.
 
+use super::mappings::MappingPlace;
 use super::moment::{MomentPlace, PerCpu};
+use super::user_places::UserPlaces;
 use super::{Access, Model, TaskPlace};
 use crate::clock::nanoseconds;
 use crate::clock::running::Clock;
@@ -33,6 +35,12 @@ pub struct View {
     pub(crate) clock: Clock,
     /// Whether the run shall end at the next possible block start.
     pub(crate) is_asking: bool,
+    /// Returns the running task: a function of the model.
+    pub(crate) task_by: fn(&mut View) -> u64,
+    /// The kernel's structures of a program's mappings, if they are known.
+    pub(crate) mapping: Option<MappingPlace>,
+    /// The observed instructions of user programs. `None` until there is one.
+    pub(crate) user_places: Option<Box<UserPlaces>>,
 }
 
 impl View {
@@ -64,6 +72,9 @@ impl View {
             current: 0,
             clock: Clock::new(line),
             is_asking: false,
+            task_by: model.tasks.current,
+            mapping: None,
+            user_places: None,
         }
     }
 }
@@ -266,7 +277,7 @@ impl Cpu for View {
         self.current
     }
     fn task(&mut self) -> u64 {
-        (self.model.tasks.current)(self)
+        (self.task_by)(self)
     }
     fn pid(&mut self) -> u32 {
         let task = self.task();
@@ -321,6 +332,15 @@ impl Cpu for View {
         self.page_by_page(address, into.len(), Access::User, |ram, physical, done, part| {
             ram.read(physical, &mut into[done..done + part]);
         })
+    }
+    fn narrow_word(&self) -> Option<usize> {
+        (self.model.tasks.narrow_word)(&self.trap.handle())
+    }
+    fn observe_arrival(&mut self, address: u64) -> bool {
+        self.add_arrival(address)
+    }
+    fn note_running_task(&mut self) {
+        View::note_running_task(self);
     }
     fn preemptions(&mut self) -> Option<(u64, usize)> {
         Some((self.moment_count()?, self.moment.form.0))

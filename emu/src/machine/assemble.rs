@@ -13,6 +13,7 @@ use crate::boot::whole::Whole;
 use crate::boot::{Kernel, Starter};
 use crate::clock::{Stopped, Ticks};
 use crate::config::Config;
+use crate::cpu::mappings::MappingPlace;
 use crate::cpu::moment::MomentPlace;
 use crate::cpu::{TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
@@ -80,8 +81,10 @@ impl<L: Listener> Machine<L> {
 
         let types = Btf::of(kernel);
         let places = (TaskPlace::of(kernel, types.as_ref(), model), MomentPlace::of(kernel, types.as_ref(), model));
+        let mut view = View::new(core.stopped(), core.line(), model, ram, places);
+        view.mapping = types.as_ref().and_then(MappingPlace::of);
         let inner = Inner {
-            view: View::new(core.stopped(), core.line(), model, ram, places),
+            view,
             board: board(spec, config, told)?,
             has_masters: !config.attached.is_empty(),
             board_name: spec.name,

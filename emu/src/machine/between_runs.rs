@@ -172,6 +172,9 @@ impl<L: Listener> Machine<L> {
         inner.view.current = state.current;
         inner.view.clock.go_on(&running.clock);
         inner.fault_address = running.fault_address;
+        if let Some(places) = &mut inner.view.user_places {
+            places.start_over();
+        }
         core.flush_translations();
         core.flush_tlb();
         Ok(())

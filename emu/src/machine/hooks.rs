@@ -123,6 +123,14 @@ impl<L: Listener> Events for Inner<L> {
         }
         taken
     }
+
+    fn points(&mut self, _: &InstructionContext, page: u64, pc: u64) -> Option<&[u32]> {
+        self.view.user_points(self.view.ram.physical_at(page)?, pc)
+    }
+
+    fn user_hit(&mut self, _: &InstructionContext, pc: u64, point: u32) {
+        self.user_instruction(pc, point);
+    }
 }
 
 impl<L: Listener> Inner<L> {
@@ -197,6 +205,9 @@ impl<L: Listener> Inner<L> {
     }
 
     pub(super) fn exception(&mut self, cpu: &TrapContext, trap: Trap) {
+        if self.view.user_places.is_some() {
+            self.note_user_fault(&trap);
+        }
         let mut exception = trap.exception;
         let known = self.fault_address;
         if let Some(shown) = self.show_missed(cpu, &exception, known) {

@@ -1,4 +1,4 @@
-//! The machine's interface to a probe engine, in five parts by duty. An engine with breakpoints only implements [`Traps`]
+//! The machine's interface to a probe engine, in six parts by duty. An engine with breakpoints only implements [`Traps`]
 //! and [`ProbeWindow::meaning`], and leaves the defaults of the other parts. [`Listener`] is all of them.
 
 use crate::clock::{DetourTiming, Meaning, Ticks};
@@ -8,9 +8,9 @@ use trapline_probes::guest::Answer;
 
 /// A probe engine as the machine sees it. It claims breakpoints, knows the contents of the probe window, and is called
 /// when a CPU gets there.
-pub trait Listener: Traps + ProbeWindow + Detours + Follower + Attention + 'static {}
+pub trait Listener: Traps + ProbeWindow + Detours + Follower + UserCode + Attention + 'static {}
 
-impl<L: Traps + ProbeWindow + Detours + Follower + Attention + 'static> Listener for L {}
+impl<L: Traps + ProbeWindow + Detours + Follower + UserCode + Attention + 'static> Listener for L {}
 
 /// Traps that reach the engine: its breakpoints, and what comes up in the probe window.
 pub trait Traps {
@@ -128,6 +128,22 @@ pub trait Follower {
     }
 }
 
+/// Observed instructions of user programs. `cpu` has the program's registers, and its task as the running one.
+pub trait UserCode {
+    /// A program is about to execute the instruction at a point.
+    fn user_hit(&mut self, cpu: &mut View, point: u32) {
+        let _ = (cpu, point);
+    }
+    /// A program has arrived at an address that a handler wanted to observe.
+    fn user_arrival(&mut self, cpu: &mut View) {
+        let _ = cpu;
+    }
+    /// The instruction at the pc has faulted. The program may execute it again.
+    fn user_fault(&mut self, cpu: &mut View) {
+        let _ = cpu;
+    }
+}
+
 /// Reasons to stop the machine, and names for its messages.
 pub trait Attention {
     /// The virtual time from which on the machine shall stop for the listener at the next possible block start.
@@ -163,4 +179,5 @@ impl ProbeWindow for () {
 
 impl Detours for () {}
 impl Follower for () {}
+impl UserCode for () {}
 impl Attention for () {}

@@ -17,10 +17,13 @@ mod listener;
 mod run;
 mod service;
 mod steps;
+mod user_code;
 mod watchdog;
 
 use crate::boards::Board;
 use crate::clock::{Stopped, Ticks, ticks};
+use crate::cpu::mappings::MappingPlace;
+use crate::cpu::user_places::UserPlaces;
 use crate::cpu::{Choice, Model, Shown, View, WindowPlace};
 use crate::unicorn::engine::{BlockContext, Core, Handle};
 use crate::unicorn::ram::Ram;
@@ -33,7 +36,7 @@ use coverage::Coverage;
 use fetched::Fetched;
 use gate::Gate;
 pub use happening::{Happening, What};
-pub use listener::{Attention, Detours, Follower, Listener, ProbeWindow, Traps};
+pub use listener::{Attention, Detours, Follower, Listener, ProbeWindow, Traps, UserCode};
 pub use run::Stop;
 use steps::Steps;
 pub use steps::{MOST_STEPS, Step};
@@ -207,6 +210,8 @@ impl<L: Listener> Machine<L> {
             model: inner.view.model,
             isa: inner.view.isa,
             ram: &inner.view.ram,
+            user_places: &mut inner.view.user_places,
+            mapping: inner.view.mapping,
             cpus: &inner.cpus,
             current: inner.view.current,
         };
@@ -308,11 +313,18 @@ pub struct Parts<'a> {
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
     pub(crate) ram: &'a Ram,
+    user_places: &'a mut Option<Box<UserPlaces>>,
+    mapping: Option<MappingPlace>,
     pub(crate) cpus: &'a [SleepingCpu],
     pub(crate) current: usize,
 }
 
 impl Parts<'_> {
+    /// The observed instructions of user programs.
+    pub(crate) fn user_places(&mut self) -> &mut UserPlaces {
+        user_code::places(self.user_places, self.mapping)
+    }
+
     pub(crate) fn pcs(&self) -> Vec<u64> {
         let pc = |(number, cpu): (usize, &SleepingCpu)| match number == self.current {
             true => (self.model.registers.pc)(&self.handle),

@@ -62,6 +62,7 @@ impl<L: Listener> Machine<L> {
 
     fn run_uncontained(&mut self, nanoseconds: u64) -> Stop {
         self.inner.limit = ticks(nanoseconds);
+        self.settle_user_code();
         loop {
             if let Err(stop) = self.choose_cpu() {
                 return stop;

@@ -108,7 +108,8 @@ mod tests {
     fn folded(stacks: &[(&[u8], &[u64])], is_guessed: bool, most: usize) -> String {
         let fields = Vec::new();
         let (group, event) = ("g".into(), "e".into());
-        let format = Format { group, event, returns: false, mirrors: false, fields, stack: Some(Stack { is_guessed }) };
+        let format =
+            Format { group, event, returns: false, mirrors: false, in_program: false, fields, stack: Some(Stack { is_guessed }) };
         let mut out = Vec::new();
         let mut sink = Box::new(Stacks::new(&mut out, Form::Folded));
         sink.most = most;

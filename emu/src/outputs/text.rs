@@ -197,6 +197,7 @@ mod tests {
             returns: false,
             fields: Vec::new(),
             mirrors: false,
+            in_program: false,
             stack: None,
         };
         let written = |most_kept: usize| {

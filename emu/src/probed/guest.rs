@@ -4,12 +4,15 @@
 use super::memory;
 use super::modules::Modules;
 use super::window::WindowAllocator;
+use crate::boot::guest_files::GuestFiles;
 use crate::boot::{Kernel, Segment};
+use crate::cpu::user_places::UnknownFile;
 use crate::machine::Parts;
 use std::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
-use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, WindowUse as StandsFor};
+use trapline_isa::plan::{Errno, Refusal};
+use trapline_probes::guest::{Blacklisted, FilePlace, Guest, KnownBy, Site, Symbol, Text, WindowUse as StandsFor};
 
 /// Facts about the kernel, and changes to it since the boot.
 pub struct Facts {
@@ -18,13 +21,19 @@ pub struct Facts {
     modules: Modules,
     /// The kernel's blacklist, followed by those of the modules.
     blacklist: Vec<Blacklisted>,
+    files: GuestFiles,
 }
 
 impl Facts {
     /// A kernel that has just been loaded.
-    pub fn new(kernel: Kernel) -> Facts {
+    pub fn new(kernel: Kernel, files: GuestFiles) -> Facts {
         let blacklist = kernel.tables.blacklist.clone();
-        Facts { kernel, init_freed: false, modules: Modules::default(), blacklist }
+        Facts { kernel, init_freed: false, modules: Modules::default(), blacklist, files }
+    }
+
+    /// The guest's files, as far as they are known.
+    pub fn files(&self) -> &GuestFiles {
+        &self.files
     }
 
     /// The guest's modules.
@@ -200,6 +209,47 @@ impl Guest for Live<'_> {
             }
         }
         Ok(())
+    }
+
+    fn file_path(&self, path: &str) -> String {
+        self.facts.files.resolved(path)
+    }
+
+    fn file_symbol(&self, path: &str, symbol: &str) -> Result<u64, Refusal> {
+        self.facts.files.offset_of(path, symbol).map_err(|error| Refusal::because(Errno::ENOENT, error.to_string()))
+    }
+
+    fn observe(&mut self, place: &FilePlace<'_>, point: u32) -> Result<KnownBy, Refusal> {
+        let FilePlace { path, offset } = *place;
+        let alignment = self.parts.isa.alignment;
+        if offset % alignment != 0 {
+            let why = format!("{path}:{offset:#x} is no instruction: they begin at multiples of {alignment}");
+            return Err(Refusal::because(Errno::EILSEQ, why));
+        }
+        let content = self.facts.files.bytes_in_guest(path);
+        if let Some(content) = &content
+            && offset >= content.len() as u64
+        {
+            let why = format!("{path}:{offset:#x} is behind the file's end, which is at {:#x}", content.len());
+            return Err(Refusal::because(Errno::EINVAL, why));
+        }
+        let places = self.parts.user_places();
+        places.observe(path, content, offset, point).map_err(|UnknownFile| {
+            let why = format!(
+                "this kernel has no type information (BTF), so the pages of {path} must be known by their content: name a copy \
+                 of it, --guest-file {path}=COPY"
+            );
+            Refusal::because(Errno::ENOENT, why)
+        })?;
+        Ok(if places.knows_mappings() { KnownBy::Mapping } else { KnownBy::Content })
+    }
+
+    fn observe_no_more(&mut self, point: u32) {
+        self.parts.user_places().observe_no_more(point);
+    }
+
+    fn knows_task_of_programs(&self) -> bool {
+        self.parts.model.tasks.in_program.is_some()
     }
 
     fn window_take(&mut self, _near: u64, len: usize) -> Option<u64> {

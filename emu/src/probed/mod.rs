@@ -16,12 +16,13 @@ pub mod watch;
 pub mod window;
 
 use crate::boot::Kernel;
+use crate::boot::guest_files::GuestFiles;
 use crate::boot::module::{self, Module};
 use crate::clock::GuestTime;
 use crate::clock::{DetourTiming, Meaning, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
-use crate::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps};
+use crate::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps, UserCode};
 use guest::{Facts, Live};
 use modules::{ModuleNote, Modules};
 pub use originals::TextPiece;
@@ -40,6 +41,7 @@ use trapline_isa::regs::Registers;
 use trapline_probes::Engine;
 use trapline_probes::guest::{Answer, Cpu, Guest};
 use trapline_probes::probe::{Jprobe, Kprobe, Kretprobe};
+use trapline_probes::user::UserProbe;
 use unwinders::Unwinders;
 use watch::{Exited, Notes};
 use window::WindowAllocator;
@@ -190,6 +192,21 @@ impl Follower for Probes {
     }
 }
 
+impl UserCode for Probes {
+    #[inline]
+    fn user_hit(&mut self, cpu: &mut View, point: u32) {
+        self.engine.user_hit(cpu, point);
+    }
+
+    fn user_arrival(&mut self, cpu: &mut View) {
+        self.engine.user_arrival(cpu);
+    }
+
+    fn user_fault(&mut self, cpu: &mut View) {
+        self.engine.user_fault(cpu);
+    }
+}
+
 impl Attention for Probes {
     fn attention_at(&self) -> Option<Ticks> {
         self.engine.wants_attention_at().map(ticks)
@@ -212,7 +229,7 @@ impl Probes {
         Probes {
             engine: Engine::new(kernel.arch.isa(), config.cpus).with_policy(policy),
             window: WindowAllocator::new(place),
-            facts: Facts::new(kernel.clone()),
+            facts: Facts::new(kernel.clone(), GuestFiles::new(config.initrd.clone(), config.files.clone())),
             notes: Arc::default(),
             patchers: Patchers::of(kernel),
             unwinders: Unwinders::of(kernel),
@@ -334,6 +351,16 @@ impl Session {
     /// Unregisters a jprobe.
     pub fn unregister_jprobe(&mut self, probe: &Jprobe) {
         self.with_engine(|engine, guest| engine.unregister_jprobe(guest, probe));
+    }
+
+    /// Registers a probe in a user program.
+    pub fn register_user(&mut self, probe: &UserProbe) -> Result<(), Refusal> {
+        self.with_engine(|engine, guest| engine.register_user(guest, probe))
+    }
+
+    /// Unregisters a probe in a user program.
+    pub fn unregister_user(&mut self, probe: &UserProbe) {
+        self.with_engine(|engine, guest| engine.unregister_user(guest, probe));
     }
 
     /// The guest time of the running CPU.

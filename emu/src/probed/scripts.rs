@@ -20,6 +20,7 @@
 use super::Session;
 use crate::boot::btf::Btf;
 use crate::boot::btf::types::GuestTypes;
+use crate::boot::guest_files::{FileError, GuestFiles};
 use crate::boot::{Kernel, exports, system_calls, tracepoints};
 use crate::machine::Stop;
 use crate::symbols::pattern::Pattern;
@@ -50,6 +51,8 @@ pub struct Facts<'a> {
     functions: OnceCell<Vec<&'a str>>,
     /// Exports that were searched for in the image.
     exported: RefCell<HashMap<String, Option<u64>>>,
+    /// The guest's files, for probes in user programs.
+    files: GuestFiles,
 }
 
 /// The image is searched for so many names of exported data at most: each search reads all of it.
@@ -68,7 +71,12 @@ impl<'a> Facts<'a> {
 
     fn made(kernel: &'a Kernel, types: Option<Btf<'a>>) -> Facts<'a> {
         let (tracepoints, functions, exported) = (OnceCell::new(), OnceCell::new(), RefCell::default());
-        Facts { kernel, types: types.map(GuestTypes::new), tracepoints, functions, exported }
+        Facts { kernel, types: types.map(GuestTypes::new), tracepoints, functions, exported, files: GuestFiles::default() }
+    }
+
+    /// Lets scripts name functions of these files.
+    pub fn know_files(&mut self, files: GuestFiles) {
+        self.files = files;
     }
 }
 
@@ -139,6 +147,28 @@ impl Knowledge for Facts<'_> {
     fn functions(&self, wanted: &str, _returns: bool) -> Vec<String> {
         let wanted = Pattern::new(wanted);
         self.named_functions().iter().filter(|name| wanted.matches(name)).map(|name| name.to_string()).collect()
+    }
+
+    fn program_functions(&self, path: &str, wanted: &str) -> Result<Vec<String>, String> {
+        let path = self.files.resolved(path);
+        let program = self.files.program(&path).map_err(|error| error.to_string())?;
+        if program.functions().is_empty() {
+            return Err(FileError::NoSymbols(path).to_string());
+        }
+        let wanted = Pattern::new(wanted);
+        let names = program.functions().iter().map(|function| function.name.as_str()).filter(|name| wanted.matches(name));
+        let mut names: Vec<String> = names.map(String::from).collect();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn program_offset(&self, path: &str, address: u64) -> Option<u64> {
+        self.files.program(&self.files.resolved(path)).ok()?.offset_at(address)
+    }
+
+    fn program_address(&self, path: &str, name: &str) -> Option<u64> {
+        let program = self.files.program(&self.files.resolved(path)).ok()?;
+        program.address_at(program.offset_of(name)?)
     }
 
     fn names(&self) -> u64 {
@@ -410,6 +440,7 @@ impl Session {
                 Attached::Kprobe(probe) => self.unregister_kprobe(probe),
                 Attached::Kretprobe(probe) => self.unregister_kretprobe(probe),
                 Attached::Tracepoint(probes) => self.with_engine(|engine, guest| engine.unregister_kprobes(guest, probes)),
+                Attached::User(probe) => self.unregister_user(probe),
             }
         }
         script.clocks.clear();

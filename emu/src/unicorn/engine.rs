@@ -54,6 +54,11 @@ pub trait Events: 'static {
     fn register_in(&mut self, cpu: &InstructionContext, register: u32) -> Option<u64>;
     /// A write to a CPU register: returns whether the handler emulates the register.
     fn register_out(&mut self, cpu: &InstructionContext, register: u32, value: u64) -> bool;
+    /// The points in the page of RAM at this host address, which holds the code at `pc`: their number, then for each its
+    /// offset in the page and its own number. Asked when code of the page is translated.
+    fn points(&mut self, cpu: &InstructionContext, page: u64, pc: u64) -> Option<&[u32]>;
+    /// The CPU is about to run the instruction at a point.
+    fn user_hit(&mut self, cpu: &InstructionContext, pc: u64, point: u32);
 }
 
 /// Read access to a running engine. It is a cheap copy, and valid as long as its [`Core`].
@@ -247,6 +252,8 @@ struct Shared {
     register_out: extern "C" fn(*mut c_void, u32, u64) -> bool,
     found: *mut u64,
     one_by_one: bool,
+    points: Option<Points>,
+    user_hit: extern "C" fn(*mut c_void, u64, u64),
     handle: Handle,
     /// The physical address behind RAM.
     high: u64,
@@ -346,6 +353,8 @@ impl<E: Events> Core<E> {
             register_out,
             found: found.as_mut_ptr(),
             one_by_one: false,
+            points: None,
+            user_hit,
             handle,
             high: ram.end(),
             events: None,
@@ -420,6 +429,12 @@ impl<E: Events> Core<E> {
     /// Sets whether every instruction is translated as a block of its own, and drops all translated code.
     pub fn set_one_by_one(&mut self, one_by_one: bool) {
         self.callbacks.shared.one_by_one = one_by_one;
+        self.flush_translations();
+    }
+
+    /// Sets whether the callbacks are asked for points when code is translated, and drops all translated code.
+    pub fn ask_for_points(&mut self, asks: bool) {
+        self.callbacks.shared.points = asks.then_some(points as Points);
         self.flush_translations();
     }
 
@@ -541,6 +556,21 @@ extern "C" fn register_out(user: *mut c_void, register: u32, value: u64) -> bool
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
     events.register_out(&InstructionContext(handle), register, value)
+}
+
+type Points = extern "C" fn(*mut c_void, *const u8, u64) -> *const u32;
+
+/// Called when code of this page is translated. The list is read before the next callback.
+extern "C" fn points(user: *mut c_void, page: *const u8, pc: u64) -> *const u32 {
+    // SAFETY: as in `always_wants`.
+    let (handle, events) = unsafe { whom(user) };
+    events.points(&InstructionContext(handle), page as u64, pc).map_or(null(), |list| list.as_ptr())
+}
+
+extern "C" fn user_hit(user: *mut c_void, pc: u64, point: u64) {
+    // SAFETY: see `whom`.
+    let (handle, events) = unsafe { whom(user) };
+    events.user_hit(&InstructionContext(handle), pc, point as u32);
 }
 
 extern "C" fn no_memory(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i64, user: *mut c_void) -> bool {

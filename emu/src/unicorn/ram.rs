@@ -224,6 +224,18 @@ impl Ram {
         }
     }
 
+    /// The physical address of a place in this memory, given by its host address.
+    pub fn physical_at(&self, host: u64) -> Option<u64> {
+        self.physical_of(host)
+    }
+
+    /// Drops the blocks that have the byte at this address, so that they are translated again.
+    pub fn translate_again(&self, physical: u64) {
+        if self.holds(physical, 1) {
+            self.drop_code(physical, 1);
+        }
+    }
+
     /// Adds a core that executes code in this memory.
     pub(super) fn join(&self, core: *mut Stores) {
         self.block.cores.borrow_mut().push(core);

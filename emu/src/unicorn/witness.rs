@@ -67,6 +67,10 @@ impl Events for Witness {
         self.written = Some((register, value));
         false
     }
+    fn points(&mut self, _: &InstructionContext, _: u64, _: u64) -> Option<&[u32]> {
+        None
+    }
+    fn user_hit(&mut self, _: &InstructionContext, _: u64, _: u32) {}
 }
 
 /// The error of a failed self-check; `what` names the failed check.

@@ -55,6 +55,8 @@ pub enum Base {
     Comm,
     /// `@0x1234`. The dereference is a hop of its own.
     Address(u64),
+    /// `@+0x1234`: an offset in the program's file. The dereference is a hop of its own.
+    FileOffset(u64),
     /// `@jiffies+4`. The dereference is a hop of its own.
     Symbol(String, i64),
     /// `\-1`
@@ -250,9 +252,11 @@ fn parse_memory(text: Piece<'_>) -> Result<Base, EventError> {
         return number(place.text)
             .map_or_else(|| bad("after '@' write an address such as 0xc0100000, or a symbol"), |a| Ok(Base::Address(a)));
     }
-    if place.text.starts_with('+') {
-        let why = "an offset in a file makes no sense in the kernel: write @SYMBOL+OFFSET or @ADDRESS";
-        return Err(EventError::new(text, Code::FILE_ON_KPROBE, why));
+    if let Some(offset) = place.strip_prefix("+") {
+        return number(offset.text).map_or_else(
+            || bad("after '@+' write an offset in the program's file, such as 0x1234"),
+            |at| Ok(Base::FileOffset(at)),
+        );
     }
     let (name, offset) = split_offset(place.text);
     match signed_number(offset) {

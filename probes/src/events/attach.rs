@@ -14,6 +14,7 @@ use crate::guest::{Guest, Symbol};
 use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
 use crate::unwind::Stacks;
+use crate::user::{Place, UserProbe};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
@@ -113,7 +114,8 @@ impl EventSet {
         enabled: bool,
     ) -> Result<(), Refusal> {
         let probes: Vec<Kprobe> = self.members_of(event).filter_map(|member| live(&member.probe)).collect();
-        self.enable_probes(engine, guest, event, &probes, enabled)
+        let programs: Vec<UserProbe> = self.members_of(event).filter_map(|member| of_program(&member.probe)).collect();
+        self.enable_probes(engine, guest, event, (&probes, &programs), enabled)
     }
 
     fn enable_probes(
@@ -121,7 +123,7 @@ impl EventSet {
         engine: &mut Engine,
         guest: &mut dyn Guest,
         event: EventId,
-        probes: &[Kprobe],
+        (probes, programs): (&[Kprobe], &[UserProbe]),
         enabled: bool,
     ) -> Result<(), Refusal> {
         for (done, probe) in probes.iter().enumerate() {
@@ -134,19 +136,22 @@ impl EventSet {
                 return Err(refusal);
             }
         }
+        programs.iter().for_each(|probe| probe.set_disabled(!enabled));
         self.set_enabled(event, enabled);
         Ok(())
     }
 
     /// Enables or disables every event. Stops at the first refusal.
     pub fn enable_all(&mut self, engine: &mut Engine, guest: &mut dyn Guest, enabled: bool) -> Result<(), Refusal> {
-        let mut events: BTreeMap<EventId, Vec<Kprobe>> = BTreeMap::new();
+        let mut events: BTreeMap<EventId, (Vec<Kprobe>, Vec<UserProbe>)> = BTreeMap::new();
         for member in self.members() {
-            events.entry(member.event).or_default().extend(live(&member.probe));
+            let (probes, programs) = events.entry(member.event).or_default();
+            probes.extend(live(&member.probe));
+            programs.extend(of_program(&member.probe));
         }
-        events.into_iter().try_for_each(|(event, probes)| match self.switch_softly(engine, event, enabled) {
+        events.into_iter().try_for_each(|(event, (probes, programs))| match self.switch_softly(engine, event, enabled) {
             true => Ok(()),
-            false => self.enable_probes(engine, guest, event, &probes, enabled),
+            false => self.enable_probes(engine, guest, event, (&probes, &programs), enabled),
         })
     }
 
@@ -188,6 +193,12 @@ fn register(
     let place = match &definition.location {
         Location::Address(address) => Kprobe::at_address(*address),
         Location::Symbol { name, offset } => Kprobe::at(name.as_str()).offset(*offset),
+        Location::File { path, place } => {
+            let probe = in_program(definition, (path, place), programs, event);
+            engine.register_user(guest, &probe).map_err(|refusal| failed(definition, refusal))?;
+            probe.set_disabled(!enabled);
+            return Ok(Attached::User(probe));
+        }
     };
     let place = if enabled { place } else { place.disabled() };
     let (programs, stacks) = (Arc::clone(programs), stacks.clone());
@@ -211,14 +222,26 @@ fn register(
         });
         engine.register_kprobe(guest, &probe).map(|()| Attached::Kprobe(probe))
     };
-    registered.map_err(|refusal| {
-        let code = match refusal.errno {
-            Errno::EILSEQ => Code::BAD_INSN_BNDRY,
-            Errno::ENOENT => Code::BAD_PROBE_ADDR,
-            _ => Code::FAIL_REG_PROBE,
-        };
-        definition.location_at.error(code, refusal.why).with_errno(refusal.errno)
-    })
+    registered.map_err(|refusal| failed(definition, refusal))
+}
+
+/// The error of a line whose probe was refused.
+fn failed(definition: &Definition, refusal: Refusal) -> EventError {
+    let code = match refusal.errno {
+        Errno::EILSEQ => Code::BAD_INSN_BNDRY,
+        Errno::ENOENT => Code::BAD_PROBE_ADDR,
+        _ => Code::FAIL_REG_PROBE,
+    };
+    definition.location_at.error(code, refusal.why).with_errno(refusal.errno)
+}
+
+/// A probe in a user program, whose handler writes the event's records.
+fn in_program(definition: &Definition, (path, place): (&str, &Place), programs: &Arc<Programs>, event: EventId) -> UserProbe {
+    let programs = Arc::clone(programs);
+    match definition.returns {
+        true => UserProbe::returning(path, place.clone(), move |hit| leave(hit, event, &programs, &None)),
+        false => UserProbe::at(path, place.clone(), move |hit| leave(hit, event, &programs, &None)),
+    }
 }
 
 /// Writes the record of a hit, with its call chain if that is wanted.
@@ -257,6 +280,7 @@ fn refuse_notrace(guest: &dyn Guest, definition: &Definition) -> Result<(), Even
         Location::Symbol { name, offset } => {
             guest.symbol(name).and_then(|symbol| guest.symbol_at(symbol.start.wrapping_add(u64::from(*offset))))
         }
+        Location::File { .. } => None,
     };
     let Some(symbol) = symbol else { return Ok(()) };
     let is_traced = |symbol: &Symbol| guest.is_traced(symbol.start..symbol.start.wrapping_add(symbol.size));
@@ -274,6 +298,9 @@ fn refuse_notrace(guest: &dyn Guest, definition: &Definition) -> Result<(), Even
 fn unregister(engine: &mut Engine, guest: &mut dyn Guest, members: &[Member]) {
     let kprobes: Vec<Kprobe> = members.iter().filter_map(|member| probe_of(&member.probe)).collect();
     engine.unregister_kprobes(guest, &kprobes);
+    for probe in members.iter().filter_map(|member| of_program(&member.probe)) {
+        engine.unregister_user(guest, &probe);
+    }
 }
 
 fn switch(engine: &mut Engine, guest: &mut dyn Guest, probe: &Kprobe, enabled: bool) -> Result<(), Refusal> {
@@ -286,8 +313,13 @@ fn probe_of(probe: &Attached) -> Option<Kprobe> {
         Attached::Kprobe(probe) => Some(probe.clone()),
         Attached::Kretprobe(probe) => Some(probe.kprobe().clone()),
         Attached::Jprobe(probe) => Some(probe.kprobe().clone()),
-        Attached::Pending => None,
+        Attached::User(_) | Attached::Pending => None,
     }
+}
+
+/// The probe in a user program, if it is one.
+fn of_program(probe: &Attached) -> Option<UserProbe> {
+    if let Attached::User(probe) = probe { Some(probe.clone()) } else { None }
 }
 
 fn live(probe: &Attached) -> Option<Kprobe> {

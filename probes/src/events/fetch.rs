@@ -56,6 +56,8 @@ enum Start {
     /// The stack word at this offset from the stack pointer.
     Stack(i64),
     Constant(u64),
+    /// The pc plus this distance.
+    FromPc(u64),
     Comm,
     Text(Box<[u8]>),
 }
@@ -69,6 +71,8 @@ pub struct Scope {
     pub entry: bool,
     /// The probe is given by a symbol, not by an address.
     pub by_symbol: bool,
+    /// The probe's offset in its file, if it is in a user program.
+    pub file_offset: Option<u64>,
 }
 
 impl Programs {
@@ -164,6 +168,8 @@ fn start(argument: &Argument, scope: Scope, guest: &dyn Guest) -> Result<Start, 
         Base::Immediate(_) => {
             Err(at.error(Code::BAD_IMM, format!("this kernel's words have {} bits: write a smaller number", isa.word * 8)))
         }
+        // The file is mapped as a whole: the distance in memory is that in the file.
+        Base::FileOffset(offset) => Ok(Start::FromPc(offset.wrapping_sub(scope.file_offset.unwrap_or(0)))),
         Base::Symbol(name, offset) => match guest.symbol(name) {
             Some(symbol) => Ok(Start::Constant(symbol.start.wrapping_add_signed(*offset) & mask(isa.word))),
             None => Err(at.error(Code::BAD_MEM_ADDR, unknown_symbol(name, guest)).with_errno(Errno::ENOENT)),
@@ -267,6 +273,7 @@ impl Run<'_, '_> {
             Start::Register(reg) => Some(self.masked(self.cpu.get(*reg))),
             Start::Stack(above) => Some(self.stack_word(*above)),
             Start::Constant(value) => Some(*value),
+            Start::FromPc(distance) => Some(self.masked(self.cpu.pc().wrapping_add(*distance))),
             Start::Comm | Start::Text(_) => None,
         }
     }

@@ -18,6 +18,8 @@ pub struct Format {
     pub returns: bool,
     /// Whether its records are of jprobes.
     pub mirrors: bool,
+    /// Whether its addresses are those of user programs.
+    pub in_program: bool,
     /// Its values, in order.
     pub fields: Vec<Field>,
     /// `Some` if a call chain follows the values.

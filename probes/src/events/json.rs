@@ -28,11 +28,15 @@ pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Pl
     write_string(out, &format.event);
     out.push_str(",\"ip\":");
     write_hexadecimal(out, header.ip);
-    out.push_str(",\"symbol\":");
-    write_string(out, places.text(header.ip, symbols));
+    if !format.in_program {
+        out.push_str(",\"symbol\":");
+        write_string(out, places.text(header.ip, symbols));
+    }
     if format.returns {
         out.push_str(",\"return_ip\":");
         write_hexadecimal(out, header.return_ip);
+    }
+    if format.returns && !format.in_program {
         out.push_str(",\"return_symbol\":");
         write_string(out, places.text(header.return_ip, symbols));
     }

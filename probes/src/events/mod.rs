@@ -11,6 +11,7 @@ pub mod error;
 pub mod fetch;
 mod fields;
 pub use fields::FIRST_TYPE;
+pub mod file_place;
 pub mod filter;
 pub mod format;
 pub mod hist;

@@ -17,7 +17,15 @@ fn field(name: &str, stored: Stored, count: Option<u8>) -> Field {
 }
 
 fn format(returns: bool, fields: &[Field]) -> Format {
-    Format { group: "files".to_owned(), event: "open".to_owned(), returns, mirrors: false, fields: fields.to_vec(), stack: None }
+    Format {
+        group: "files".to_owned(),
+        event: "open".to_owned(),
+        returns,
+        mirrors: false,
+        in_program: false,
+        fields: fields.to_vec(),
+        stack: None,
+    }
 }
 
 fn record(ip: u64, return_ip: u64, payload: &[u8]) -> Record {

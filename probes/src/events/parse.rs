@@ -3,7 +3,9 @@
 
 use super::args::{self, Argument, split_offset};
 use super::error::{Code, EventError, Span};
+use super::file_place;
 use super::text::{Piece, is_group_name, is_identifier, number, signed_number};
+use crate::user::Place;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::format;
 use alloc::string::String;
@@ -53,6 +55,13 @@ pub enum Location {
         name: String,
         /// Offset in bytes from the symbol.
         offset: u32,
+    },
+    /// `/PATH:OFFSET`, `/PATH:SYM[+offs]`: in a user program.
+    File {
+        /// The file's path in the guest.
+        path: String,
+        /// The place in the file.
+        place: Place,
     },
 }
 
@@ -104,6 +113,9 @@ fn definition<'a>(command: Piece<'a>, mut words: impl Iterator<Item = Piece<'a>>
         return Err(EventError::new(command.end(), Code::NO_PROBE_ADDR, why));
     };
     let (location, at_return) = parse_location(place)?;
+    if mirrors && matches!(location, Location::File { .. }) {
+        return Err(EventError::new(place, Code::BAD_JPROBE, "a jprobe is in the kernel: write 'p' for a probe in a program"));
+    }
     if mirrors && at_return {
         let why = "a jprobe sees a function's arguments: leave %return out, or write 'r'";
         return Err(EventError::new(place, Code::BAD_JPROBE, why));
@@ -112,6 +124,8 @@ fn definition<'a>(command: Piece<'a>, mut words: impl Iterator<Item = Piece<'a>>
     let (group, event) = names.map_or(Ok((None, None)), parse_names)?;
     // perf's lines repeat the names of an inlined function's variables.
     let arguments = args::parse(words, returns, group.as_deref() == Some(PERF_GROUP))?;
+    file_place::check(&arguments, &location, returns)?;
+    let group = group.or_else(|| matches!(location, Location::File { .. }).then(|| file_place::GROUP.to_owned()));
     let (command_at, location_at) = (Span::of(command), Span::of(place));
     Ok(Definition { returns, mirrors, maxactive, group, event, location, arguments, command_at, location_at })
 }
@@ -144,6 +158,9 @@ fn parse_location(text: Piece<'_>) -> Result<(Location, bool), EventError> {
     if let Some(address) = number(text.text) {
         return Ok((Location::Address(address), false));
     }
+    if file_place::is_file(text.text) {
+        return file_place::parse(text);
+    }
     let bad = |why: &'static str| Err(EventError::new(text, Code::BAD_PROBE_ADDR, why));
     let (place, at_return) = match text.text.find('%') {
         None => (text, false),
@@ -169,7 +186,7 @@ fn parse_location(text: Piece<'_>) -> Result<(Location, bool), EventError> {
         return Err(EventError::new(text, Code::BAD_PROBE_ADDR, why));
     }
     if name.contains('/') {
-        return bad("this names a file: probes of user programs are not supported here");
+        return bad("this names a file: begin its path in the guest with a '/', as in /bin/busybox:0x1234");
     }
     let offset = if offset.is_empty() { Some(0) } else { signed_number(offset) };
     match offset.and_then(|offset| u32::try_from(offset).ok()) {
@@ -252,6 +269,8 @@ impl fmt::Display for Location {
             Location::Address(address) => write!(f, "0x{address:016x}"),
             Location::Symbol { name, offset: 0 } => f.write_str(name),
             Location::Symbol { name, offset } => write!(f, "{name}+{offset}"),
+            Location::File { path, place: Place::Offset(offset) } => write!(f, "{path}:0x{offset:016x}"),
+            Location::File { path, place } => write!(f, "{path}:{place}"),
         }
     }
 }
@@ -272,6 +291,7 @@ impl Definition {
         let mut name = match &self.location {
             Location::Address(_) => format!("{letter}_{}", self.location),
             Location::Symbol { name, offset } => format!("{letter}_{name}_{offset}"),
+            Location::File { path, place } => return file_place::default_event(letter, path, place),
         };
         let end = (0..NAME_LIMIT).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
         name.truncate(end);

@@ -12,6 +12,7 @@ use crate::guest::{Guest, Site};
 use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
 use crate::unwind::Stacks;
+use crate::user::{Place, UserProbe};
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -97,6 +98,8 @@ pub enum Attached {
     Kretprobe(Kretprobe),
     /// A jprobe.
     Jprobe(Jprobe),
+    /// A probe in a user program.
+    User(UserProbe),
     /// Not registered yet: its module is not loaded.
     Pending,
 }
@@ -144,7 +147,8 @@ impl EventSet {
         let scope = Scope {
             returns: definition.returns,
             entry: target.entry,
-            by_symbol: matches!(definition.location, Location::Symbol { .. }),
+            by_symbol: matches!(definition.location, Location::Symbol { .. } | Location::File { place: Place::Symbol(..), .. }),
+            file_offset: target.file_offset,
         };
         let programs = Arc::new(Programs::bind(&definition.arguments, scope, guest)?);
         let group = definition.group.get_or_insert_with(|| DEFAULT_GROUP.to_owned()).clone();
@@ -164,7 +168,9 @@ impl EventSet {
         });
         let stack = self.stacks.as_ref().map(|stacks| Stack { is_guessed: stacks.rule.is_none() });
         let (returns, mirrors) = (definition.returns, definition.mirrors);
-        let format = Format { group, event, returns, mirrors, fields: fields.collect(), stack };
+        let in_program = target.file_offset.is_some();
+        let stack = stack.filter(|_| !in_program);
+        let format = Format { group, event, returns, mirrors, in_program, fields: fields.collect(), stack };
         if self.members.len() >= MOST_MEMBERS {
             let why = "there are 65,535 events already, and Linux has no more numbers for them: remove some";
             return Err(definition.command_at.error(Code::FAIL_REG_PROBE, why).with_errno(Errno::ENOMEM));
@@ -286,6 +292,7 @@ impl EventSet {
             event: "kernel_stack".to_owned(),
             returns: false,
             mirrors: false,
+            in_program: false,
             fields: Vec::new(),
             stack: Some(Stack { is_guessed }),
         };
@@ -356,6 +363,7 @@ impl Member {
                 Attached::Kprobe(probe) => probe.hits(),
                 Attached::Jprobe(probe) => probe.hits(),
                 Attached::Kretprobe(probe) => probe.returns(),
+                Attached::User(probe) => probe.hits(),
                 Attached::Pending => 0,
             }
     }
@@ -367,6 +375,7 @@ impl Member {
                 Attached::Kprobe(probe) => probe.nmissed(),
                 Attached::Jprobe(probe) => probe.kprobe().nmissed(),
                 Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
+                Attached::User(probe) => probe.missed(),
                 Attached::Pending => 0,
             }
     }
@@ -400,19 +409,32 @@ fn end_of(definition: &Definition) -> Span {
 struct Target {
     entry: bool,
     is_there: bool,
+    /// The offset in its file, of a place in a user program.
+    file_offset: Option<u64>,
 }
 
 fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_>) -> Result<Target, EventError> {
     let at = definition.location_at;
     let entry_of = |start: u64, offset: u64| offset == 0 || is_entry(guest, original, start, offset);
     let target = match &definition.location {
+        Location::File { path, place } => {
+            let (entry, offset) = match place {
+                Place::Offset(offset) => (false, *offset),
+                Place::Symbol(name, distance) => {
+                    let found = guest.file_symbol(&guest.file_path(path), name);
+                    let start = found.map_err(|no| at.error(Code::BAD_PROBE_ADDR, no.why).with_errno(no.errno))?;
+                    (*distance == 0, start.wrapping_add(*distance))
+                }
+            };
+            Target { entry, is_there: true, file_offset: Some(offset) }
+        }
         Location::Address(address) => {
             if guest.isa().word < 8 && *address >> 32 != 0 {
                 return Err(at.error(Code::BAD_PROBE_ADDR, "this kernel's addresses have 32 bits: write a smaller one"));
             }
             let entry =
                 guest.symbol_at(*address).is_some_and(|symbol| entry_of(symbol.start, address.wrapping_sub(symbol.start)));
-            Target { entry, is_there: true }
+            Target { entry, is_there: true, file_offset: None }
         }
         Location::Symbol { name, offset } => {
             let in_module = name.contains(':');
@@ -420,12 +442,15 @@ fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_
                 is_unique(name, guest).map_err(|(code, errno, why)| at.error(code, why).with_errno(errno))?;
             }
             match guest.symbol(name) {
-                Some(symbol) => Target { entry: entry_of(symbol.start, u64::from(*offset)), is_there: true },
+                Some(symbol) => Target { entry: entry_of(symbol.start, u64::from(*offset)), is_there: true, file_offset: None },
                 // The entry of an unloaded function is unknown. Offset 0 is an entry on every ISA.
-                None => Target { entry: *offset == 0, is_there: !in_module },
+                None => Target { entry: *offset == 0, is_there: !in_module, file_offset: None },
             }
         }
     };
+    if let Location::File { .. } = definition.location {
+        return Ok(target);
+    }
     if definition.mirrors && !target.entry {
         return Err(at.error(Code::BAD_JPROBE, "a jprobe must be at a function's entry: name the function without an offset"));
     }

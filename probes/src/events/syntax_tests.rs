@@ -48,7 +48,7 @@ fn a_bad_line_is_refused_at_its_column() {
         ("p ^do_open-4".to_owned(),                                     "BAD_PROBE_ADDR"),
         ("p ^do_open+4294967296".to_owned(),                            "BAD_PROBE_ADDR"),
         ("p ^+4".to_owned(),                                            "BAD_PROBE_ADDR"),
-        ("p ^/bin/sh:0x400".to_owned(),                                 "BAD_PROBE_ADDR"),
+        ("p ^bin/sh:0x400".to_owned(),                                   "BAD_PROBE_ADDR"),
         ("p ^0xc0100000%return".to_owned(),                             "BAD_PROBE_ADDR"),
         ("p ^do_open:12".to_owned(),                                    "BAD_PROBE_ADDR"),
         ("r ^do_open:0%return".to_owned(),                              "BAD_PROBE_ADDR"),

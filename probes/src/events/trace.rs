@@ -39,7 +39,13 @@ pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Pl
     write_context(out, &record.header);
     out.push_str(&format.event);
     out.push_str(": (");
-    if format.returns {
+    if format.in_program {
+        digits::hexadecimal(out, if format.returns { record.header.return_ip } else { record.header.ip });
+        if format.returns {
+            out.push_str(" <- ");
+            digits::hexadecimal(out, record.header.ip);
+        }
+    } else if format.returns {
         out.push_str(places.text(record.header.return_ip, symbols));
         out.push_str(" <- ");
         out.push_str(places.name(record.header.ip, symbols));

@@ -58,3 +58,8 @@ fn accesses_memory(word: u32) -> bool {
     };
     of_caches || is_access && word >> 16 & 15 != SP && word >> 28 != UNCONDITIONAL
 }
+
+/// The address of a program's function, whose symbol has the lowest bit set if it is Thumb code.
+pub fn without_thumb_bit(value: u64, _: u8) -> u64 {
+    value & !1
+}

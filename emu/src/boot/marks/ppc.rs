@@ -57,3 +57,9 @@ fn is_jump_label(set: Set, bytes: &[u8]) -> bool {
     let word = first(set, bytes);
     word == NOP || word & 0xfc00_0003 == 0x4800_0000
 }
+
+/// The entry of a program's function for calls from its own file: three bits of `st_other` say how far it is behind the
+/// entry for others, which first sets the register of the table of contents (ELFv2, "local entry point").
+pub fn local_entry(value: u64, other: u8) -> u64 {
+    value.wrapping_add((1_u64 << (other >> 5 & 7)) >> 2 << 2)
+}

@@ -74,6 +74,7 @@ pub static ARM64: Model = Model {
             ..Moments::NONE
         },
         current: tasks::current,
+        page_bits: paging::kernels_page_bits,
         is_in_register: true,
         by_code: tasks::by_code,
         ..Tasks::USUAL

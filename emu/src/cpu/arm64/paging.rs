@@ -70,6 +70,11 @@ pub fn start(handle: &Handle, address: u64) -> Option<Option<Start>> {
     })
 }
 
+/// The number of bits of an offset in the kernel's pages: the granule of its half.
+pub fn kernels_page_bits(handle: &Handle) -> u32 {
+    [12, 14, 12, 16][(handle.live64(TCR) >> 30 & 3) as usize]
+}
+
 /// The start of a walk, from the values of TCR and TTBR.
 pub fn start_of(tcr: u64, base: u64, upper: bool, address: u64) -> Option<Start> {
     let (size, granule, tagged, disabled) = match upper {

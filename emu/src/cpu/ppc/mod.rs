@@ -69,7 +69,15 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
             dump: state::dump,
             ..Registers::USUAL
         },
-        tasks: Tasks { moments: tasks::moments(order), current: tasks::current, is_in_register: false, by_code: tasks::by_code },
+        tasks: Tasks {
+            moments: tasks::moments(order),
+            current: tasks::current,
+            in_program: Some(tasks::current),
+            page_bits: |_| 16,
+            is_in_register: false,
+            by_code: tasks::by_code,
+            ..Tasks::USUAL
+        },
         firmware: Firmware { arguments: OPAL, results: RESULT },
         named: named::NAMED,
         ..Model::USUAL

@@ -82,8 +82,10 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         tasks: Tasks {
             moments: Moments { flags: CountPlace::Task(0), need_resched: 2, ..Moments::NONE },
             current: tasks::current,
+            in_program: Some(tasks::current),
             is_in_register: true,
             by_code: tasks::by_code,
+            ..Tasks::USUAL
         },
         instructions: Instructions::NONE,
         firmware: Firmware { arguments: &CALL, results: &ANSWER },

@@ -72,6 +72,7 @@ pub static S390X: Model = Model {
             ..Moments::NONE
         },
         current: tasks::current,
+        in_program: Some(tasks::current),
         by_code: tasks::by_code,
         ..Tasks::USUAL
     },

@@ -61,7 +61,13 @@ pub static SPARC64: Model = Model {
         dump: state::dump,
         ..Registers::USUAL
     },
-    tasks: Tasks { moments: Moments::NONE, current: tasks::current, is_in_register: false, by_code: |_| TaskPlace::default() },
+    tasks: Tasks {
+        moments: Moments::NONE,
+        current: tasks::current,
+        is_in_register: false,
+        by_code: |_| TaskPlace::default(),
+        ..Tasks::USUAL
+    },
     named: named::NAMED,
     ..Model::USUAL
 };

@@ -90,6 +90,8 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
                 ..Moments::NONE
             },
             current: tasks::current::<LONG>,
+            narrow_word: if LONG { tasks::narrow_word } else { |_| None },
+            in_program: if LONG { Some(tasks::in_program) } else { None },
             by_code: tasks::by_code,
             ..Tasks::USUAL
         },

@@ -161,6 +161,15 @@ fn found(at: u64, entry: u64, shift: u32, address: u64, rights: u64) -> Found {
     Found { physical: entry & ADDRESS & !offset | address & offset, writable: rights & WRITABLE != 0, entry: (at, 8) }
 }
 
+/// Walks the tables of the kernel while a program runs under Linux's page-table isolation: the program's own are in the
+/// page behind them, and have little of the kernel.
+#[cold]
+fn walk_kernels_tables(handle: &Handle, ram: &Ram, paging: &Paging, address: u64) -> Option<Found> {
+    const OF_PROGRAM: u64 = 1 << 12;
+    let is_isolated = paging.is_long() && paging.top & OF_PROGRAM != 0 && !super::trap::in_kernel(handle);
+    is_isolated.then(|| walk_four(ram, paging.top & ADDRESS & !OF_PROGRAM, address)).flatten()
+}
+
 /// Translates a kernel address by the current page tables. Fails if the kernel's rights do not allow the access.
 pub fn translate<const LONG: bool>(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let paging = Paging::of(handle, LONG);
@@ -170,6 +179,7 @@ pub fn translate<const LONG: bool>(handle: &Handle, ram: &Ram, address: u64, acc
         paging.walk(ram, address)
     };
     let refused = Fault { address, write: access == Access::Write };
+    let found = found.or_else(|| if LONG { walk_kernels_tables(handle, ram, &paging, address) } else { None });
     match found {
         Some(found) if access != Access::Write => Ok(found.physical),
         Some(found) if paging.may_write(&found) => {

@@ -22,6 +22,19 @@ pub fn current<const LONG: bool>(view: &mut View) -> u64 {
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }
 
+/// The running task while a program runs on a 64-bit CPU. The kernel's GS is then in the register that SWAPGS exchanges.
+pub fn in_program(view: &mut View) -> u64 {
+    const KERNEL_GS_BASE: u32 = 0xc000_0102;
+    let base = if view.tasks.is_variable { 0 } else { view.trap.handle().msr(KERNEL_GS_BASE) };
+    let at = view.tasks.current.map(|offset| base.wrapping_add(offset));
+    at.and_then(|at| view.read_number(at, 8).ok()).unwrap_or(0)
+}
+
+/// The bytes of a word of a 32-bit program on a 64-bit CPU.
+pub fn narrow_word(handle: &Handle) -> Option<usize> {
+    (handle.live32(state::HFLAGS) & state::HF_CS64 == 0).then_some(4)
+}
+
 /// The start of the running CPU's per-CPU data, in kernel mode.
 pub fn own_data<const LONG: bool>(handle: &Handle) -> u64 {
     let segment = if LONG { state::GS } else { state::FS };

@@ -37,6 +37,7 @@
 #include "jumps.h"
 #include "calls.h"
 #include "pages.h"
+#include "points.h"
 
 /*
  * The three words lie in `jmp_env` of the CPU, which Unicorn does not use. The offset is chosen with care: some
@@ -178,8 +179,9 @@ static bool is_full(TCGContext *s)
     return tcg_op_buf_full(s) || s->nb_temps > TCG_MAX_TEMPS - TEMPORARIES_OF_ONE;
 }
 
-/* Translates the block's instructions. `machine` may be NULL. */
-static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
+/* Translates the block's instructions. `machine` may be NULL, and `points` is NULL if no program is probed. */
+static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine,
+                      struct points *points)
 {
     struct uc_struct *uc = cpu->uc;
     enum translated translated;
@@ -188,6 +190,10 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
     ops->tb_start(db, cpu);
     do {
         pc = db->pc_next;
+        if (points && db->num_insns > 0 && is_point(points, cpu, machine, pc)) {
+            db->is_jmp = DISAS_TOO_MANY;
+            break;
+        }
         db->num_insns++;
         ops->insn_start(db, cpu);
         /* For the guest's own debug registers the translation may be the debug exception. */
@@ -229,6 +235,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     struct trapline_machine *machine = machine_of(uc);
     TCGLabel *slow, *body, *leave;
     TCGOp *told = NULL, *counted = NULL, *branch = NULL, *slow_end = NULL;
+    struct points points = {false, 0, NULL};
     TCGv_i64 count;
 
     *db = (DisasContextBase){
@@ -246,7 +253,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
 
     if (machine == NULL) {
         gen_tb_start(s, tb);
-        translate(ops, db, cpu, NULL);
+        translate(ops, db, cpu, NULL, NULL);
         gen_tb_end(s, tb, db->num_insns);
         hooked_regions_check(uc, tb->pc, tb->size);
         return;
@@ -278,7 +285,15 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         counted = count_inline(s, tb->pc);
         gen_set_label(s, body);
     }
-    translate(ops, db, cpu, machine);
+    if (machine->points) {
+        if (max_insns > 1) {
+            /* A block of one instruction repeats an instruction that has changed its own block: it was called. */
+            call_points(s, &points, cpu, machine, tb->pc);
+        }
+        translate(ops, db, cpu, machine, &points);
+    } else {
+        translate(ops, db, cpu, machine, NULL);
+    }
     replace_helpers(s, machine, tb->cs_base);
     target_after_block(s, machine, tb);
     if (told) {

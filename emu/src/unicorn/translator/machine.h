@@ -16,6 +16,10 @@ struct trapline_machine {
     struct found *found;
     /* Whether every instruction is translated as a block of its own. All code is dropped when it changes. */
     bool one_by_one;
+    /* The probed instructions of a page of code, see points.h. `pc` is an address in it. NULL: no program is probed. */
+    const uint32_t *(*points)(struct trapline_machine *machine, const uint8_t *page, uint64_t pc);
+    /* The CPU is about to run a probed instruction. */
+    void (*user_hit)(struct trapline_machine *machine, uint64_t pc, uint64_t number);
 };
 
 /* NULL: an engine without a block callback belongs to no machine. */

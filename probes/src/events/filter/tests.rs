@@ -22,7 +22,7 @@ const FIELDS: &[(&str, Stored, Option<u8>)] = &[
 fn format() -> Format {
     let fields = FIELDS.iter().map(|(name, stored, count)| Field { name: (*name).to_owned(), stored: *stored, count: *count });
     let (group, event) = ("kprobes".to_owned(), "open".to_owned());
-    Format { group, event, returns: false, mirrors: false, fields: fields.collect(), stack: None }
+    Format { group, event, returns: false, mirrors: false, in_program: false, fields: fields.collect(), stack: None }
 }
 
 /// A record with n = -3, u = 200, path = "/bin/sh", big = 0x1000, list = 1..4, name unreadable.

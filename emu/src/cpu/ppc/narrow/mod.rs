@@ -51,7 +51,13 @@ pub static PPC: Model = Model {
         dump: state::dump,
         ..Registers::USUAL
     },
-    tasks: Tasks { moments: tasks::MOMENTS, current: tasks::current, is_in_register: true, by_code: tasks::by_code },
+    tasks: Tasks {
+        moments: tasks::MOMENTS,
+        current: tasks::current,
+        is_in_register: true,
+        by_code: tasks::by_code,
+        ..Tasks::USUAL
+    },
     named: named::NAMED,
     ..Model::USUAL
 };

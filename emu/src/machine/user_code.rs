@@ -1,0 +1,58 @@
+//! Observed instructions of user programs: the core's questions while it translates, and its calls.
+
+use super::{Inner, Listener, Machine};
+use crate::cpu::mappings::MappingPlace;
+use crate::cpu::user_places::{ARRIVAL, UserPlaces};
+use crate::cpu::{Exception, Trap};
+
+impl<L: Listener> Inner<L> {
+    /// A program is about to execute an instruction that is observed.
+    pub(super) fn user_instruction(&mut self, pc: u64, point: u32) {
+        let (listener, view) = self.show(pc);
+        view.as_program(|view| match point {
+            ARRIVAL => listener.user_arrival(view),
+            _ => listener.user_hit(view, point),
+        });
+        self.look_at_listener();
+    }
+
+    /// An instruction has raised this exception. If a program will execute it again, that is no new hit.
+    pub(super) fn note_user_fault(&mut self, trap: &Trap) {
+        let Trap { exception: Exception { fetch, vector, .. }, resume, .. } = *trap;
+        // A fetch that faults comes before the hit.
+        if fetch || Some(vector) == self.view.model.exceptions.system_call || self.view.in_kernel() {
+            return;
+        }
+        let (listener, view) = self.show(resume);
+        view.as_program(|view| listener.user_fault(view));
+    }
+}
+
+impl<L: Listener> Machine<L> {
+    /// Lets code be translated again if other instructions are observed than before. Called before the CPUs run.
+    #[inline]
+    pub(super) fn settle_user_code(&mut self) {
+        if self.inner.view.user_places.is_some() {
+            self.settle_user_places();
+        }
+    }
+
+    #[cold]
+    fn settle_user_places(&mut self) {
+        let view = &mut self.inner.view;
+        view.pc = (view.model.registers.pc)(&self.core.handle());
+        if view.model.tasks.in_program.is_none() && view.in_kernel() {
+            view.note_running_task();
+        }
+        if let Some(places) = &mut view.user_places
+            && places.take_change()
+        {
+            self.core.ask_for_points(places.some());
+        }
+    }
+}
+
+/// The observed instructions, for changes between runs.
+pub(super) fn places(places: &mut Option<Box<UserPlaces>>, mapping: Option<MappingPlace>) -> &mut UserPlaces {
+    places.get_or_insert_with(|| Box::new(UserPlaces::new(mapping)))
+}

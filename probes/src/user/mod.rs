@@ -1,0 +1,435 @@
+//! Probes in user programs: at an instruction of a file, in every process that maps it, and at a function's returns.
+//!
+//! Nothing is written. The machine observes the instruction ([`Guest::observe`]) and calls [`Engine::user_hit`] when a
+//! CPU is about to execute it. A call of a probed function is followed by observing the address where it returns to
+//! ([`Cpu::observe_arrival`]), so the program's stack, its registers and its code stay as they are.
+
+mod calls;
+mod program;
+mod restarts;
+
+pub(crate) use calls::Calls;
+
+use crate::context::{Hit, ReturnHit, Stage};
+use crate::engine::Engine;
+use crate::errno::{Errno, Refusal, refused};
+use crate::guest::{Cpu, FilePlace, Guest, KnownBy};
+use crate::probe::{Flow, Kprobe, Kretprobe};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use calls::Call;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use program::RunningProgram;
+use restarts::{Restarts, Spot};
+use trapline_isa::abi::ReturnAddress;
+
+/// A probe at an instruction of a program's file, or at the returns of a function that begins there.
+///
+/// A clone is the same probe. Handlers get a [`Hit`] whose registers and memory are those of the program; they cannot
+/// change either.
+#[derive(Clone)]
+pub struct UserProbe(Arc<Object>);
+
+struct Object {
+    path: String,
+    place: Place,
+    carrier: Carrier,
+    by_content: AtomicBool,
+}
+
+/// The handlers and counters. These probes are never put into the kernel's text.
+enum Carrier {
+    Entry(Kprobe),
+    Return(Kretprobe),
+}
+
+/// The place of a user probe in its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The distance in bytes from the file's start.
+    Offset(u64),
+    /// A symbol of the file, and the distance in bytes from it.
+    Symbol(String, u64),
+}
+
+/// `0x1234`, `main` or `main+4`
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Offset(offset) => write!(f, "{offset:#x}"),
+            Place::Symbol(name, 0) => f.write_str(name),
+            Place::Symbol(name, offset) => write!(f, "{name}+{offset}"),
+        }
+    }
+}
+
+impl UserProbe {
+    /// A probe that runs this handler before the instruction at the place. `path` is the file's path in the guest.
+    pub fn at(path: impl Into<String>, place: Place, handler: impl Fn(&mut Hit<'_>) + Send + Sync + 'static) -> UserProbe {
+        let carrier = Kprobe::new().pre(move |hit| {
+            handler(hit);
+            Flow::Continue
+        });
+        UserProbe::of(path, place, Carrier::Entry(carrier))
+    }
+
+    /// A probe that runs this handler when a function that begins at the place returns.
+    pub fn returning(
+        path: impl Into<String>,
+        place: Place,
+        handler: impl Fn(&mut ReturnHit<'_>) + Send + Sync + 'static,
+    ) -> UserProbe {
+        UserProbe::of(path, place, Carrier::Return(Kretprobe::on(Kprobe::new()).handler(handler)))
+    }
+
+    fn of(path: impl Into<String>, place: Place, carrier: Carrier) -> UserProbe {
+        UserProbe(Arc::new(Object { path: path.into(), place, carrier, by_content: AtomicBool::new(false) }))
+    }
+
+    /// The path of the file in the guest, as it was given.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// The place in the file.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// Whether the probe is at a function's returns.
+    pub fn returns(&self) -> bool {
+        matches!(self.0.carrier, Carrier::Return(_))
+    }
+
+    /// How often its handler ran.
+    pub fn hits(&self) -> u64 {
+        match &self.0.carrier {
+            Carrier::Entry(probe) => probe.hits(),
+            Carrier::Return(probe) => probe.returns(),
+        }
+    }
+
+    /// Calls whose return could not be followed.
+    pub fn missed(&self) -> u64 {
+        match &self.0.carrier {
+            Carrier::Entry(_) => 0,
+            Carrier::Return(probe) => probe.nmissed(),
+        }
+    }
+
+    /// Whether pages of its file are recognised by their content, because the kernel's structures are not known.
+    pub fn is_by_content(&self) -> bool {
+        self.0.by_content.load(Ordering::Relaxed)
+    }
+
+    /// Whether both handles are the same probe.
+    pub fn is(&self, other: &UserProbe) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether its handler does not run at present.
+    pub fn is_disabled(&self) -> bool {
+        self.kprobe().is_disabled()
+    }
+
+    /// Lets its handler run or not.
+    pub fn set_disabled(&self, disabled: bool) {
+        self.kprobe().set_disabled(disabled);
+    }
+
+    fn kprobe(&self) -> &Kprobe {
+        match &self.0.carrier {
+            Carrier::Entry(probe) => probe,
+            Carrier::Return(probe) => probe.kprobe(),
+        }
+    }
+}
+
+/// `/bin/busybox:main`
+impl fmt::Display for UserProbe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.path(), self.place())
+    }
+}
+
+impl fmt::Debug for UserProbe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UserProbe({} {self})", if self.returns() { 'r' } else { 'p' })
+    }
+}
+
+/// Counters of user probes as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserCounts {
+    /// Hits of a point. Several probes at one point count once.
+    pub hits: u64,
+    /// Instructions that were executed again after a fault, without a second hit.
+    pub restarted: u64,
+    /// Followed calls that returned.
+    pub returned: u64,
+    /// Followed calls that ended without a return, for example by a longjmp.
+    pub left_behind: u64,
+}
+
+/// An observed instruction with its probes.
+struct Point {
+    file: String,
+    offset: u64,
+    /// Whether pages of the file are recognised by their content.
+    by_content: bool,
+    entries: Vec<UserProbe>,
+    returns: Vec<UserProbe>,
+}
+
+/// All user probes of an engine.
+#[derive(Default)]
+pub(crate) struct UserProbes {
+    /// By number. `None`: the point has been removed.
+    points: Vec<Option<Point>>,
+    by_place: BTreeMap<(String, u64), u32>,
+    restarts: Restarts,
+    /// The last hit of each CPU.
+    last: Vec<Spot>,
+    /// Whether the kernel's functions are probed that switch tasks.
+    follows_tasks: bool,
+    /// Whether those are probed that copy processes and replace their programs.
+    follows_processes: bool,
+    counts: UserCounts,
+}
+
+/// The most calls that are followed at a time.
+const MOST_CALLS: usize = 1 << 14;
+/// Creates a task, whose stack has the calls of its parent; its argument is the new task. In every Linux.
+const FORKS: &str = "wake_up_new_task";
+/// Runs first after a switch, in the new task. Compilers change its name.
+const SWITCHED: [&str; 4] =
+    ["finish_task_switch", "finish_task_switch.isra.0", "finish_task_switch.constprop.0", "finish_task_switch.isra.1"];
+/// Replace the program of a task, by release of Linux.
+const EXECS: [&str; 2] = ["begin_new_exec", "flush_old_exec"];
+
+impl Engine {
+    /// Registers a user probe.
+    pub fn register_user(&mut self, guest: &mut dyn Guest, probe: &UserProbe) -> Result<(), Refusal> {
+        if probe.kprobe().address().is_some() {
+            return refused(Errno::EINVAL, format!("the probe {probe} is registered already: unregister it first"));
+        }
+        let path = guest.file_path(probe.path());
+        let offset = match probe.place() {
+            Place::Offset(offset) => *offset,
+            Place::Symbol(name, offset) => guest.file_symbol(&path, name)?.wrapping_add(*offset),
+        };
+        let key = (path, offset);
+        let number = match self.user.by_place.get(&key) {
+            Some(number) => *number,
+            None => {
+                let number = self.user.points.len() as u32;
+                let by_content = guest.observe(&FilePlace { path: &key.0, offset }, number)? == KnownBy::Content;
+                let point = Point { file: key.0.clone(), offset, by_content, entries: Vec::new(), returns: Vec::new() };
+                self.user.points.push(Some(point));
+                self.user.by_place.insert(key, number);
+                number
+            }
+        };
+        self.follow_tasks(guest);
+        if self.user.last.is_empty() {
+            self.user.last.resize(guest.cpus(), Spot::default());
+        }
+        if probe.returns() {
+            self.scene.calls.reserve(MOST_CALLS);
+            self.follow_processes(guest);
+        }
+        // An address marks the carrier as registered, and resets its counters. Offset 0 is no instruction.
+        match &probe.0.carrier {
+            Carrier::Entry(carrier) => carrier.begin(offset),
+            Carrier::Return(carrier) => {
+                carrier.begin(MOST_CALLS as u32);
+                carrier.kprobe().begin(offset);
+            }
+        }
+        if let Some(Some(point)) = self.user.points.get_mut(number as usize) {
+            probe.0.by_content.store(point.by_content, Ordering::Relaxed);
+            let list = if probe.returns() { &mut point.returns } else { &mut point.entries };
+            list.push(probe.clone());
+        }
+        Ok(())
+    }
+
+    /// Unregisters a user probe. Calls in flight are no longer followed for it.
+    pub fn unregister_user(&mut self, guest: &mut dyn Guest, probe: &UserProbe) {
+        let gone = |point: &mut Option<Point>| {
+            let Some(Point { entries, returns, .. }) = point else { return false };
+            let before = entries.len() + returns.len();
+            entries.retain(|other| !other.is(probe));
+            returns.retain(|other| !other.is(probe));
+            entries.len() + returns.len() < before
+        };
+        let Some(number) = self.user.points.iter_mut().position(gone) else { return };
+        probe.kprobe().clear_address();
+        let is_empty = |point: &Point| point.entries.is_empty() && point.returns.is_empty();
+        if self.user.points[number].as_ref().is_some_and(is_empty)
+            && let Some(point) = self.user.points[number].take()
+        {
+            guest.observe_no_more(number as u32);
+            self.user.by_place.remove(&(point.file, point.offset));
+        }
+    }
+
+    /// Whether there is a user probe.
+    pub fn has_user_probes(&self) -> bool {
+        !self.user.by_place.is_empty()
+    }
+
+    /// The counters of user probes.
+    pub fn user_counts(&self) -> UserCounts {
+        UserCounts { left_behind: self.scene.calls.left_behind, ..self.user.counts }
+    }
+
+    /// Tells the machine about each switch of tasks, if it needs that.
+    fn follow_tasks(&mut self, guest: &mut dyn Guest) {
+        if self.user.follows_tasks || guest.knows_task_of_programs() {
+            return;
+        }
+        self.user.follows_tasks = true;
+        if let Some(name) = SWITCHED.iter().find(|name| guest.symbol(name).is_some()) {
+            let probe = Kprobe::at(*name).internal().pre(|hit| {
+                hit.machine().note_running_task();
+                Flow::Continue
+            });
+            if let Err(refusal) = self.register_kprobe(guest, &probe) {
+                self.say(format!("hits in user programs have no task, because {name} cannot be probed: {refusal}"));
+            }
+        }
+    }
+
+    /// Follows the calls of processes through fork and exec.
+    fn follow_processes(&mut self, guest: &mut dyn Guest) {
+        if core::mem::replace(&mut self.user.follows_processes, true) {
+            return;
+        }
+        let forks = Kprobe::at(FORKS).pre(|hit| {
+            let (parent, child) = (hit.task(), hit.arg(0));
+            hit.calls().fork(parent, child);
+            Flow::Continue
+        });
+        let execs = EXECS.iter().find(|name| guest.symbol(name).is_some()).map(|name| {
+            Kprobe::at(*name).pre(|hit| {
+                let task = hit.task();
+                hit.calls().forget(task);
+                Flow::Continue
+            })
+        });
+        for probe in [Some(forks), execs].into_iter().flatten() {
+            if let Err(refusal) = self.register_kprobe(guest, &probe.internal()) {
+                self.say(format!("calls of user programs are not followed through fork and exec: {refusal}"));
+            }
+        }
+    }
+
+    /// Handles a hit: a program is about to execute the instruction at a point.
+    pub fn user_hit(&mut self, cpu: &mut impl Cpu, number: u32) {
+        let spot = Spot { pc: cpu.pc(), sp: cpu.get(self.isa.abi.sp) };
+        if self.user.restarts.some() {
+            let task = cpu.task();
+            if self.user.restarts.take(task, spot) {
+                self.user.counts.restarted += 1;
+                return;
+            }
+        }
+        if let Some(last) = self.user.last.get_mut(cpu.number()) {
+            *last = spot;
+        }
+        let Some(Some(point)) = self.user.points.get(number as usize) else { return };
+        self.user.counts.hits += 1;
+        for probe in &point.entries {
+            if let Carrier::Entry(carrier) = &probe.0.carrier
+                && !carrier.is_disabled()
+            {
+                let handler = carrier.count_hit();
+                handler(&mut Hit::new(&mut RunningProgram(cpu), carrier, spot.pc, &mut self.scene, Stage::Before));
+            }
+        }
+        if !point.returns.is_empty() {
+            self.follow(cpu, number, spot);
+        }
+    }
+
+    /// Follows a call of a function that begins at a point.
+    fn follow(&mut self, cpu: &mut impl Cpu, number: u32, spot: Spot) {
+        let Some(Some(point)) = self.user.points.get(number as usize) else { return };
+        let isa = self.isa;
+        for probe in point.returns.iter().filter(|probe| !probe.is_disabled()) {
+            probe.kprobe().count_hit();
+        }
+        let return_to = match isa.abi.return_address {
+            ReturnAddress::OnStack => {
+                let word = cpu.narrow_word().unwrap_or(isa.word);
+                RunningProgram(cpu).number_at(spot.sp, word)
+            }
+            // The lowest bit selects the instruction set.
+            ReturnAddress::In(link) => Some((cpu.get(link) & !1).wrapping_add(isa.abi.link_offset)),
+        };
+        let is_followed = return_to.is_some_and(|return_to| {
+            let task = cpu.task();
+            let call = Call { task, sp: spot.sp, return_to, entry: spot.pc, point: number };
+            cpu.observe_arrival(return_to) && self.scene.calls.push(call)
+        });
+        if !is_followed {
+            for probe in &point.returns {
+                if let Carrier::Return(carrier) = &probe.0.carrier {
+                    carrier.count_missed();
+                }
+            }
+        }
+    }
+
+    /// Handles an arrival at an address where followed calls return to. Nothing happens if none of this task's does.
+    pub fn user_arrival(&mut self, cpu: &mut impl Cpu) {
+        let (task, pc, sp) = (cpu.task(), cpu.pc(), cpu.get(self.isa.abi.sp));
+        let popped = match self.isa.abi.return_address {
+            ReturnAddress::OnStack => cpu.narrow_word().unwrap_or(self.isa.word) as u64,
+            ReturnAddress::In(_) => 0,
+        };
+        while let Some(call) = self.scene.calls.take(task, pc, sp, popped) {
+            self.user.counts.returned += 1;
+            let Some(Some(point)) = self.user.points.get(call.point as usize) else { continue };
+            for probe in &point.returns {
+                let Carrier::Return(carrier) = &probe.0.carrier else { continue };
+                if carrier.kprobe().is_disabled() {
+                    continue;
+                }
+                carrier.count_return();
+                if let Some(handler) = carrier.return_handler() {
+                    let mut program = RunningProgram(cpu);
+                    let hit = Hit::new(&mut program, carrier.kprobe(), call.entry, &mut self.scene, Stage::Return);
+                    handler(&mut ReturnHit::new(hit, &mut [], pc));
+                }
+            }
+        }
+    }
+
+    /// Notes a fault of an instruction of a program, at the pc. The instruction is executed again: that is no new hit.
+    pub fn user_fault(&mut self, cpu: &mut impl Cpu) {
+        let spot = Spot { pc: cpu.pc(), sp: cpu.get(self.isa.abi.sp) };
+        if self.user.last.get(cpu.number()) == Some(&spot) {
+            let task = cpu.task();
+            self.user.restarts.put(task, spot);
+        }
+    }
+
+    /// Forgets what is known of a task that does not exist any more.
+    pub(crate) fn user_task_exited(&mut self, task: u64) {
+        self.scene.calls.forget(task);
+        self.user.restarts.forget(task);
+    }
+
+    /// Forgets all calls in flight, because the guest has become another one.
+    pub(crate) fn forget_user_calls(&mut self) {
+        self.scene.calls.clear();
+        self.user.restarts = Restarts::default();
+        self.user.last.fill(Spot::default());
+    }
+}

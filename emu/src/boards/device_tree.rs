@@ -65,7 +65,7 @@ const TIMER_CLOCK: u32 = 3;
 const SHARED: u32 = 0;
 const OWN: u32 = 1;
 const LEVEL: u32 = 4;
-/// CPU mask of a private interrupt: the first CPU.
+/// The lowest bit of a private interrupt's CPU mask.
 const FIRST_CPU: u32 = 1 << 8;
 
 /// The architected timer's private interrupts, counted from 16, in the binding's order: secure, non-secure, virtual,
@@ -139,6 +139,9 @@ impl Tree<'_> {
             fdt.property_string("device_type", "cpu")?;
             fdt.property_string("compatible", self.cpu)?;
             fdt.property_u32("reg", number as u32)?;
+            if self.cpus > 1 {
+                fdt.property_string("enable-method", "psci")?;
+            }
             fdt.end_node(cpu)?;
         }
         fdt.end_node(cpus)
@@ -185,7 +188,8 @@ impl Tree<'_> {
             Timer::Architected => {
                 let timer = fdt.begin_node("timer")?;
                 fdt.property_string("compatible", "arm,armv8-timer")?;
-                let lines: Vec<u32> = TIMER_LINES.iter().flat_map(|line| [OWN, *line, FIRST_CPU | LEVEL]).collect();
+                let every_cpu = (FIRST_CPU << self.cpus) - FIRST_CPU;
+                let lines: Vec<u32> = TIMER_LINES.iter().flat_map(|line| [OWN, *line, every_cpu | LEVEL]).collect();
                 fdt.property_array_u32("interrupts", &lines)?;
                 fdt.property_null("always-on")?;
                 fdt.end_node(timer)
@@ -303,6 +307,7 @@ mod tests {
             ("/chosen/rng-seed",                                RANDOM_SEED.to_vec()),
             ("/memory@40000000/reg",                            cells(&[0, 0x4000_0000, 0, 0x2000_0000])),
             ("/cpus/cpu@1/reg",                                 cells(&[1])),
+            ("/cpus/cpu@1/enable-method",                       b"psci\0".to_vec()),
             ("/psci/method",                                    b"hvc\0".to_vec()),
             ("/interrupt-controller@8000000/reg",               cells(&[0, 0x800_0000, 0, 0x1000, 0, 0x801_0000, 0, 0x2000])),
             ("/serial@9000000/compatible",                      b"arm,pl011\0arm,primecell\0".to_vec()),
@@ -311,7 +316,7 @@ mod tests {
             ("/virtio_mmio@a000000/compatible",                b"virtio,mmio\0".to_vec()),
             ("/virtio_mmio@a000000/reg",                       cells(&[0, 0xa00_0000, 0, 0x200])),
             ("/virtio_mmio@a000000/interrupts",                cells(&[0, 16, 4])),
-            ("/timer/interrupts",                               cells(&[1, 13, 0x104, 1, 14, 0x104, 1, 11, 0x104, 1, 10, 0x104])),
+            ("/timer/interrupts",                               cells(&[1, 13, 0x304, 1, 14, 0x304, 1, 11, 0x304, 1, 10, 0x304])),
         ];
         for (path, value) in cases {
             let seen = found.iter().find(|(name, _)| name == path).map(|(_, value)| value);

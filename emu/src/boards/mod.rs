@@ -11,9 +11,12 @@ pub mod sbi;
 pub mod virt;
 pub mod wii;
 
+mod cpus;
 mod device_tree;
+mod mp_table;
 mod opal_tree;
 mod sbi_tree;
+mod sigp;
 mod wii_tree;
 mod zero_page;
 
@@ -97,6 +100,22 @@ impl Interrupt {
     }
 }
 
+/// An order by the board to start or stop a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Resets this CPU, which then waits to be started.
+    Reset(usize),
+    /// Starts a CPU that waits. A CPU that runs ignores the order.
+    Start {
+        /// The CPU's number.
+        cpu: usize,
+        /// The start address. The CPU model defines its meaning.
+        entry: u64,
+        /// A value for the CPU. The CPU model defines its place.
+        argument: u64,
+    },
+}
+
 /// A call of the firmware.
 pub struct FirmwareCall<'a> {
     /// The contents of the argument registers, including the function number.
@@ -125,6 +144,20 @@ pub trait Board {
     fn register_write(&mut self, _at: At, _register: u32, _value: u64) -> bool {
         false
     }
+    /// A CPU register whose constant value differs between CPUs, such as the CPU's own number.
+    fn identity(&self, _cpu: usize, _register: u32) -> Option<u64> {
+        None
+    }
+    /// Whether all CPUs except the first wait until the guest starts them. Such a board has several CPUs by
+    /// `machine/turns.rs`; the CPUs of other boards all run from the beginning.
+    fn parks_cpus(&self) -> bool {
+        false
+    }
+    /// Takes the orders to start and stop CPUs since the last call. The machine asks after each access and firmware
+    /// call.
+    fn orders(&mut self) -> Vec<Order> {
+        Vec::new()
+    }
     /// Whether each CPU has a local interrupt controller that the CPU's identification registers report (on x86, a
     /// local APIC).
     fn has_own_controllers(&self) -> bool {
@@ -142,7 +175,7 @@ pub trait Board {
     fn advance(&mut self, at: At);
     /// The time of this CPU's next timer event.
     fn next_event(&self, cpu: usize) -> Option<Ticks>;
-    /// The time since which this CPU has a pending interrupt.
+    /// The time since which this CPU has a pending interrupt. A CPU that sleeps wakes at this time.
     fn pending(&self, cpu: usize) -> Option<Ticks>;
     /// The levels of this CPU's interrupt pins, on CPUs that show them to the guest. Board and CPU model agree on the
     /// bits.

@@ -17,6 +17,8 @@ const HEARTBEAT_MS: u32 = 100;
 pub struct Tree<'a> {
     /// Size of RAM in bytes. RAM starts at 0.
     pub ram: u64,
+    /// The number of CPUs.
+    pub cpus: usize,
     /// Range of the firmware. Its entry point is at the start.
     pub firmware: Range<u64>,
     /// The command line.
@@ -82,10 +84,21 @@ impl Tree<'_> {
         fdt.property_array_u64("reserved-ranges", &[self.firmware.start, self.firmware.end - self.firmware.start])?;
         chosen(fdt, self.command_line, ("linux,stdout-path", "/ibm,opal/consoles/serial@0"), &self.initrd)?;
         self.memory(fdt)?;
-        cpus(fdt)?;
+        self.cpus(fdt)?;
         interrupts(fdt)?;
         ports(fdt)?;
         self.firmware(fdt)
+    }
+
+    fn cpus(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let cpus = fdt.begin_node("cpus")?;
+        fdt.property_u32("#address-cells", 1)?;
+        fdt.property_u32("#size-cells", 0)?;
+        for number in 0..self.cpus {
+            cpu(fdt, number as u32)?;
+        }
+        features(fdt)?;
+        fdt.end_node(cpus)
     }
 
     fn memory(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
@@ -125,16 +138,14 @@ impl Tree<'_> {
     }
 }
 
-fn cpus(fdt: &mut FdtWriter) -> Result<(), Error> {
-    let cpus = fdt.begin_node("cpus")?;
-    fdt.property_u32("#address-cells", 1)?;
-    fdt.property_u32("#size-cells", 0)?;
-    let cpu = fdt.begin_node("PowerPC,POWER9@0")?;
+fn cpu(fdt: &mut FdtWriter, number: u32) -> Result<(), Error> {
+    let cpu = fdt.begin_node(&format!("PowerPC,POWER9@{number:x}"))?;
     fdt.property_string("device_type", "cpu")?;
     fdt.property_string("status", "okay")?;
-    let zero = ["reg", "ibm,ppc-interrupt-server#s", "ibm,pir", "ibm,chip-id"];
+    let names = ["reg", "ibm,ppc-interrupt-server#s", "ibm,pir"];
     let lines = ["d-cache-block-size", "i-cache-block-size", "d-cache-line-size", "i-cache-line-size"];
-    let numbers = zero.map(|name| (name, 0)).into_iter().chain(lines.map(|name| (name, CACHE_LINE))).chain([
+    let chip = [("ibm,chip-id", 0)];
+    let numbers = names.map(|name| (name, number)).into_iter().chain(chip).chain(lines.map(|name| (name, CACHE_LINE))).chain([
         ("timebase-frequency", decrementer::HERTZ),
         ("clock-frequency", HERTZ),
         ("d-cache-size", CACHE),
@@ -148,9 +159,7 @@ fn cpus(fdt: &mut FdtWriter) -> Result<(), Error> {
     }
     // The page sizes are omitted, because the tree writer does not support the property's 32-character name. The kernel
     // then assumes 4 and 64 KiB.
-    fdt.end_node(cpu)?;
-    features(fdt)?;
-    fdt.end_node(cpus)
+    fdt.end_node(cpu)
 }
 
 fn features(fdt: &mut FdtWriter) -> Result<(), Error> {

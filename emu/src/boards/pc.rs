@@ -1,26 +1,33 @@
-//! The `pc` board, for stock x86 kernels: the I/O ports of a PC without ACPI, one CPU with a local APIC, and a
+//! The `pc` board, for stock x86 kernels: the I/O ports of a PC without ACPI, CPUs with local APICs, and a
 //! serial console.
+//!
+//! With several CPUs there are an IO-APIC and a table (`mp_table.rs`) that lists it and the CPUs. A kernel on one CPU gets
+//! neither, and uses the 8259.
 //!
 //! Unused ports read as all ones. Without virtio devices this includes PCI's configuration ports, so kernels find no PCI
 //! bus.
 //!
 //! ```text
 //!   0x0000_0000  RAM; the boot parameters lie in its first MiB (zero_page.rs)
+//!   0x000f_0000  table of CPUs, with several CPUs (mp_table.rs)
 //!   end of RAM   initramfs below it, as far down as it needs
 //!   0xfe00_0000  virtio devices of 16 KiB each, if any
-//!   0xfee0_0000  local APIC
+//!   0xfec0_0000  IO-APIC, with several CPUs
+//!   0xfee0_0000  local APIC of the CPU that makes the access
 //!   0xfef0_0000  exit status, a byte
 //!
 //!   ports 0x20 0xa0 PICs   0x40 PIT   0x60 i8042   0x70 RTC   0x3f8 serial console   0xf4 exit status
 //!         0xcf8 PCI, if there are virtio devices
 //! ```
 
-use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved, zero_page};
+use super::cpus::Cpus;
+use super::{At, Board, Boot, Bus, Interrupt, Order, Spec, all_ones, mp_table, restored, saved, zero_page};
 use crate::clock::{Ticks, ticks};
 use crate::config::Config;
 use crate::devices::console::Console;
 use crate::devices::i8042::I8042;
-use crate::devices::lapic::Lapic;
+use crate::devices::ioapic::IoApic;
+use crate::devices::lapic::{Lapic, Meaning, Message};
 use crate::devices::pic::Pic;
 use crate::devices::pit::Pit;
 use crate::devices::rtc::Rtc;
@@ -43,9 +50,9 @@ pub static SPEC: Spec = Spec {
     ram: 512 * MIB,
     least_ram: 64 * MIB,
     most_ram: 2048 * MIB,
-    cpus: 1,
+    cpus: 8,
     boot,
-    devices: |_, _| Box::new(Pc::default()),
+    devices: |cpus, _| Box::new(Pc::new(cpus)),
 };
 
 const TIMER_LINE: u8 = 0;
@@ -54,6 +61,11 @@ const SERIAL_LINE: u8 = 4;
 
 /// Physical addresses of the local APIC. No firmware table lists it.
 const LAPIC: Range<u64> = 0xfee0_0000..0xfee0_0000 + Lapic::BYTES;
+
+/// Physical addresses of the IO-APIC.
+const IOAPIC: Range<u64> = 0xfec0_0000..0xfec0_0000 + IoApic::BYTES;
+/// The pin of the timer's line. Other lines have their own number.
+const TIMER_PIN: u8 = 2;
 
 const SERIAL: u16 = 0x3f8;
 const SERIAL_END: u16 = SERIAL + 8;
@@ -76,10 +88,15 @@ const EXIT_STATUS_IN_MEMORY: u64 = 0xfef0_0000;
 const TIMER_READ_NANOSECONDS: u64 = 500;
 
 /// The state of the board.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pc {
-    lapic: Lapic,
+    cpus: Cpus,
+    lapics: Vec<Lapic>,
+    /// Present with several CPUs.
+    ioapic: Option<IoApic>,
+    /// The time since which the 8259 has an interrupt.
+    external_since: Option<Ticks>,
     pic: Pic,
     pit: Pit,
     serial: Uart,
@@ -90,24 +107,106 @@ pub struct Pc {
     pci: PciBus,
 }
 
+impl Default for Pc {
+    fn default() -> Pc {
+        Pc::new(1)
+    }
+}
+
 impl Pc {
-    fn is_sound(&self) -> bool {
-        self.pci.is_sound(LAST_TIME) && self.lapic.is_sound(LAST_TIME) && self.pit.is_sound(LAST_TIME) && self.rtc.is_sound()
+    /// A board with this many CPUs.
+    fn new(cpus: usize) -> Pc {
+        Pc {
+            cpus: Cpus::new(cpus),
+            lapics: (0..cpus).map(Lapic::of).collect(),
+            ioapic: (cpus > 1).then(IoApic::default),
+            external_since: None,
+            pic: Pic::default(),
+            pit: Pit::default(),
+            serial: Uart::default(),
+            rtc: Rtc::default(),
+            keyboard: I8042::default(),
+            exit_status: 0,
+            pci: PciBus::default(),
+        }
+    }
+
+    fn is_sound(&self, cpus: usize) -> bool {
+        let several = self.cpus.is_sound(cpus, LAST_TIME) && self.lapics.len() == cpus && self.ioapic.is_some() == (cpus > 1);
+        several
+            && self.external_since.is_none_or(|since| since < LAST_TIME)
+            && self.lapics.iter().all(|lapic| lapic.is_sound(LAST_TIME))
+            && self.pit.is_sound(LAST_TIME)
+            && self.rtc.is_sound()
+            && self.pci.is_sound(LAST_TIME)
     }
 
     fn set_lines(&mut self) {
-        self.pic.set_line(SERIAL_LINE, self.serial.line());
-        self.pic.set_line(KEYBOARD_LINE, self.keyboard.line());
-        for (line, level) in VIRTIO_LINES.into_iter().zip(self.pci.lines()) {
+        let own = [(SERIAL_LINE, self.serial.line()), (KEYBOARD_LINE, self.keyboard.line())];
+        for (line, level) in own.into_iter().chain(VIRTIO_LINES.into_iter().zip(self.pci.lines())) {
             self.pic.set_line(line, level);
+            if let Some(ioapic) = &mut self.ioapic {
+                ioapic.set_line(line, level);
+            }
         }
+        self.deliver_devices();
+    }
+
+    /// Delivers what the interrupt controllers of the devices ask for.
+    fn deliver_devices(&mut self) {
+        let now = self.cpus.latest();
+        for message in self.ioapic.as_mut().map(IoApic::take_sent).unwrap_or_default() {
+            self.deliver(None, message, now);
+        }
+        self.external_since = if self.pic.asks() { self.external_since.or(Some(now)) } else { None };
+    }
+
+    /// Delivers the messages of this CPU's local APIC.
+    fn deliver_sent(&mut self, at: At) {
+        for message in self.lapics.get_mut(at.cpu).map(Lapic::take_sent).unwrap_or_default() {
+            self.deliver(Some(at.cpu), message, at.now);
+        }
+    }
+
+    fn deliver(&mut self, sender: Option<usize>, message: Message, now: Ticks) {
+        let meaning = message.meaning();
+        for (cpu, lapic) in self.lapics.iter_mut().enumerate() {
+            if !lapic.takes(message, sender == Some(cpu)) {
+                continue;
+            }
+            match meaning {
+                Meaning::Interrupt(vector) => lapic.request(vector, now),
+                Meaning::InterruptOne(vector) => return lapic.request(vector, now),
+                Meaning::Init if self.ioapic.is_some() => {
+                    lapic.reset();
+                    self.cpus.stop(cpu);
+                }
+                Meaning::Startup(page) => self.cpus.start(cpu, u64::from(page) << 12, 0),
+                Meaning::Init | Meaning::Other => {}
+            }
+        }
+    }
+}
+
+impl Pc {
+    fn write_lapic(&mut self, at: At, offset: u64, value: u32) {
+        let Some(lapic) = self.lapics.get_mut(at.cpu) else { return };
+        let ended = lapic.write(offset, value, at.now);
+        if let Some((vector, ioapic)) = ended.zip(self.ioapic.as_mut()) {
+            ioapic.end(vector);
+            self.deliver_devices();
+        }
+        self.deliver_sent(at);
     }
 }
 
 impl Board for Pc {
     fn read(&mut self, at: At, bus: Bus, address: u64, size: u32) -> u64 {
         if bus == Bus::Memory && LAPIC.contains(&address) {
-            return self.lapic.read(address - LAPIC.start, at.now).into();
+            return self.lapics.get(at.cpu).map_or(0, |lapic| lapic.read(address - LAPIC.start, at.now)).into();
+        }
+        if let Some(ioapic) = self.ioapic.as_ref().filter(|_| bus == Bus::Memory && IOAPIC.contains(&address)) {
+            return ioapic.read(address - IOAPIC.start).into();
         }
         if bus == Bus::Memory
             && let Some(value) = self.pci.read(address, size)
@@ -116,15 +215,16 @@ impl Board for Pc {
             return value;
         }
         let Some(port) = port(bus, address) else { return all_ones(size) };
+        let now = self.cpus.shared_time(at);
         let value = match port {
             PCI_ADDRESS if size == 4 && !self.pci.is_empty() => return self.pci.address().into(),
             PCI_DATA..PCI_DATA_END if !self.pci.is_empty() => {
                 return self.pci.read_selected((port - PCI_DATA) as u8, size).into();
             }
             _ if Pic::has_port(port) => self.pic.read(port),
-            _ if Pit::has_port(port) => self.pit.read(port, at.now),
+            _ if Pit::has_port(port) => self.pit.read(port, now),
             SERIAL..SERIAL_END => self.serial.read(port - SERIAL),
-            _ if Rtc::has_port(port) => self.rtc.read(port, at.now),
+            _ if Rtc::has_port(port) => self.rtc.read(port, now),
             _ if I8042::has_port(port) => self.keyboard.read(port),
             _ => return all_ones(size),
         };
@@ -133,14 +233,19 @@ impl Board for Pc {
     }
 
     fn write(&mut self, at: At, bus: Bus, address: u64, size: u32, value: u64) {
+        let now = self.cpus.shared_time(at);
         if bus == Bus::Memory && LAPIC.contains(&address) {
-            return self.lapic.write(address - LAPIC.start, value as u32, at.now);
+            return self.write_lapic(at, address - LAPIC.start, value as u32);
+        }
+        if let Some(ioapic) = self.ioapic.as_mut().filter(|_| bus == Bus::Memory && IOAPIC.contains(&address)) {
+            ioapic.write(address - IOAPIC.start, value as u32);
+            return self.deliver_devices();
         }
         if (bus, address) == (Bus::Memory, EXIT_STATUS_IN_MEMORY) {
             self.exit_status = value as u8;
         }
         if bus == Bus::Memory && !self.pci.is_empty() {
-            self.pci.write(address, value, at.now);
+            self.pci.write(address, value, now);
             self.set_lines();
         }
         let Some(port) = port(bus, address) else { return };
@@ -152,7 +257,7 @@ impl Board for Pc {
         let value = value as u8;
         match port {
             _ if Pic::has_port(port) => self.pic.write(port, value),
-            _ if Pit::has_port(port) => self.pit.write(port, value, at.now),
+            _ if Pit::has_port(port) => self.pit.write(port, value, now),
             SERIAL..SERIAL_END => self.serial.write(port - SERIAL, value),
             _ if Rtc::has_port(port) => self.rtc.write(port, value),
             _ if I8042::has_port(port) => self.keyboard.write(port, value),
@@ -166,36 +271,61 @@ impl Board for Pc {
         true
     }
 
+    fn parks_cpus(&self) -> bool {
+        self.cpus.are_several()
+    }
+
+    fn orders(&mut self) -> Vec<Order> {
+        self.cpus.take_orders()
+    }
+
     fn read_takes(&self, bus: Bus, address: u64) -> Ticks {
         if port(bus, address).is_some_and(Pit::has_port) { ticks(TIMER_READ_NANOSECONDS) } else { 0 }
     }
 
     fn advance(&mut self, at: At) {
-        self.lapic.advance(at.now);
-        if self.pit.advance(at.now) {
-            self.pic.pulse(TIMER_LINE);
+        if let Some(lapic) = self.lapics.get_mut(at.cpu) {
+            lapic.advance(at.now);
         }
-        if self.serial.next().is_some_and(|next| next <= at.now) {
-            self.serial.advance(at.now);
+        let now = self.cpus.shared_time(at);
+        if self.pit.advance(now) {
+            self.pic.pulse(TIMER_LINE);
+            if let Some(ioapic) = &mut self.ioapic {
+                ioapic.pulse(TIMER_PIN);
+            }
+            self.deliver_devices();
+        }
+        if self.serial.next().is_some_and(|next| next <= now) {
+            self.serial.advance(now);
             self.set_lines();
         }
     }
 
     /// The timer's next interrupt, unless it is masked. When the guest unmasks it, the missed request is delivered.
-    fn next_event(&self, _cpu: usize) -> Option<Ticks> {
-        let timer = self.pit.next().filter(|_| self.pic.would_ask(TIMER_LINE));
-        [timer, self.serial.next(), self.lapic.next(), self.pci.next()].into_iter().flatten().min()
+    fn next_event(&self, cpu: usize) -> Option<Ticks> {
+        let own = self.lapics.get(cpu)?.next();
+        if !self.cpus.keeps_shared_time(cpu) {
+            return own;
+        }
+        let asks = || self.pic.would_ask(TIMER_LINE) || self.ioapic.as_ref().is_some_and(|ioapic| ioapic.would_ask(TIMER_PIN));
+        let timer = self.pit.next().filter(|_| asks());
+        [timer, self.serial.next(), own, self.pci.next()].into_iter().flatten().min()
     }
 
-    /// Returns 0 for "since when", which does not matter with one CPU.
-    fn pending(&self, _cpu: usize) -> Option<Ticks> {
-        (self.lapic.asks() || self.lapic.lets_external_through() && self.pic.asks()).then_some(0)
+    fn pending(&self, cpu: usize) -> Option<Ticks> {
+        let lapic = self.lapics.get(cpu)?;
+        let external = self.external_since.filter(|_| lapic.lets_external_through());
+        [external, lapic.asks_since()].into_iter().flatten().min()
     }
 
-    fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
-        let own = self.lapic.acknowledge();
-        let of_controllers = || self.pic.acknowledge();
-        own.or_else(of_controllers).map(|vector| Interrupt::of(vector.into()))
+    fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
+        let lapic = self.lapics.get_mut(cpu)?;
+        let mut vector = lapic.acknowledge();
+        if vector.is_none() && lapic.lets_external_through() {
+            vector = self.pic.acknowledge();
+            self.deliver_devices();
+        }
+        vector.map(|vector| Interrupt::of(vector.into()))
     }
 
     fn attach(&mut self, device: &Attached) -> Result<(), AttachError> {
@@ -209,7 +339,8 @@ impl Board for Pc {
     }
 
     fn serve(&mut self, at: At, memory: &mut dyn Memory) {
-        self.pci.serve(at.now, memory);
+        let now = self.cpus.shared_time(at);
+        self.pci.serve(now, memory);
         self.set_lines();
     }
 
@@ -226,7 +357,7 @@ impl Board for Pc {
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let mut devices = restored(state, |devices: &Pc| devices.is_sound())?;
+        let mut devices = restored(state, |devices: &Pc| devices.is_sound(self.lapics.len()))?;
         devices.pci.adopt(&self.pci).map_err(|error| error.to_string())?;
         *self = devices;
         Ok(())
@@ -241,7 +372,11 @@ fn port(bus: Bus, address: u64) -> Option<u16> {
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
     let initrd = config.initrd.as_deref().unwrap_or_default();
     let header = config.whole.as_ref().map_or(&[][..], |whole| &whole.header);
-    zero_page::boot(&config.command_line, initrd, ram, kernel_end, header)
+    let mut boot = zero_page::boot(&config.command_line, initrd, ram, kernel_end, header)?;
+    if config.cpus > 1 {
+        boot.pieces.extend(mp_table::pieces(config.cpus as u8, LAPIC.start, IOAPIC.start));
+    }
+    Ok(boot)
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@
 //!
 //! There are no devices in memory: the console, the exit status and the clock are OPAL calls.
 
+use super::cpus::Cpus;
 use super::opal_tree::Tree;
-use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};
+use super::{At, Board, Boot, FirmwareCall, Interrupt, Order, Spec, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::console::Console;
@@ -36,9 +37,9 @@ pub static SPEC: Spec = Spec {
     ram: 512 * MIB,
     least_ram: 256 * MIB,
     most_ram: 2048 * MIB,
-    cpus: 1,
+    cpus: 8,
     boot,
-    devices: |_, _| Box::new(PowerNv::default()),
+    devices: |cpus, _| Box::new(PowerNv::new(cpus)),
 };
 
 /// The firmware's reserved memory.
@@ -77,8 +78,13 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
             "an initial file system of {bytes} bytes has no room in {ram:#x} bytes of RAM"
         )));
     }
-    let tree =
-        Tree { ram, firmware: FIRMWARE..FIRMWARE + FIRMWARE_BYTES, command_line: &config.command_line, initrd: initrd_at..end };
+    let tree = Tree {
+        ram,
+        cpus: config.cpus,
+        firmware: FIRMWARE..FIRMWARE + FIRMWARE_BYTES,
+        command_line: &config.command_line,
+        initrd: initrd_at..end,
+    };
     let tree = tree.flatten()?;
     if tree.len() as u64 > TREE_BYTES {
         return Err(MachineError::Config(format!("the device tree has {} bytes, there is room for {TREE_BYTES}", tree.len())));
@@ -102,6 +108,7 @@ mod call {
     pub const REBOOT: u64 = 6;
     pub const POLL_EVENTS: u64 = 10;
     pub const CONSOLE_WRITE_BUFFER_SPACE: u64 = 25;
+    pub const START_CPU: u64 = 41;
     pub const QUERY_CPU_STATUS: u64 = 42;
     pub const LPC_READ: u64 = 67;
     pub const LPC_WRITE: u64 = 68;
@@ -122,6 +129,7 @@ mod call {
         REBOOT,
         POLL_EVENTS,
         CONSOLE_WRITE_BUFFER_SPACE,
+        START_CPU,
         QUERY_CPU_STATUS,
         LPC_READ,
         LPC_WRITE,
@@ -141,8 +149,15 @@ mod call {
 const PHYSICAL: u64 = 0x0fff_ffff_ffff_ffff;
 /// The event bit for console input.
 const CONSOLE_INPUT: u64 = 0x10;
-/// The CPU status "started".
+/// The status of a CPU that runs, and of one that waits.
 const STARTED: u8 = 3;
+const INACTIVE: u8 = 0;
+/// The source of an interrupt from another CPU, in the lower bytes of the XIRR.
+const FROM_CPU: u8 = 2;
+/// The least favoured priority, which means that nothing was sent.
+const NOTHING_SENT: u8 = 0xff;
+/// The number of external interrupts (`cpu/ppc/deliver.rs`).
+const EXTERNAL: u32 = 0x500;
 /// Most bytes per console read or write.
 const CONSOLE_BYTES: u64 = 4096;
 /// On the LPC bus: the I/O space, and the port for the exit status.
@@ -150,23 +165,91 @@ const PORTS: u64 = 1;
 const EXIT_STATUS: u64 = 0xf4;
 
 /// The state of the board.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerNv {
-    decrementer: Decrementer,
-    /// The virtual time of the last access.
-    now: Ticks,
+    running: Cpus,
+    cpus: Vec<PerCpu>,
     sent: Vec<u8>,
     typed: Wire,
     /// State of the random number generator.
     random: u64,
-    /// The CPU takes interrupts that are more favoured than this priority.
-    priority: u8,
     exit_status: u8,
     off: bool,
 }
 
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PerCpu {
+    decrementer: Decrementer,
+    /// The virtual time of the last access.
+    now: Ticks,
+    /// The CPU takes interrupts that are more favoured than this priority.
+    priority: u8,
+    /// The priority of the interrupt that another CPU has sent (MFRR), and its time.
+    sent: u8,
+    since: Ticks,
+}
+
+impl PerCpu {
+    fn new() -> PerCpu {
+        PerCpu { decrementer: Decrementer::default(), now: 0, priority: 0, sent: NOTHING_SENT, since: 0 }
+    }
+
+    /// Whether an interrupt of another CPU is pending that this CPU takes.
+    fn is_called(&self) -> bool {
+        self.sent < self.priority
+    }
+}
+
+impl Default for PowerNv {
+    fn default() -> PowerNv {
+        PowerNv::new(1)
+    }
+}
+
 impl PowerNv {
+    /// A board with this many CPUs.
+    fn new(cpus: usize) -> PowerNv {
+        let per_cpu = (0..cpus).map(|_| PerCpu::new()).collect();
+        let (sent, typed) = (Vec::new(), Wire::default());
+        PowerNv { running: Cpus::new(cpus), cpus: per_cpu, sent, typed, random: 0, exit_status: 0, off: false }
+    }
+
+    /// A call that concerns the CPU that makes it, or another one.
+    fn cpu_call(&mut self, at: At, [number, first, second, ..]: [u64; 5], memory: &mut dyn Memory) -> Result<i64, Fault> {
+        let other = usize::try_from(first).unwrap_or(usize::MAX);
+        let Some(own) = self.cpus.get_mut(at.cpu) else { return Ok(PARAMETER) };
+        match number {
+            call::INT_GET_XIRR => {
+                // The XIRR: the priority, and the interrupt source or none.
+                let is_called = own.is_called();
+                memory.write(first & PHYSICAL, &[own.priority, 0, 0, if is_called { FROM_CPU } else { 0 }])?;
+                if is_called {
+                    own.priority = own.sent;
+                }
+            }
+            call::INT_SET_CPPR => own.priority = first as u8,
+            call::INT_EOI => own.priority = (first >> 24) as u8,
+            // A CPU that is alone sends itself nothing by this way.
+            call::INT_SET_MFRR if !self.running.are_several() => {}
+            call::INT_SET_MFRR => {
+                let Some(other) = self.cpus.get_mut(other) else { return Ok(PARAMETER) };
+                if other.sent == NOTHING_SENT {
+                    other.since = at.now;
+                }
+                other.sent = second as u8;
+            }
+            call::START_CPU if other < self.running.count() => self.running.start(other, second, first),
+            call::QUERY_CPU_STATUS if other < self.running.count() => {
+                let status = if self.running.is_on(other) { STARTED } else { INACTIVE };
+                memory.write(second & PHYSICAL, &[status])?;
+            }
+            _ => return Ok(PARAMETER),
+        }
+        Ok(SUCCESS)
+    }
+
     /// SplitMix64 with a fixed seed, so that every run has the same numbers.
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -215,11 +298,6 @@ impl PowerNv {
                 words::put(memory, second, CONSOLE_BYTES)?;
                 SUCCESS
             }
-            call::QUERY_CPU_STATUS if first == 0 => {
-                memory.write(second & PHYSICAL, &[STARTED])?;
-                SUCCESS
-            }
-            call::QUERY_CPU_STATUS => PARAMETER,
             call::LPC_READ => {
                 // No device answers. The value is a 32-bit all-ones word.
                 memory.write(fourth & PHYSICAL, &[0xff; 4])?;
@@ -234,21 +312,12 @@ impl PowerNv {
             call::REINIT_CPUS | call::CONSOLE_FLUSH | call::QUIESCE => SUCCESS,
             call::CHECK_TOKEN => call::ALL.contains(&first).into(),
             call::GET_MSG => NOTHING_NEW,
-            call::INT_GET_XIRR => {
-                // The XIRR: the priority, and no interrupt source.
-                memory.write(first & PHYSICAL, &[self.priority, 0, 0, 0])?;
-                SUCCESS
-            }
-            call::INT_SET_CPPR => {
-                self.priority = first as u8;
-                SUCCESS
-            }
-            call::INT_EOI => {
-                self.priority = (first >> 24) as u8;
-                SUCCESS
-            }
-            // With one CPU there are no inter-processor interrupts.
-            call::INT_SET_MFRR => SUCCESS,
+            call::START_CPU
+            | call::QUERY_CPU_STATUS
+            | call::INT_GET_XIRR
+            | call::INT_SET_CPPR
+            | call::INT_EOI
+            | call::INT_SET_MFRR => return self.cpu_call(at, arguments, memory),
             _ => UNSUPPORTED,
         })
     }
@@ -274,7 +343,7 @@ mod words {
 impl Board for PowerNv {
     fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
         match register {
-            decrementer::NUMBER => Some(self.decrementer.value(at.now).into()),
+            decrementer::NUMBER => Some(self.cpus.get(at.cpu)?.decrementer.value(at.now).into()),
             RANDOM => Some(self.next_random()),
             _ => decrementer::time_base(register, at.now),
         }
@@ -282,11 +351,19 @@ impl Board for PowerNv {
 
     fn register_write(&mut self, at: At, register: u32, value: u64) -> bool {
         let is_decrementer = register == decrementer::NUMBER;
-        if is_decrementer {
-            self.decrementer.set(value as u32, at.now);
-            self.now = at.now;
+        if let Some(cpu) = self.cpus.get_mut(at.cpu).filter(|_| is_decrementer) {
+            cpu.decrementer.set(value as u32, at.now);
+            cpu.now = at.now;
         }
         is_decrementer
+    }
+
+    fn parks_cpus(&self) -> bool {
+        self.running.are_several()
+    }
+
+    fn orders(&mut self) -> Vec<Order> {
+        self.running.take_orders()
     }
 
     /// An access to an address that the kernel passed and that does not exist returns a parameter error.
@@ -300,20 +377,27 @@ impl Board for PowerNv {
     }
 
     fn advance(&mut self, at: At) {
-        self.now = at.now;
+        if let Some(cpu) = self.cpus.get_mut(at.cpu) {
+            cpu.now = at.now;
+        }
     }
 
-    fn next_event(&self, _cpu: usize) -> Option<Ticks> {
-        self.decrementer.next_event(self.now)
+    fn next_event(&self, cpu: usize) -> Option<Ticks> {
+        let own = self.cpus.get(cpu)?;
+        own.decrementer.next_event(own.now)
     }
 
-    fn pending(&self, _cpu: usize) -> Option<Ticks> {
-        self.decrementer.asks(self.now).then_some(self.now)
+    fn pending(&self, cpu: usize) -> Option<Ticks> {
+        let own = self.cpus.get(cpu)?;
+        let timed = || own.decrementer.asks(own.now).then_some(own.now);
+        own.is_called().then_some(own.since).or_else(timed)
     }
 
-    /// The decrementer's interrupt stays pending until it is set.
-    fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
-        self.decrementer.asks(self.now).then_some(Interrupt::of(DECREMENTER))
+    /// An interrupt stays pending until the decrementer is set, or until the CPU lowers its MFRR or its priority.
+    fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
+        let own = self.cpus.get(cpu)?;
+        let timed = || own.decrementer.asks(own.now).then_some(Interrupt::of(DECREMENTER));
+        own.is_called().then_some(Interrupt::of(EXTERNAL)).or_else(timed)
     }
 
     fn console(&mut self) -> &mut dyn Console {
@@ -329,7 +413,12 @@ impl Board for PowerNv {
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        *self = restored(state, |devices: &PowerNv| devices.now < LAST_TIME)?;
+        let cpus = self.cpus.len();
+        *self = restored(state, |devices: &PowerNv| {
+            devices.cpus.len() == cpus
+                && devices.running.is_sound(cpus, LAST_TIME)
+                && devices.cpus.iter().all(|cpu| cpu.now.max(cpu.since) < LAST_TIME)
+        })?;
         Ok(())
     }
 }

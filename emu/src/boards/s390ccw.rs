@@ -1,6 +1,6 @@
-//! The `s390ccw` board, for stock kernels of z/Architecture: the service processor with its console, and the timers of
-//! one CPU. There are no channel devices and no other CPUs; instructions that address them report that. The exit status
-//! is the system level that the guest sets through the service processor.
+//! The `s390ccw` board, for stock kernels of z/Architecture: the service processor with its console, and CPUs with their
+//! timers, which signal each other (`sigp.rs`). There are no channel devices; instructions that address them report that.
+//! The exit status is the system level that the guest sets through the service processor.
 //!
 //! A kernel is entered as if a loader had placed its file at address 0 (arch/s390/boot/head.S). The boot parameters are
 //! words inside the file itself.
@@ -13,7 +13,9 @@
 //!
 //! There are no devices in memory: the console and the exit status are SCLP requests (SERVC).
 
-use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};
+use super::cpus::Cpus;
+use super::sigp::{self, Mailbox, NOT_THERE};
+use super::{At, Board, Boot, FirmwareCall, Interrupt, Order, Spec, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::console::Console;
@@ -35,9 +37,9 @@ pub static SPEC: Spec = Spec {
     ram: 512 * MIB,
     least_ram: 128 * MIB,
     most_ram: 1536 * MIB,
-    cpus: 1,
+    cpus: 8,
     boot,
-    devices: |_, ram| Box::new(S390Ccw::new(ram)),
+    devices: |cpus, ram| Box::new(S390Ccw::new(cpus, ram)),
 };
 
 /// Boot parameters: address and size of the initramfs, and the command line.
@@ -75,30 +77,16 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
 pub mod call {
     /// SERVC, a service processor call: command, address of the block (SCCB).
     pub const SERVICE: u64 = 0xb220;
-    /// SIGP, a signal to a CPU: order, CPU address.
+    /// SIGP, a signal to a CPU: order, CPU address, parameter.
     pub const SIGNAL: u64 = 0xae00;
     /// DIAG 0x308, re-IPL: subcode.
     pub const RESTART: u64 = 0x8308;
 }
 
-// Condition codes, and status bits of a signal.
+/// The condition code of an accepted call.
 const ACCEPTED: u64 = 0;
-const STATUS_STORED: u64 = 1;
-const NOT_THERE: u64 = 3;
-const INVALID_ORDER: u64 = 2;
 /// The return code of DIAG 0x308 if there is no IPL information.
 const NOT_AVAILABLE: u64 = 0x102;
-
-/// Orders of SIGP.
-mod order {
-    pub const SENSE: u64 = 0x01;
-    pub const EXTERNAL_CALL: u64 = 0x02;
-    pub const EMERGENCY: u64 = 0x03;
-    pub const STOP: u64 = 0x05;
-    pub const STOP_AND_STORE_STATUS: u64 = 0x09;
-    pub const SET_ARCHITECTURE: u64 = 0x12;
-    pub const SENSE_RUNNING: u64 = 0x15;
-}
 
 /// Subcodes up to this one request a re-IPL.
 const LAST_RESTART: u64 = 4;
@@ -107,54 +95,85 @@ const LAST_RESTART: u64 = 4;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S390Ccw {
-    clocks: Clocks,
+    running: Cpus,
+    cpus: Vec<PerCpu>,
     service: Sclp,
-    /// The virtual time of the last access.
-    now: Ticks,
+    /// The time since which the service processor has an interrupt.
+    service_since: Ticks,
     off: bool,
 }
 
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PerCpu {
+    clocks: Clocks,
+    /// The virtual time of the last access.
+    now: Ticks,
+    mailbox: Mailbox,
+}
+
 impl S390Ccw {
-    fn new(ram: u64) -> S390Ccw {
-        S390Ccw { clocks: Clocks::default(), service: Sclp::with_ram(ram), now: 0, off: false }
+    fn new(cpus: usize, ram: u64) -> S390Ccw {
+        let per_cpu = vec![PerCpu::default(); cpus];
+        S390Ccw { running: Cpus::new(cpus), cpus: per_cpu, service: Sclp::new(ram, cpus), service_since: 0, off: false }
     }
 
-    fn signal(&mut self, order: u64, cpu: u64) -> [u64; 2] {
-        match order {
-            order::SET_ARCHITECTURE => [ACCEPTED, 0],
-            _ if cpu & 0xffff != 0 => [NOT_THERE, 0],
-            order::STOP | order::STOP_AND_STORE_STATUS => {
-                self.off = true;
-                [ACCEPTED, 0]
-            }
-            order::SENSE | order::SENSE_RUNNING | order::EXTERNAL_CALL | order::EMERGENCY => [ACCEPTED, 0],
-            _ => [STATUS_STORED, INVALID_ORDER],
+    fn signal(&mut self, at: At, order: u64, cpu: u64, parameter: u64, call: &mut FirmwareCall<'_>) -> Vec<u64> {
+        let mailbox = usize::try_from(cpu & 0xffff).ok().and_then(|cpu| Some((cpu, &mut self.cpus.get_mut(cpu)?.mailbox)));
+        let signal = sigp::Signal { order, from: at.cpu, parameter, now: at.now };
+        let (answer, stops_machine) = signal.send(mailbox, &mut self.running, call.memory);
+        self.off |= stops_machine;
+        answer.to_vec()
+    }
+
+    fn service_asks(&self, cpu: &PerCpu) -> bool {
+        self.service.asks() && cpu.clocks.lets_in(SIGNAL.1)
+    }
+
+    /// The interrupt that another CPU has sent, if this CPU lets it in.
+    fn sent(&self, cpu: &PerCpu) -> Option<(u32, Ticks)> {
+        cpu.mailbox.first(|bit| cpu.clocks.lets_in(bit))
+    }
+
+    fn note_service(&mut self, asked: bool) {
+        if !asked && self.service.asks() {
+            self.service_since = self.running.latest();
         }
-    }
-
-    fn service_asks(&self) -> bool {
-        self.service.asks() && self.clocks.lets_in(SIGNAL.1)
     }
 }
 
 impl Board for S390Ccw {
     fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
-        self.clocks.read(register, at.now)
+        // The clock never goes back for the guest, although a CPU may be behind another one.
+        let now = if register == TIME_OF_DAY { self.running.shared_time(at) } else { at.now };
+        self.cpus.get(at.cpu)?.clocks.read(register, now)
     }
 
     fn register_write(&mut self, at: At, register: u32, value: u64) -> bool {
-        self.now = at.now;
-        self.clocks.write(register, value, at.now)
+        let Some(cpu) = self.cpus.get_mut(at.cpu) else { return false };
+        cpu.now = at.now;
+        cpu.clocks.write(register, value, at.now)
+    }
+
+    fn parks_cpus(&self) -> bool {
+        self.running.are_several()
+    }
+
+    fn orders(&mut self) -> Vec<Order> {
+        self.running.take_orders()
     }
 
     /// A block outside of memory returns "not operational".
-    fn firmware_call(&mut self, at: At, call: FirmwareCall<'_>) -> Vec<u64> {
+    fn firmware_call(&mut self, at: At, mut call: FirmwareCall<'_>) -> Vec<u64> {
+        let now = self.running.shared_time(at);
         match *call.arguments {
-            [call::SERVICE, command, block] => match self.service.command(command as u32, block, call.memory, at.now) {
-                Ok(true) => vec![ACCEPTED],
-                _ => vec![NOT_THERE],
-            },
-            [call::SIGNAL, order, cpu] => self.signal(order, cpu).to_vec(),
+            [call::SERVICE, command, block] => {
+                let asked = self.service.asks();
+                let answer = self.service.command(command as u32, block, call.memory, now);
+                self.note_service(asked);
+                vec![if matches!(answer, Ok(true)) { ACCEPTED } else { NOT_THERE }]
+            }
+            [call::SIGNAL, order, cpu, parameter] => self.signal(at, order, cpu, parameter, &mut call),
             [call::RESTART, what] => {
                 self.off |= what <= LAST_RESTART;
                 vec![NOT_AVAILABLE]
@@ -164,24 +183,38 @@ impl Board for S390Ccw {
     }
 
     fn advance(&mut self, at: At) {
-        self.now = at.now;
-        self.service.advance(at.now);
+        if let Some(cpu) = self.cpus.get_mut(at.cpu) {
+            cpu.now = at.now;
+        }
+        let (now, asked) = (self.running.shared_time(at), self.service.asks());
+        self.service.advance(now);
+        self.note_service(asked);
     }
 
-    fn next_event(&self, _cpu: usize) -> Option<Ticks> {
-        [self.clocks.next_event(self.now), self.service.next_event()].into_iter().flatten().min()
+    fn next_event(&self, cpu: usize) -> Option<Ticks> {
+        let own = self.cpus.get(cpu)?;
+        let service = self.service.next_event().filter(|_| self.running.keeps_shared_time(cpu));
+        [own.clocks.next_event(own.now), service].into_iter().flatten().min()
     }
 
-    fn pending(&self, _cpu: usize) -> Option<Ticks> {
-        (self.clocks.asks(self.now).is_some() || self.service_asks()).then_some(self.now)
+    fn pending(&self, cpu: usize) -> Option<Ticks> {
+        let own = self.cpus.get(cpu)?;
+        let sent = self.sent(own).map(|(_, since)| since);
+        let timed = own.clocks.asks(own.now).map(|_| own.now);
+        sent.or(timed).or_else(|| self.service_asks(own).then_some(self.service_since))
     }
 
     /// Timer interrupts stay pending until the timers are set.
-    fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
-        if let Some(number) = self.clocks.asks(self.now) {
+    fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
+        let own = self.cpus.get(cpu)?;
+        if let Some((number, _)) = self.sent(own) {
+            self.cpus.get_mut(cpu)?.mailbox.take(number);
             return Some(Interrupt::of(number));
         }
-        let parameter = if self.service_asks() { self.service.take() } else { None };
+        if let Some(number) = own.clocks.asks(own.now) {
+            return Some(Interrupt::of(number));
+        }
+        let parameter = if self.service_asks(own) { self.service.take() } else { None };
         parameter.map(|parameter| Interrupt { number: SIGNAL.0, detail: parameter.into() })
     }
 
@@ -198,7 +231,17 @@ impl Board for S390Ccw {
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        *self = restored(state, |devices: &S390Ccw| devices.now < LAST_TIME && devices.service.ram() == self.service.ram())?;
+        let cpus = self.cpus.len();
+        let times = |devices: &S390Ccw| {
+            devices.service_since < LAST_TIME
+                && devices.cpus.iter().all(|cpu| cpu.now < LAST_TIME && cpu.mailbox.is_sound(cpus, LAST_TIME))
+        };
+        *self = restored(state, |devices: &S390Ccw| {
+            devices.cpus.len() == cpus
+                && devices.running.is_sound(cpus, LAST_TIME)
+                && times(devices)
+                && devices.service.fits(&self.service)
+        })?;
         Ok(())
     }
 }
@@ -229,7 +272,7 @@ mod tests {
 
     #[test]
     fn timer_interrupts_stay_pending_until_set_and_can_be_masked() {
-        let mut board = S390Ccw::new(SPEC.ram);
+        let mut board = S390Ccw::new(1, SPEC.ram);
         let at = At { cpu: 0, now: 1000 };
         board.advance(at);
         assert!(board.register_write(at, TIMER, u64::MAX) && board.pending(0).is_none());
@@ -243,13 +286,13 @@ mod tests {
 
     #[test]
     fn other_cpus_do_not_exist_and_stopping_the_last_ends_the_run() {
-        let mut board = S390Ccw::new(SPEC.ram);
-        assert_eq!(call(&mut board, &[call::SIGNAL, order::SENSE, 1]), [NOT_THERE, 0]);
-        assert_eq!(call(&mut board, &[call::SIGNAL, 0x77, 0]), [STATUS_STORED, INVALID_ORDER]);
+        let mut board = S390Ccw::new(1, SPEC.ram);
+        assert_eq!(call(&mut board, &[call::SIGNAL, 1, 1, 0]), [NOT_THERE, 0], "SENSE");
+        assert_eq!(call(&mut board, &[call::SIGNAL, 0x77, 0, 0]), [1, 2], "an order that does not exist");
         assert_eq!(call(&mut board, &[call::SERVICE, 0x2_0001, 0x9000]), [NOT_THERE], "no such memory");
         assert_eq!(call(&mut board, &[call::RESTART, 6]), [NOT_AVAILABLE]);
         assert_eq!(board.power_off(), None);
-        assert_eq!(call(&mut board, &[call::SIGNAL, order::STOP, 0]), [ACCEPTED, 0]);
+        assert_eq!(call(&mut board, &[call::SIGNAL, 5, 0, 0]), [ACCEPTED, 0], "STOP");
         assert_eq!(board.power_off(), Some(0));
     }
 }

@@ -1,5 +1,5 @@
-//! The `virt` board, for stock ARM kernels: GICv2, a PL011, PSCI and a timer, described by a device tree. It has one
-//! CPU.
+//! The `virt` board, for stock ARM kernels: GICv2, a PL011, PSCI and a timer, described by a device tree. 64-bit ARM may
+//! have eight CPUs, of which the kernel starts all but the first by PSCI.
 //!
 //! 32-bit ARM uses an SP804 timer. 64-bit ARM uses the architected timer, whose system registers are answered here.
 //! Unmapped addresses read as zero.
@@ -14,8 +14,9 @@
 //!   0x4000_0000  RAM: kernel, 16 MiB of room, device tree, initramfs
 //! ```
 
+use super::cpus::Cpus;
 use super::device_tree::{Device, Timer, Tree};
-use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Spec, all_ones, restored, saved};
+use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Order, Spec, all_ones, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::arch_timer::{ArchTimer, Register};
@@ -41,7 +42,7 @@ pub const RAM_START: u64 = 0x4000_0000;
 
 /// The board for 32-bit ARM.
 pub static ARM: Spec =
-    Spec { ram: 256 * MIB, most_ram: 512 * MIB, boot: |config, ram, end| boot(&A32, config, ram, end), ..ARM64 };
+    Spec { ram: 256 * MIB, most_ram: 512 * MIB, cpus: 1, boot: |config, ram, end| boot(&A32, config, ram, end), ..ARM64 };
 
 /// The board for 64-bit ARM.
 pub static ARM64: Spec = Spec {
@@ -50,7 +51,7 @@ pub static ARM64: Spec = Spec {
     ram: 512 * MIB,
     least_ram: 128 * MIB,
     most_ram: 2048 * MIB,
-    cpus: 1,
+    cpus: 8,
     boot: |config, ram, end| boot(&A64, config, ram, end),
     devices: |cpus, _| Box::new(Virt::new(cpus)),
 };
@@ -66,6 +67,10 @@ const VIRTIO: u64 = 0x0a00_0000;
 const VIRTIO_END: u64 = VIRTIO + Bank::BYTES;
 /// The line of the first virtio device.
 const VIRTIO_LINE: u32 = 16;
+/// MPIDR_EL1, the CPU's own number, as encoded in MRS.
+const MPIDR: u32 = 3 << 14 | 5;
+/// A bit of MPIDR that is always set.
+const MPIDR_ONE: u64 = 1 << 31;
 
 const SP804_LINE: u32 = 2;
 const UART_LINE: u32 = 5;
@@ -139,6 +144,11 @@ pub struct Virt {
     off: bool,
     #[serde(default, skip_serializing_if = "Bank::is_empty")]
     virtio: Bank,
+    running: Cpus,
+    /// The time of the last event that may have made a shared interrupt pending.
+    shared_since: Ticks,
+    /// The levels of the shared interrupt lines, a bit each.
+    levels: u64,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -160,6 +170,9 @@ impl Virt {
             exit_status: 0,
             off: false,
             virtio: Bank::default(),
+            running: Cpus::new(cpus),
+            shared_since: 0,
+            levels: 0,
         }
     }
 
@@ -167,6 +180,8 @@ impl Virt {
         let timers = self.cpus.len() == cpus && self.cpus.iter().all(|cpu| cpu.now < LAST_TIME);
         timers
             && self.virtio.is_sound(LAST_TIME)
+            && self.running.is_sound(cpus, LAST_TIME)
+            && self.shared_since < LAST_TIME
             && self.gic.is_sound(cpus, LAST_TIME)
             && self.uart.is_sound()
             && self.sp804.is_sound(LAST_TIME)
@@ -174,11 +189,17 @@ impl Virt {
 
     /// Updates the interrupt controller's inputs from the devices' interrupt lines.
     fn set_lines(&mut self, at: At) {
-        self.gic.set_shared(UART_LINE, self.uart.line());
-        self.gic.set_shared(SP804_LINE, self.sp804.line(at.now));
-        for (line, level) in (VIRTIO_LINE..).zip(self.virtio.lines()) {
+        let now = self.running.shared_time(at);
+        let own = [(UART_LINE, self.uart.line()), (SP804_LINE, self.sp804.line(now))];
+        let mut levels = 0;
+        for (line, level) in own.into_iter().chain((VIRTIO_LINE..).zip(self.virtio.lines())) {
             self.gic.set_shared(line, level);
+            levels |= u64::from(level) << (line & 63);
         }
+        if levels & !self.levels != 0 {
+            self.shared_since = now;
+        }
+        self.levels = levels;
         if let Some(cpu) = self.cpus.get_mut(at.cpu) {
             cpu.now = at.now;
             for (line, level) in cpu.timer.lines(at.now) {
@@ -198,7 +219,10 @@ impl Board for Virt {
             _ if DISTRIBUTOR.contains(&physical) => self.gic.read(at.cpu, offset(&DISTRIBUTOR), size),
             _ if CPU_INTERFACE.contains(&physical) => self.gic.interface_read(at.cpu, offset(&CPU_INTERFACE)),
             _ if UART.contains(&physical) => self.uart.read(offset(&UART)),
-            _ if SP804.contains(&physical) => self.sp804.read(offset(&SP804), at.now),
+            _ if SP804.contains(&physical) => {
+                let now = self.running.shared_time(at);
+                self.sp804.read(offset(&SP804), now)
+            }
             EXIT_STATUS => self.exit_status.into(),
             VIRTIO..VIRTIO_END => return self.virtio.read(physical - VIRTIO, size),
             _ => 0,
@@ -217,12 +241,31 @@ impl Board for Virt {
             _ if DISTRIBUTOR.contains(&physical) => self.gic.write(at.cpu, offset(&DISTRIBUTOR), size, value, at.now),
             _ if CPU_INTERFACE.contains(&physical) => self.gic.interface_write(at.cpu, offset(&CPU_INTERFACE), value),
             _ if UART.contains(&physical) => self.uart.write(offset(&UART), value),
-            _ if SP804.contains(&physical) => self.sp804.write(offset(&SP804), value, at.now),
+            _ if SP804.contains(&physical) => {
+                let now = self.running.shared_time(at);
+                self.sp804.write(offset(&SP804), value, now);
+            }
             EXIT_STATUS => self.exit_status = value as u8,
-            VIRTIO..VIRTIO_END => self.virtio.write(physical - VIRTIO, value.into(), at.now),
+            VIRTIO..VIRTIO_END => self.virtio.write(physical - VIRTIO, value.into(), self.running.shared_time(at)),
             _ => {}
         }
+        if (DISTRIBUTOR.start..CPU_INTERFACE.end).contains(&physical) {
+            // The write may have sent a waiting interrupt to another CPU, which must not wake before this time.
+            self.shared_since = self.running.shared_time(at);
+        }
         self.set_lines(at);
+    }
+
+    fn identity(&self, cpu: usize, register: u32) -> Option<u64> {
+        (self.parks_cpus() && register == MPIDR).then_some(MPIDR_ONE | cpu as u64)
+    }
+
+    fn parks_cpus(&self) -> bool {
+        self.running.are_several()
+    }
+
+    fn orders(&mut self) -> Vec<Order> {
+        self.running.take_orders()
     }
 
     fn has_register(&self, register: u32) -> bool {
@@ -240,10 +283,19 @@ impl Board for Virt {
         taken
     }
 
-    fn firmware_call(&mut self, _at: At, call: FirmwareCall<'_>) -> Vec<u64> {
+    fn firmware_call(&mut self, at: At, call: FirmwareCall<'_>) -> Vec<u64> {
         let [function, argument, ..] = *call.arguments else { return vec![u64::MAX] };
-        let value = match psci::call(function as u32, argument, self.cpus.len()) {
+        let value = match psci::call(function as u32, argument, self.running.on()) {
             Answer::Value(value) => i64::from(value) as u64,
+            Answer::CpuOn(cpu) => {
+                let [entry, context] = [2, 3].map(|at| call.arguments.get(at).copied().unwrap_or(0));
+                self.running.start(cpu, entry, context);
+                0
+            }
+            Answer::CpuOff => {
+                self.running.stop(at.cpu);
+                0
+            }
             Answer::Off | Answer::Reset => {
                 self.off = true;
                 0
@@ -253,17 +305,23 @@ impl Board for Virt {
     }
 
     fn advance(&mut self, at: At) {
-        self.uart.advance(at.now);
+        let now = self.running.shared_time(at);
+        self.uart.advance(now);
         self.set_lines(at);
     }
 
     fn next_event(&self, cpu: usize) -> Option<Ticks> {
         let PerCpu { timer, now } = self.cpus.get(cpu)?;
-        [timer.next_event(*now), self.sp804.next_event(*now), self.uart.next(), self.virtio.next()].into_iter().flatten().min()
+        let timed = timer.next_event(*now);
+        if !self.running.keeps_shared_time(cpu) {
+            return timed;
+        }
+        [timed, self.sp804.next_event(*now), self.uart.next(), self.virtio.next()].into_iter().flatten().min()
     }
 
     fn pending(&self, cpu: usize) -> Option<Ticks> {
-        self.gic.asks(cpu)
+        let since = self.gic.asks(cpu)?;
+        Some(if self.gic.offers_shared(cpu) { self.shared_since } else { since })
     }
 
     /// The CPU reads the interrupt's number from the GIC.
@@ -280,7 +338,7 @@ impl Board for Virt {
     }
 
     fn serve(&mut self, at: At, memory: &mut dyn Memory) {
-        self.virtio.serve(at.now, memory);
+        self.virtio.serve(self.running.shared_time(at), memory);
         self.set_lines(at);
     }
 

@@ -36,8 +36,8 @@ pub struct GuestArgs {
     files: FilesArg,
     #[command(flatten)]
     cpu: CpuArg,
-    /// The number of CPUs
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    /// The number of CPUs, at most as many as the board has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     cpus: u8,
     /// The guest's memory, such as 256M or 2G, instead of the board's usual size
     #[arg(long = "mem", value_name = "SIZE", value_parser = memory)]

@@ -24,7 +24,8 @@ use crate::boards::Interrupt;
 use crate::unicorn::engine::TrapContext;
 
 pub use model::{
-    Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Many, Model, Named, Pins, Registers, Tasks, Window,
+    Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Many, Model, Named, Pins, Place, Registers, Start, Tasks,
+    Window,
 };
 pub use tasks::TaskPlace;
 pub use view::View;

@@ -160,6 +160,26 @@ pub struct Entry {
     /// Sets up a CPU after reset for a kernel's entry. `tables` is the physical address for its page tables, `number`
     /// the CPU's number, `info` the address of the boot information.
     pub enter: fn(&TrapContext, &Ram, tables: u64, entry: u64, number: u64, info: u64),
+    /// How another CPU starts this one.
+    pub start: Start,
+}
+
+/// How another CPU starts a CPU that waits.
+pub struct Start {
+    /// Whether the CPU begins in the state of a kernel's entry. Otherwise it begins in the state after reset.
+    pub is_entered: bool,
+    /// Sets the start address and the value from the order in that state.
+    pub set: fn(&mut CoreState, entry: u64, argument: u64),
+}
+
+impl Start {
+    /// For ISAs without a board that starts CPUs.
+    pub const NEVER: Start = Start { is_entered: true, set: |_, _, _| () };
+}
+
+impl Entry {
+    /// For a CPU that enters nothing.
+    pub const USUAL: Entry = Entry { table_bytes: 0, enter: |_, _, _, _, _, _| (), start: Start::NEVER };
 }
 
 /// Access to registers.
@@ -250,9 +270,19 @@ pub struct Choice {
     pub name: &'static str,
     /// The kind of core.
     pub core: &'static CoreKind,
-    /// Answers CPU identification, on cores that leave it to the machine. `own_controller` says whether the board has
-    /// an interrupt controller per CPU.
-    pub identify: fn(&InstructionContext, own_controller: bool),
+    /// Answers CPU identification, on cores that leave it to the machine.
+    pub identify: fn(&InstructionContext, Place),
+}
+
+/// The place of a CPU on its board, as CPU identification reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The CPU's number.
+    pub number: usize,
+    /// The number of CPUs.
+    pub cpus: usize,
+    /// Whether the board has an interrupt controller per CPU.
+    pub own_controller: bool,
 }
 
 impl Choice {
@@ -274,7 +304,7 @@ impl Model {
         interrupts: Interrupts::USUAL,
         translate: |_, _, address, access| Err(Fault { address, write: access == Access::Write }),
         window: Window::USUAL,
-        entry: Entry { table_bytes: 0, enter: |_, _, _, _, _, _| () },
+        entry: Entry::USUAL,
         registers: Registers::USUAL,
         tasks: Tasks::USUAL,
         instructions: Instructions::NONE,

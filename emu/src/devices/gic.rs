@@ -163,6 +163,11 @@ impl Gic {
         Some(if (best.line as usize) < SOFTWARE_LINES { since } else { 0 })
     }
 
+    /// Whether the interrupt that this CPU would take next is a shared one.
+    pub fn offers_shared(&self, cpu: usize) -> bool {
+        self.best(cpu).is_some_and(|best| best.line >= SHARED)
+    }
+
     /// A CPU reads the distributor.
     pub fn read(&self, cpu: usize, offset: u64, size: u32) -> u32 {
         let (register, number) = (offset & !0x7f, (offset & 0x7f) as usize / 4);

@@ -1,8 +1,8 @@
-//! The local APIC of a PC's CPU: interrupts that the CPU sends to itself, its timer, and the LINT0 pin to which the
-//! 8259 is connected.
+//! The local APIC of a PC's CPU: messages to itself and to other CPUs, its timer, and the LINT0 pin to which the 8259 is
+//! connected.
 //!
-//! There is one CPU, so a message goes to itself or is dropped. The initial state is that left by firmware: enabled,
-//! with the 8259 on LINT0.
+//! The board delivers the messages. The initial state is that left by firmware: enabled, with the 8259 on LINT0 of the
+//! first CPU.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,16 @@ const MASKED: u32 = 1 << 16;
 const PERIODIC: u32 = 1 << 17;
 const MODE: u32 = 7 << 8;
 const EXTERNAL: u32 = 7 << 8;
+/// Modes of a message.
+const LOWEST_PRIORITY: u32 = 1 << 8;
+const INIT: u32 = 5 << 8;
+const STARTUP: u32 = 6 << 8;
+/// The destination of a message is a mask of logical numbers.
+const LOGICAL: u32 = 1 << 11;
+/// A message of level kind asserts the level. INIT without it is not used by today's APICs.
+const ASSERT: u32 = 1 << 14;
+/// The destination that means all local APICs.
+const ALL: u32 = 0xff00_0000;
 /// Writable bits of a local vector table entry.
 const ENTRY: u32 = 0x0003_a7ff;
 const FIXED: u32 = 0;
@@ -43,6 +53,44 @@ impl Vectors {
     }
 }
 
+/// A message on the bus of the APICs, in the layout of the interrupt command register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Vector, mode, and kind of destination.
+    pub low: u32,
+    /// The destination, in the upper byte.
+    pub high: u32,
+}
+
+/// The meaning of a message for the CPUs that take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// An interrupt with this vector.
+    Interrupt(u8),
+    /// An interrupt with this vector for one of the CPUs.
+    InterruptOne(u8),
+    /// Resets the CPU.
+    Init,
+    /// Starts the CPU at this page of the first MiB.
+    Startup(u8),
+    /// NMI, SMI, and others that are not modelled.
+    Other,
+}
+
+impl Message {
+    /// The meaning of the message.
+    pub fn meaning(self) -> Meaning {
+        let vector = self.low as u8;
+        match self.low & MODE {
+            FIXED => Meaning::Interrupt(vector),
+            LOWEST_PRIORITY => Meaning::InterruptOne(vector),
+            INIT if self.low & ASSERT != 0 => Meaning::Init,
+            STARTUP => Meaning::Startup(vector),
+            _ => Meaning::Other,
+        }
+    }
+}
+
 /// The state of the APIC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +108,10 @@ pub struct Lapic {
     divide: u32,
     /// The time at which the timer started, while it counts.
     began: Option<Ticks>,
+    /// The time at which the first of the waiting interrupts arrived.
+    since: Ticks,
+    #[serde(skip)]
+    sent: Vec<Message>,
 }
 
 impl Default for Lapic {
@@ -78,11 +130,44 @@ impl Default for Lapic {
             initial: 0,
             divide: 0,
             began: None,
+            since: 0,
+            sent: Vec::new(),
         }
     }
 }
 
 impl Lapic {
+    /// The APIC of the CPU with this number. The 8259 is connected to that of the first.
+    pub fn of(number: usize) -> Lapic {
+        let mut lapic = Lapic { id: (number as u32) << 24, ..Lapic::default() };
+        if number != 0 {
+            lapic.table[PIN_0] = MASKED;
+        }
+        lapic
+    }
+
+    /// The state after INIT. The id stays.
+    pub fn reset(&mut self) {
+        *self = Lapic { id: self.id, spurious: 0xff, table: [MASKED; ENTRIES], ..Lapic::default() };
+    }
+
+    /// Takes the messages that were sent since the last call.
+    pub fn take_sent(&mut self) -> Vec<Message> {
+        core::mem::take(&mut self.sent)
+    }
+
+    /// Whether this APIC is a destination of the message. `is_sender` says whether it sent the message.
+    pub fn takes(&self, message: Message, is_sender: bool) -> bool {
+        let Message { low, high } = message;
+        match low >> 18 & 3 {
+            0 if low & LOGICAL != 0 => high & self.logical != 0,
+            0 => high == self.id || high == ALL,
+            1 => is_sender,
+            2 => true,
+            _ => !is_sender,
+        }
+    }
+
     /// Size of its register space.
     pub const BYTES: u64 = 0x1000;
 
@@ -109,15 +194,15 @@ impl Lapic {
         }
     }
 
-    /// Writes the register at this offset.
-    pub fn write(&mut self, offset: u64, value: u32, now: Ticks) {
+    /// Writes the register at this offset. Returns the vector of the interrupt that the write has ended.
+    pub fn write(&mut self, offset: u64, value: u32, now: Ticks) -> Option<u8> {
         match offset & 0xff0 {
             0x20 => self.id = value & 0xff00_0000,
             0x80 => self.priority = value as u8,
             0xb0 => {
-                if let Some(vector) = self.in_service.highest() {
-                    self.in_service.set(vector, false);
-                }
+                let vector = self.in_service.highest()?;
+                self.in_service.set(vector, false);
+                return Some(vector);
             }
             0xd0 => self.logical = value & 0xff00_0000,
             0xe0 => self.format = value | 0x0fff_ffff,
@@ -129,7 +214,7 @@ impl Lapic {
             }
             0x300 => {
                 self.command[0] = value & 0x000c_cfff;
-                self.send();
+                self.sent.push(Message { low: self.command[0], high: self.command[1] });
             }
             0x310 => self.command[1] = value & 0xff00_0000,
             0x320..=0x370 => {
@@ -143,6 +228,7 @@ impl Lapic {
             0x3e0 => self.divide = value & 0xb,
             _ => {}
         }
+        None
     }
 
     fn entry(offset: u64) -> usize {
@@ -153,23 +239,12 @@ impl Lapic {
         self.spurious & ENABLED != 0
     }
 
-    /// Sends the message in the command register to this CPU, or drops it.
-    fn send(&mut self) {
-        let [low, high] = self.command;
-        let to_itself = match low >> 18 & 3 {
-            0 if low & 1 << 11 != 0 => high & self.logical != 0,
-            0 => high == self.id || high == 0xff00_0000,
-            1 | 2 => true,
-            _ => false,
-        };
-        if to_itself && low & MODE == FIXED {
-            self.request(low as u8);
-        }
-    }
-
-    fn request(&mut self, vector: u8) {
-        // Vectors below 16 are invalid.
+    /// An interrupt arrives. Vectors below 16 are invalid.
+    pub fn request(&mut self, vector: u8, now: Ticks) {
         if self.is_enabled() && vector >= 16 {
+            if self.requested.highest().is_none() {
+                self.since = now;
+            }
             self.requested.set(vector, true);
         }
     }
@@ -205,7 +280,7 @@ impl Lapic {
         self.began = self.is_periodic().then(|| due + (now - due) / period * period);
         let entry = self.table[TIMER];
         if entry & MASKED == 0 {
-            self.request(entry as u8);
+            self.request(entry as u8, due);
         }
     }
 
@@ -238,6 +313,11 @@ impl Lapic {
         self.highest().is_some()
     }
 
+    /// The time since which an interrupt is pending that can be taken.
+    pub fn asks_since(&self) -> Option<Ticks> {
+        self.asks().then_some(self.since)
+    }
+
     /// The CPU takes the interrupt. Returns its vector.
     pub fn acknowledge(&mut self) -> Option<u8> {
         let vector = self.highest()?;
@@ -248,7 +328,7 @@ impl Lapic {
 
     /// Whether the APIC could be in this state before the time `last`.
     pub fn is_sound(&self, last: Ticks) -> bool {
-        self.began.is_none_or(|began| began < last)
+        self.since < last && self.began.is_none_or(|began| began < last)
     }
 }
 
@@ -260,12 +340,24 @@ mod tests {
     const COMMAND: u64 = 0x300;
     const ITSELF: u32 = 1 << 18;
 
+    /// Delivers the messages that an APIC has sent, as the board of one CPU does.
+    fn deliver(lapic: &mut Lapic, now: Ticks) {
+        for message in lapic.take_sent() {
+            if lapic.takes(message, true)
+                && let Meaning::Interrupt(vector) = message.meaning()
+            {
+                lapic.request(vector, now);
+            }
+        }
+    }
+
     #[test]
     fn a_cpu_interrupts_itself_by_priority() {
         let mut lapic = Lapic::default();
         for vector in [0x35, 0xf6, 0x41] {
             lapic.write(COMMAND, ITSELF | vector, 0);
         }
+        deliver(&mut lapic, 0);
         assert_eq!(lapic.read(0x270, 0), 1 << 22);
         assert_eq!((lapic.acknowledge(), lapic.acknowledge()), (Some(0xf6), None), "nothing above it");
         lapic.write(END, 0, 0);
@@ -297,8 +389,37 @@ mod tests {
             lapic.write(0xd0, 1 << 24, 0);
             lapic.write(0x310, to, 0);
             lapic.write(COMMAND, command, 0);
+            deliver(&mut lapic, 0);
             assert_eq!(lapic.asks(), arrives, "{what}");
         }
+    }
+
+    #[test]
+    fn messages_reach_the_cpus_that_they_name() {
+        let mut lapics = [0, 1, 2].map(Lapic::of);
+        for (number, lapic) in lapics.iter_mut().enumerate() {
+            lapic.write(0xd0, 1 << (24 + number), 0);
+        }
+        #[rustfmt::skip]
+        let cases = [
+            // what                 low                 high            takes, sent by CPU 0
+            ("physical",            0x50,               2 << 24,        [false, false, true]),
+            ("all by number",       0x50,               0xff << 24,     [true, true, true]),
+            ("a logical mask",      LOGICAL | 0x50,     6 << 24,        [false, true, true]),
+            ("itself",              ITSELF | 0x50,      2 << 24,        [true, false, false]),
+            ("all",                 2 << 18 | 0x50,     0,              [true, true, true]),
+            ("all others",          3 << 18 | 0x50,     0,              [false, true, true]),
+        ];
+        for (what, low, high, takes) in cases {
+            let taken = [0, 1, 2].map(|cpu: usize| lapics[cpu].takes(Message { low, high }, cpu == 0));
+            assert_eq!(taken, takes, "{what}");
+        }
+        let means = |low| Message { low, high: 0 }.meaning();
+        assert_eq!(means(0x4500), Meaning::Init);
+        assert_eq!((means(0x8500), means(0x0400)), (Meaning::Other, Meaning::Other), "the end of INIT's level; NMI");
+        assert_eq!(means(0x0699), Meaning::Startup(0x99));
+        lapics[1].reset();
+        assert_eq!((lapics[1].read(0x20, 0), lapics[1].is_enabled(), lapics[1].lets_external_through()), (1 << 24, false, false));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod gt64120;
 pub mod i8042;
 pub mod interrupts;
 pub mod interval;
+pub mod ioapic;
 pub mod lapic;
 pub mod pic;
 pub mod piix4;

@@ -53,6 +53,12 @@ pub const LONGEST: usize = 4096;
 const MIB: u64 = 1 << 20;
 /// Offset of the CPU entries in the response.
 const CPUS_AT: usize = 128;
+/// Size of a CPU's entry, whose first byte is the CPU's number.
+const CPU_BYTES: usize = 16;
+/// Offset of the list of CPUs in the response that has nothing else.
+const CPU_LIST: usize = 16;
+/// The largest number of CPUs that are listed.
+const MOST_CPUS: usize = 64;
 /// Facility bit: CPU information is available.
 const KNOWS_CPUS: u64 = 0x0800_0000_0000_0000;
 
@@ -61,6 +67,7 @@ const KNOWS_CPUS: u64 = 0x0800_0000_0000_0000;
 #[serde(deny_unknown_fields)]
 pub struct Sclp {
     ram: u64,
+    cpus: u8,
     sent: Vec<u8>,
     /// The system level that the guest has reported.
     level: u64,
@@ -73,14 +80,21 @@ pub struct Sclp {
 }
 
 impl Sclp {
-    /// A service processor for a machine with this much RAM.
-    pub fn with_ram(ram: u64) -> Sclp {
-        Sclp { ram, ..Sclp::default() }
+    /// A service processor for a machine with this much RAM and this many CPUs.
+    pub fn new(ram: u64, cpus: usize) -> Sclp {
+        Sclp { ram, cpus: cpus.min(MOST_CPUS) as u8, ..Sclp::default() }
     }
 
-    /// Size of the machine's RAM in bytes.
-    pub fn ram(&self) -> u64 {
-        self.ram
+    /// Whether this one, which was read from a snapshot, belongs to the same machine.
+    pub fn fits(&self, machine: &Sclp) -> bool {
+        (self.ram, self.cpus) == (machine.ram, machine.cpus)
+    }
+
+    /// Writes an entry for each CPU. Entries that would not fit in the block are omitted.
+    fn list_cpus(&self, block: &mut [u8], at: usize) {
+        for cpu in 0..usize::from(self.cpus) {
+            put(block, at + CPU_BYTES * cpu, 1, cpu as u64);
+        }
     }
 
     /// Executes a command. `block` is an absolute address. Returns false, having done nothing, if the block is invalid.
@@ -109,8 +123,9 @@ impl Sclp {
                 // Number of storage increments and their size of 1 MiB, the CPU, its speed. The system has no name.
                 put(block, 8, 2, self.ram / MIB);
                 put(block, 10, 1, 1);
-                put(block, 16, 2, 1);
+                put(block, 16, 2, self.cpus.into());
                 put(block, 18, 2, CPUS_AT as u64);
+                self.list_cpus(block, CPUS_AT);
                 for at in 24..32 {
                     put(block, at, 1, BLANK.into());
                 }
@@ -119,10 +134,11 @@ impl Sclp {
             }
             READ_CPU_INFO => {
                 block[BODY..].fill(0);
-                // One configured CPU, in a list that begins here. No standby CPUs.
-                put(block, 8, 2, 1);
-                put(block, 10, 2, 16);
-                put(block, 14, 2, 32);
+                // The configured CPUs, in a list that begins here. No standby CPUs.
+                put(block, 8, 2, self.cpus.into());
+                put(block, 10, 2, CPU_LIST as u64);
+                put(block, 14, 2, (CPU_LIST + CPU_BYTES * usize::from(self.cpus)) as u64);
+                self.list_cpus(block, CPU_LIST);
                 READ
             }
             WRITE_EVENT_MASK => self.exchange_masks(block),

@@ -3,6 +3,7 @@
 use super::coverage::Coverage;
 use super::fetched::Fetched;
 use super::gate::Gate;
+use super::turns::Turns;
 use super::watchdog::Watchdog;
 use super::{Inner, Listener, Machine, SleepingCpu, between_runs};
 use crate::arches;
@@ -64,6 +65,8 @@ impl<L: Listener> Machine<L> {
 
         let core = Core::new(cpu.core, &ram).map_err(MachineError::Core)?;
         let scratch = CoreState::new(core.handle()).map_err(MachineError::Core)?;
+        let board = board(spec, config, told)?;
+        let parks = board.parks_cpus();
         let mut cpus = Vec::new();
         let reset = between_runs::image(core.handle())?;
         let entry = config.whole.as_ref().map_or(kernel.entry, |whole| whole.entry);
@@ -74,8 +77,20 @@ impl<L: Listener> Machine<L> {
                 (model.registers.set)(&core.stopped(), *register, *value);
             }
             let state = between_runs::image(core.handle())?;
-            cpus.push(SleepingCpu { state, clock: Stopped::default(), fault_address: 0, halted: false, frozen: false });
+            cpus.push(SleepingCpu {
+                state,
+                clock: Stopped::default(),
+                fault_address: 0,
+                halted: false,
+                frozen: false,
+                parked: parks && number != 0,
+            });
         }
+        reset.restore(core.handle());
+        if parks && model.entry.start.is_entered {
+            (model.entry.enter)(&core.stopped(), &ram, entry_tables, 0, 0, 0);
+        }
+        let start = between_runs::image(core.handle())?;
         cpus[0].state.restore(core.handle());
         core.flush_tlb();
 
@@ -85,8 +100,9 @@ impl<L: Listener> Machine<L> {
         view.mapping = types.as_ref().and_then(MappingPlace::of);
         let inner = Inner {
             view,
-            board: board(spec, config, told)?,
+            board,
             has_masters: !config.attached.is_empty(),
+            turns: Turns::new(parks, start),
             board_name: spec.name,
             cpu,
             told,

@@ -47,6 +47,7 @@ impl<L: Listener> Machine<L> {
             shared,
             current: inner.view.current,
             slice_end: inner.slice_end,
+            latest: inner.turns.latest,
             counts: inner.counts,
             console: inner.console.clone(),
             console_watch: inner.console_watch.clone(),
@@ -98,6 +99,7 @@ impl<L: Listener> Machine<L> {
         inner.wish = None;
         inner.arrival = None;
         inner.slice_end = state.slice_end;
+        inner.turns.latest = state.latest;
         inner.counts = state.counts;
         inner.watchdog.forget();
         inner.console = state.console.clone();
@@ -144,7 +146,7 @@ impl<L: Listener> Machine<L> {
                 false => (cpu.clock.clone(), cpu.fault_address),
             };
             match (named.save)(&core.stopped(), &mut inner.scratch, &inner.reset) {
-                Ok(registers) => cpus.push(Cpu { registers, clock, fault_address, halted: cpu.halted }),
+                Ok(registers) => cpus.push(Cpu { registers, clock, fault_address, halted: cpu.halted, parked: cpu.parked }),
                 Err(why) => failed = Some(format!("CPU {number}: {why}")),
             }
         }
@@ -165,7 +167,7 @@ impl<L: Listener> Machine<L> {
             (named.load)(&core.stopped(), &mut inner.scratch, &inner.reset, &saved.registers).map_err(SnapshotError::Unsound)?;
             cpu.state.save(core.handle());
             (cpu.clock, cpu.fault_address) = (saved.clock.clone(), saved.fault_address);
-            (cpu.halted, cpu.frozen) = (saved.halted, false);
+            (cpu.halted, cpu.frozen, cpu.parked) = (saved.halted, false, saved.parked);
         }
         let running = &inner.cpus[state.current];
         running.state.restore(core.handle());

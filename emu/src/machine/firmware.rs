@@ -26,6 +26,9 @@ impl<L: Listener> Inner<L> {
         }
         cpu.set_pc(trap.resume);
         self.after_access(at);
+        if self.is_parked() {
+            cpu.stop();
+        }
     }
 
     /// Executes an instruction that the core did not. The following instruction continues the line of code, even if
@@ -47,6 +50,9 @@ impl<L: Listener> Inner<L> {
                     self.record(What::ClockRead, self.origin_of(trap.pc), at.now);
                 }
                 self.after_access(at);
+                if self.is_parked() {
+                    cpu.stop();
+                }
             }
             Left::Went { length, waits } => {
                 self.view.clock.resume(counts(length), None);

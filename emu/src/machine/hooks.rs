@@ -31,7 +31,9 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn answers(&self, cpu: &Handle, register: u32) -> bool {
-        self.board.has_register(register) || (self.view.model.instructions.register)(cpu, register).is_some()
+        self.board.has_register(register)
+            || self.board.identity(self.view.current, register).is_some()
+            || (self.view.model.instructions.register)(cpu, register).is_some()
     }
 
     fn no_memory(&mut self) {
@@ -76,7 +78,7 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn identify(&mut self, cpu: &InstructionContext) {
-        (self.cpu.identify)(cpu, self.board.has_own_controllers());
+        (self.cpu.identify)(cpu, self.place());
     }
 
     fn read_clock(&mut self, cpu: &InstructionContext) {
@@ -85,7 +87,8 @@ impl<L: Listener> Events for Inner<L> {
         }
         let pc = cpu.handle().pc();
         let time = self.time_at(pc);
-        (self.view.model.instructions.read_clock)(cpu, nanoseconds(time));
+        let shown = self.turns.never_back(time);
+        (self.view.model.instructions.read_clock)(cpu, nanoseconds(shown));
         if !self.frozen {
             self.record(What::ClockRead, self.origin_of(pc), time);
         }
@@ -102,9 +105,13 @@ impl<L: Listener> Events for Inner<L> {
         if let Some(value) = (self.view.model.instructions.register)(&cpu.handle(), register) {
             return Some(value);
         }
+        if let Some(value) = self.board.identity(self.view.current, register) {
+            return Some(value);
+        }
         let pc = cpu.handle().pc();
         let at = At { cpu: self.view.current, now: self.time_at(pc) };
-        let value = self.board.register_read(at, register)?;
+        let shown = At { now: self.turns.never_back(at.now), ..at };
+        let value = self.board.register_read(shown, register)?;
         if !self.frozen {
             self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
             self.record(What::ClockRead, self.origin_of(pc), at.now);
@@ -131,6 +138,10 @@ impl<L: Listener> Events for Inner<L> {
     fn user_hit(&mut self, _: &InstructionContext, pc: u64, point: u32) {
         self.user_instruction(pc, point);
     }
+
+    fn pauses(&mut self, cpu: &InstructionContext) {
+        self.wait_for_others(cpu.handle().pc());
+    }
 }
 
 impl<L: Listener> Inner<L> {
@@ -144,6 +155,7 @@ impl<L: Listener> Inner<L> {
             TrapKind::Hint => {
                 self.view.clock.close_at(trap.resume);
                 cpu.set_pc(trap.resume);
+                self.wait_for_others(trap.resume);
             }
         }
         self.watch_trap(cpu, sign, pc);
@@ -363,7 +375,7 @@ impl<L: Listener> Inner<L> {
     }
 
     /// The virtual time at an instruction of the running block.
-    fn time_at(&self, pc: u64) -> Ticks {
+    pub(super) fn time_at(&self, pc: u64) -> Ticks {
         let in_front = if self.window.holds(pc) { self.listener.in_front(pc) } else { 0 };
         self.view.clock.at(pc) + in_front
     }
@@ -395,10 +407,8 @@ impl<L: Listener> Inner<L> {
 
     /// Checks for the effects of a device access: a woken CPU, sleep, console output, power-off.
     pub(super) fn after_access(&mut self, at: At) {
-        if (0..self.cpus.len()).any(|other| other != self.view.current && self.board.pending(other).is_some()) {
-            // Ends the turn early, because the access has woken another CPU.
-            self.slice_end = self.slice_end.min(at.now + super::slice());
-        }
+        self.shorten_turn(at);
+        self.obey_orders(at);
         if self.board.goes_to_sleep(self.view.current) {
             self.wish.get_or_insert(Wish::Sleep);
         }

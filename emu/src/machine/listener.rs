@@ -126,6 +126,12 @@ pub trait Follower {
     fn rests(&mut self, cpu: &mut View) {
         let _ = cpu;
     }
+    /// The turn of this CPU ends, and that of the CPU with the number `next` begins, which may be the same one. Returns
+    /// true to stop the machine before the next turn. Not called with one CPU.
+    fn turns(&mut self, cpu: &mut View, next: usize) -> bool {
+        let _ = (cpu, next);
+        false
+    }
 }
 
 /// Observed instructions of user programs. `cpu` has the program's registers, and its task as the running one.

@@ -17,6 +17,7 @@ mod listener;
 mod run;
 mod service;
 mod steps;
+mod turns;
 mod user_code;
 mod watchdog;
 
@@ -40,6 +41,7 @@ pub use listener::{Attention, Detours, Follower, Listener, ProbeWindow, Traps, U
 pub use run::Stop;
 use steps::Steps;
 pub use steps::{MOST_STEPS, Step};
+use turns::Turns;
 use watchdog::Watchdog;
 
 /// A machine with a kernel in it.
@@ -81,6 +83,7 @@ pub(crate) struct Inner<L> {
     /// A buffer for a CPU state, for use inside callbacks.
     pub(crate) scratch: CoreState,
     pub(crate) cpus: Vec<SleepingCpu>,
+    pub(crate) turns: Turns,
     /// The fault address register of the running CPU, as the guest knows it.
     pub(crate) fault_address: u64,
     /// Whether a handler in guest code runs. No time passes meanwhile.
@@ -115,6 +118,8 @@ pub(crate) struct SleepingCpu {
     pub(crate) fault_address: u64,
     pub(crate) halted: bool,
     pub(crate) frozen: bool,
+    /// Whether it waits for another CPU to start it.
+    pub(crate) parked: bool,
 }
 
 /// The reason why the core shall stop at the next block start where it may.

@@ -215,7 +215,7 @@ impl<L: Listener> Machine<L> {
         let inner = &mut self.inner;
         let current = inner.view.current;
         let time = inner.view.clock.time();
-        if !inner.cpus[current].halted && time < inner.slice_end {
+        if !inner.cpus[current].halted && !inner.cpus[current].parked && time < inner.slice_end {
             return if time < inner.limit { Ok(true) } else { Err(Stop::Limit) };
         }
         inner.cpus[current].clock = inner.view.clock.stopped();
@@ -235,6 +235,7 @@ impl<L: Listener> Machine<L> {
             self.inner.view.clock.sleep_until(limit);
             return Err(Stop::Limit);
         }
+        let stops = self.ends_turn(number);
         self.switch_to(number);
         let inner = &mut self.inner;
         let others = (0..ready.len()).filter(|other| *other != number).filter_map(|other| ready[other]).min();
@@ -242,7 +243,9 @@ impl<L: Listener> Machine<L> {
         if inner.cpus[number].halted {
             inner.view.clock.sleep_until(at);
             inner.advance(At { cpu: number, now: at });
-            if inner.board.pending(number).is_some() {
+            if let Some(since) = inner.board.pending(number) {
+                // The board's devices may be ahead of this CPU, which must not wake in the past.
+                inner.view.clock.sleep_until(since.max(at));
                 inner.cpus[number].halted = false;
                 let handle = self.core.handle();
                 if !(inner.view.model.interrupts.are_off)(&handle) && inner.lets_in(&handle) {
@@ -252,7 +255,21 @@ impl<L: Listener> Machine<L> {
                 return Ok(false);
             }
         }
+        if stops {
+            self.leave_window();
+            return Err(Stop::Attention);
+        }
         Ok(true)
+    }
+
+    /// Tells the listener that a turn of one of several CPUs begins. Returns whether it wants to change the text before.
+    fn ends_turn(&mut self, next: usize) -> bool {
+        if self.inner.cpus.len() == 1 {
+            return false;
+        }
+        let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
+        let (listener, view) = self.inner.show(pc);
+        listener.turns(view, next)
     }
 
     /// The time at which a CPU can next execute something. `None` if nothing can wake it.
@@ -260,6 +277,9 @@ impl<L: Listener> Machine<L> {
         let inner = &self.inner;
         let cpu = &inner.cpus[number];
         let time = cpu.clock.time;
+        if cpu.parked {
+            return None;
+        }
         if !cpu.halted {
             return Some(time);
         }

@@ -49,7 +49,7 @@ impl Session {
                 "the guest has loaded modules ({modules}), which a snapshot does not support: save before they are loaded"
             )));
         }
-        if !self.machine.listener().patchers.work_on().is_empty() {
+        if self.machine.listener().patchers.are_at_work() {
             return Err(SnapshotError::NotNow("the guest is patching its own text: save a little later".into()));
         }
         let mut snapshot = self.without_probes(Machine::snapshot)?;

@@ -190,6 +190,11 @@ impl Follower for Probes {
     fn rests(&mut self, cpu: &mut View) {
         self.unwinders.rest(cpu);
     }
+
+    fn turns(&mut self, cpu: &mut View, next: usize) -> bool {
+        self.patchers.turns(cpu, next);
+        self.have_news() && !self.engine.is_empty()
+    }
 }
 
 impl UserCode for Probes {

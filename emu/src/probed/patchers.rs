@@ -3,6 +3,10 @@
 //! No breakpoint is needed for this: the machine calls us when a CPU reaches the entry of one of these functions. From
 //! there until the function returns, the engine's bytes are taken out of the text. The list has the functions whose
 //! behaviour depends on the text that they read, and those that overwrite text that others read.
+//!
+//! With several CPUs the text is free of the engine's bytes during the turns of the CPU that runs the function. Other CPUs
+//! hit probes in their turns. While the function's task sleeps, the text is free in all turns, because any CPU may
+//! continue it.
 
 use crate::boot::Kernel;
 use crate::cpu::View;
@@ -123,6 +127,10 @@ struct Call {
     on: Withdrawn,
     name: &'static str,
     since: u64,
+    /// The task that made the call; 0 if it is not known.
+    task: u64,
+    /// The CPU that runs this task. `None`: none, or it is not known which one.
+    cpu: Option<usize>,
 }
 
 /// The state of the guest's work on its text.
@@ -130,8 +138,10 @@ pub struct Patchers {
     entries: HashMap<u64, (&'static str, Reach)>,
     /// The calls in progress. There can be several, if one sleeps or in an interrupt.
     calls: Vec<Call>,
-    /// The union of the parts that the calls work on.
+    /// The union of the parts that the calls of this turn's CPU work on.
     work: Withdrawn,
+    /// The CPU whose turn it is.
+    turn: usize,
     filter: Filter,
     done: BTreeMap<&'static str, Done>,
     /// The addresses at which the boot has finished patching the text. Empty after a CPU got there.
@@ -164,6 +174,7 @@ impl Patchers {
             entries,
             calls: Vec::new(),
             work: Withdrawn::default(),
+            turn: 0,
             filter: Filter([false; PLACES]),
             done: BTreeMap::new(),
             settles_at,
@@ -233,16 +244,40 @@ impl Patchers {
         {
             let on = met(cpu, *reach, engine);
             if !on.is_empty() {
-                self.calls.push(Call { returns_to, sp, on, name, since: now });
+                let (task, cpu) = (cpu.task(), Some(cpu.number()));
+                self.calls.push(Call { returns_to, sp, on, name, since: now, task, cpu: cpu.filter(|_| task != 0) });
             }
         }
+        self.turn = cpu.number();
         if self.calls.len() != calls {
             self.make_filter();
-            self.work = Withdrawn {
-                all: self.calls.iter().any(|call| call.on.all),
-                parts: self.calls.iter().flat_map(|call| call.on.parts.clone()).collect(),
-            };
+            self.set_work();
         }
+    }
+
+    /// The turn of the CPU with the number `next` begins; `cpu` is the one whose turn ends. This may change
+    /// [`Patchers::work_on`].
+    pub fn turns(&mut self, cpu: &mut View, next: usize) {
+        self.turn = next;
+        if self.calls.is_empty() {
+            return;
+        }
+        let (number, task) = (cpu.number(), cpu.task());
+        for call in &mut self.calls {
+            if call.task == task && task != 0 {
+                call.cpu = Some(number);
+            } else if call.cpu == Some(number) {
+                call.cpu = None;
+            }
+        }
+        self.set_work();
+    }
+
+    fn set_work(&mut self) {
+        let calls = || self.calls.iter().filter(|call| call.cpu.is_none_or(|cpu| cpu == self.turn));
+        let work =
+            Withdrawn { all: calls().any(|call| call.on.all), parts: calls().flat_map(|call| call.on.parts.clone()).collect() };
+        self.work = work;
     }
 
     fn make_filter(&mut self) {

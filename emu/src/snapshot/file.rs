@@ -227,7 +227,7 @@ mod tests {
     fn snapshot() -> Snapshot {
         let mut registers = Values::default();
         registers.put("ax", u128::MAX);
-        let cpu = Cpu { registers, clock: Stopped::default(), fault_address: 7, halted: true };
+        let cpu = Cpu { registers, clock: Stopped::default(), fault_address: 7, halted: true, parked: true };
         let shape =
             Build { arch: "x".into(), cpu: "z".into(), board: "y".into(), cpus: 1, ram_start: 0, ram: 1 << 20, window: 0 };
         let state = State {
@@ -236,6 +236,7 @@ mod tests {
             shared: Values::default(),
             current: 0,
             slice_end: u64::MAX,
+            latest: 77,
             counts: Counts::default(),
             console: b"/ # \xff".to_vec(),
             console_watch: None,

@@ -45,6 +45,9 @@ pub struct State {
     pub current: usize,
     /// The end of that CPU's time slice.
     pub slice_end: Ticks,
+    /// The latest time that the guest has read from a clock, on machines whose CPUs are started one after the other.
+    #[serde(default)]
+    pub latest: Ticks,
     /// The machine's event counters.
     pub counts: Counts,
     /// Console output that was not taken yet.
@@ -90,6 +93,9 @@ pub struct Cpu {
     pub fault_address: u64,
     /// Whether it sleeps.
     pub halted: bool,
+    /// Whether it waits for another CPU to start it.
+    #[serde(default)]
+    pub parked: bool,
 }
 
 /// Event counters.
@@ -148,6 +154,9 @@ impl State {
         let unsound = |why: String| Err(SnapshotError::Unsound(why));
         if self.cpus.len() != self.shape.cpus || self.current >= self.cpus.len() {
             return unsound(format!("it has {} CPUs of {}, and number {} runs", self.cpus.len(), self.shape.cpus, self.current));
+        }
+        if self.latest >= LAST_TIME {
+            return unsound("the clock that its CPUs read is beyond all times".into());
         }
         for (number, cpu) in self.cpus.iter().enumerate() {
             if !cpu.clock.is_sound(LAST_TIME) {

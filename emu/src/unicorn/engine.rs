@@ -59,6 +59,8 @@ pub trait Events: 'static {
     fn points(&mut self, cpu: &InstructionContext, page: u64, pc: u64) -> Option<&[u32]>;
     /// The CPU is about to run the instruction at a point.
     fn user_hit(&mut self, cpu: &InstructionContext, pc: u64, point: u32);
+    /// PAUSE, YIELD or WFE: the guest waits for another CPU in a loop. The pc is behind the instruction.
+    fn pauses(&mut self, cpu: &InstructionContext);
 }
 
 /// Read access to a running engine. It is a cheap copy, and valid as long as its [`Core`].
@@ -250,6 +252,7 @@ struct Shared {
     answers: extern "C" fn(*mut c_void, u32) -> bool,
     register_in: extern "C" fn(*mut c_void, u32, *mut u64) -> bool,
     register_out: extern "C" fn(*mut c_void, u32, u64) -> bool,
+    pauses: extern "C" fn(*mut c_void),
     found: *mut u64,
     one_by_one: bool,
     points: Option<Points>,
@@ -351,6 +354,7 @@ impl<E: Events> Core<E> {
             answers,
             register_in,
             register_out,
+            pauses,
             found: found.as_mut_ptr(),
             one_by_one: false,
             points: None,
@@ -571,6 +575,13 @@ extern "C" fn user_hit(user: *mut c_void, pc: u64, point: u64) {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
     events.user_hit(&InstructionContext(handle), pc, point as u32);
+}
+
+/// Called by an instruction of a waiting loop, when the state is that behind it.
+extern "C" fn pauses(user: *mut c_void) {
+    // SAFETY: see `whom`.
+    let (handle, events) = unsafe { whom(user) };
+    events.pauses(&InstructionContext(handle));
 }
 
 extern "C" fn no_memory(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i64, user: *mut c_void) -> bool {

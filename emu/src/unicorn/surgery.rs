@@ -78,6 +78,12 @@ impl CoreState {
         self.at(0, self.len).map(|start| unsafe { core::slice::from_raw_parts(start, self.len) }.to_vec()).unwrap_or_default()
     }
 
+    /// Makes this state equal to another one of the same core.
+    pub fn copy_from(&mut self, other: &CoreState) {
+        self.write(0, &other.bytes());
+        self.beside.clone_from(&other.beside);
+    }
+
     /// The number of bytes.
     pub fn len(&self) -> usize {
         self.len

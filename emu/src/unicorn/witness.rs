@@ -71,6 +71,7 @@ impl Events for Witness {
         None
     }
     fn user_hit(&mut self, _: &InstructionContext, _: u64, _: u32) {}
+    fn pauses(&mut self, _: &InstructionContext) {}
 }
 
 /// The error of a failed self-check; `what` names the failed check.

@@ -58,7 +58,7 @@ const fn model(arch: Arch) -> Model {
             missed: window::missed,
             ..Window::USUAL
         },
-        entry: Entry { table_bytes: 0, enter: boot::enter },
+        entry: Entry { enter: boot::enter, ..Entry::USUAL },
         registers: Registers {
             saved_pc: state::saved_pc,
             in_kernel: trap::in_kernel,

@@ -15,7 +15,7 @@ pub mod window;
 mod walks;
 
 use super::moment::{Moments, PerCpu};
-use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
+use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::arm64::abi::AAPCS64;
 
@@ -56,7 +56,7 @@ pub static ARM64: Model = Model {
         missed: window::missed,
         ..Window::USUAL
     },
-    entry: Entry { table_bytes: 0, enter: boot::enter },
+    entry: Entry { enter: boot::enter, start: Start { is_entered: true, set: state::start }, ..Entry::USUAL },
     registers: Registers {
         saved_pc: state::saved_pc,
         in_kernel: trap::in_kernel,

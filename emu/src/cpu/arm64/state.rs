@@ -146,6 +146,12 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
+/// Starts a CPU at this address, with this value in x0.
+pub fn start(image: &mut CoreState, entry: u64, argument: u64) {
+    image.set64(PC, entry);
+    image.set64(REGS, argument);
+}
+
 /// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     image.get64(PC)

@@ -56,7 +56,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         },
         translate: paging::translate,
         window: Window { start: window::start, most: |_| window::WINDOW_MOST, show: window::show_window, ..Window::USUAL },
-        entry: Entry { table_bytes: 0, enter: boot::enter },
+        entry: Entry { enter: boot::enter, ..Entry::USUAL },
         registers: Registers {
             saved_pc: state::saved_pc,
             returns: |handle| vec![handle.place_of(crate::unicorn::cpus::mips::Place::Epc)],

@@ -12,7 +12,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::{Choice, Entry, Exceptions, Firmware, Interrupts, Model, Registers, Tasks, Window};
+use super::{Choice, Entry, Exceptions, Firmware, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::ppc::abi::r;
@@ -59,7 +59,7 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
             missed: window::missed,
             ..Window::USUAL
         },
-        entry: Entry { table_bytes: 0, enter: boot::enter::<LITTLE> },
+        entry: Entry { enter: boot::enter::<LITTLE>, start: Start { is_entered: true, set: state::start }, ..Entry::USUAL },
         registers: Registers {
             saved_pc: state::saved_pc,
             returns: |_| vec![state::SRR0, state::HSRR0],

@@ -173,6 +173,15 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
+/// Starts a CPU at this address, with its number in r3 and in the processor identification register.
+pub fn start(image: &mut CoreState, entry: u64, number: u64) {
+    const PIR: usize = 1023;
+    const PHYSICAL: u64 = 0x0fff_ffff_ffff_ffff;
+    image.set64(PC, entry & PHYSICAL);
+    image.set64(REGS + 8 * 3, number);
+    image.set64(special(PIR), number);
+}
+
 /// The pc in a saved state.
 pub fn saved_pc(image: &CoreState) -> u64 {
     image.get64(PC)

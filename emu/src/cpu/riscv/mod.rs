@@ -67,7 +67,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             tables_in_force: Some(paging::tables_in_force),
             missed: window::missed,
         },
-        entry: Entry { table_bytes: 0, enter: boot::enter },
+        entry: Entry { enter: boot::enter, ..Entry::USUAL },
         registers: Registers {
             pc: Handle::pc,
             saved_pc: state::saved_pc,

@@ -241,7 +241,7 @@ impl Doing<'_> {
 
     fn signal(&mut self) -> Result<(), Not> {
         let (first, third) = (self.bytes[1] >> 4, self.bytes[1] & 15);
-        let answer = self.ask(&[call::SIGNAL, self.operand() & 0xff, self.general(third) & 0xffff]);
+        let answer = self.ask(&[call::SIGNAL, self.operand() & 0xff, self.general(third) & 0xffff, self.general(first | 1)]);
         let cc = answer.first().copied().unwrap_or(3).min(3);
         if cc == 1 {
             let status = answer.get(1).copied().unwrap_or(0);
@@ -251,7 +251,7 @@ impl Doing<'_> {
         Ok(())
     }
 
-    /// DIAGNOSE: yield hints, which do nothing with one CPU; the machine's restart; and no other function.
+    /// DIAGNOSE: yield hints, which do nothing; the machine's restart; and no other function.
     fn diagnose(&mut self) -> Result<(), Not> {
         let (first, third) = (self.bytes[1] >> 4, self.bytes[1] & 15);
         match self.operand() & 0xffff {

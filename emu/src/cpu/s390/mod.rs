@@ -13,7 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::moment::{Moments, PerCpu};
-use super::{Choice, Entry, Exception, Exceptions, Instructions, Interrupts, Model, Registers, Tasks, Window};
+use super::{Choice, Entry, Exception, Exceptions, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// Kernels in 64-bit mode.
@@ -52,7 +52,7 @@ pub static S390X: Model = Model {
         missed: window::missed,
         ..Window::USUAL
     },
-    entry: Entry { table_bytes: 0, enter: boot::enter },
+    entry: Entry { enter: boot::enter, start: Start { is_entered: true, set: state::start }, ..Entry::USUAL },
     registers: Registers {
         saved_pc: state::saved_pc,
         in_kernel: trap::in_kernel,

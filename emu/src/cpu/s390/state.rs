@@ -130,6 +130,15 @@ pub fn saved_interrupts_off(image: &CoreState) -> bool {
     image.get64(MASK) & LETS_IN == 0
 }
 
+/// Restarts a CPU at this address. The argument is the mask of the new PSW with the prefix in its lower half.
+pub fn start(image: &mut CoreState, entry: u64, argument: u64) {
+    const PREFIX_BITS: u64 = 0x7fff_ffff;
+    image.set64(MASK, argument & !PREFIX_BITS);
+    image.set64(PC, entry);
+    image.set64(PREFIX, argument & PREFIX_BITS);
+    image.set32(CONDITION, 0);
+}
+
 /// Registers for a report about a dead guest.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let own = abi::ELF.names.iter().map(|(name, reg)| (*name, get(handle, *reg, 0)));

@@ -49,7 +49,7 @@ pub static SPARC64: Model = Model {
         missed: window::missed,
         ..Window::USUAL
     },
-    entry: Entry { table_bytes: 0, enter: boot::enter },
+    entry: Entry { enter: boot::enter, ..Entry::USUAL },
     registers: Registers {
         saved_pc: state::saved_pc,
         returns: |_| state::returns(),

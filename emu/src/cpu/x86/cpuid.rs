@@ -4,17 +4,18 @@
 //! vendor and these features it enables page-table isolation, and each system call switches page tables twice.
 
 use super::state::REGS;
+use crate::cpu::Place;
 use crate::unicorn::engine::InstructionContext;
 use unicorn_engine_sys::RegisterX86;
 
 /// CPUID of an AMD CPU.
-pub fn amd(cpu: &InstructionContext, own_controller: bool) {
-    identify(cpu, &AMD, own_controller);
+pub fn amd(cpu: &InstructionContext, place: Place) {
+    identify(cpu, &AMD, place);
 }
 
 /// CPUID of an Intel CPU.
-pub fn intel(cpu: &InstructionContext, own_controller: bool) {
-    identify(cpu, &INTEL, own_controller);
+pub fn intel(cpu: &InstructionContext, place: Place) {
+    identify(cpu, &INTEL, place);
 }
 
 /// A vendor, with the CPU's signature.
@@ -32,9 +33,9 @@ const AMD: Maker = Maker { vendor: [word(b"Auth"), word(b"cAMD"), word(b"enti")]
 /// Family 15, model 6, stepping 1.
 const INTEL: Maker = Maker { vendor: [word(b"Genu"), word(b"ntel"), word(b"ineI")], signature: 0x0f61, extended: false };
 
-fn identify(cpu: &InstructionContext, maker: &Maker, has_apic: bool) {
+fn identify(cpu: &InstructionContext, maker: &Maker, place: Place) {
     const ANSWER: [RegisterX86; 4] = [RegisterX86::RAX, RegisterX86::RBX, RegisterX86::RCX, RegisterX86::RDX];
-    let values = answer(cpu.handle().read(RegisterX86::RAX) as u32, maker, has_apic);
+    let values = answer(cpu.handle().read(RegisterX86::RAX) as u32, maker, place);
     for (register, value) in ANSWER.into_iter().zip(values) {
         cpu.write(register, value.into());
     }
@@ -47,12 +48,18 @@ pub fn read_clock(cpu: &InstructionContext, nanoseconds: u64) {
     cpu.set_live64(REGS + 8 * DX, nanoseconds >> 32);
 }
 
-/// The result in eax, ebx, ecx, edx for a leaf.
-fn answer(leaf: u32, maker: &Maker, has_apic: bool) -> [u32; 4] {
+/// The result in eax, ebx, ecx, edx for a leaf. All CPUs are cores of one package, because Linux compares the time stamp
+/// counters of packages for 20 ms per CPU, and those of cores for 2 ms.
+fn answer(leaf: u32, maker: &Maker, place: Place) -> [u32; 4] {
     let [ebx, ecx, edx] = maker.vendor;
+    let has_several = place.cpus > 1;
+    let other_cores = if maker.extended { (place.cpus as u32).saturating_sub(1) } else { 0 };
     match leaf {
         0 => [7, ebx, ecx, edx],
-        1 => [maker.signature, CACHE_LINE, bits(&[0, 13]), bits(FEATURES) | u32::from(has_apic) << APIC],
+        1 => {
+            let id = (place.number as u32 & 0xff) << 24;
+            [maker.signature, id | CACHE_LINE, bits(&[0, 13]), bits(FEATURES) | u32::from(place.own_controller) << APIC]
+        }
         0x8000_0000 if maker.extended => [0x8000_0008, ebx, ecx, edx],
         0x8000_0000 => [0x8000_0008, 0, 0, 0],
         0x8000_0001 => [if maker.extended { maker.signature } else { 0 }, 0, bits(&[0]), bits(&[11, 20, 29])], // LAHF; SYSCALL, NX, LM
@@ -60,11 +67,15 @@ fn answer(leaf: u32, maker: &Maker, has_apic: bool) -> [u32; 4] {
             let at = (leaf - 0x8000_0002) as usize * 16;
             core::array::from_fn(|part| word(&core::array::from_fn(|byte| NAME[at + 4 * part + byte])))
         }
-        0x8000_0008 => [48 << 8 | 40, 0, 0, 0], // bits of virtual and physical addresses
+        // Without this bit, Linux takes the counters of several AMD CPUs as unsynchronised.
+        0x8000_0007 if has_several => [0, 0, 0, bits(&[INVARIANT_TSC])],
+        0x8000_0008 => [48 << 8 | 40, 0, other_cores, 0], // bits of virtual and physical addresses
         _ => [0; 4],
     }
 }
 
+/// The time stamp counter runs at a constant rate.
+const INVARIANT_TSC: u32 = 8;
 const CACHE_LINE: u32 = 8 << 8;
 /// Reported if the board has a local APIC. Without it a kernel cannot send itself an interrupt and defers such work to
 /// the next tick, which breaks some kernels.
@@ -89,8 +100,17 @@ mod tests {
     #[test]
     fn a_local_apic_is_offered_where_the_board_has_one() {
         for maker in [&AMD, &INTEL] {
-            let [without, with] = [false, true].map(|has_apic| answer(1, maker, has_apic)[3]);
+            let place = |own_controller| Place { number: 0, cpus: 1, own_controller };
+            let [without, with] = [false, true].map(|has_apic| answer(1, maker, place(has_apic))[3]);
             assert_eq!((without >> APIC & 1, without | 1 << APIC), (0, with));
         }
+    }
+
+    #[test]
+    fn several_cpus_report_their_number_and_one_package() {
+        let place = |number, cpus| Place { number, cpus, own_controller: true };
+        assert_eq!([0, 3].map(|number| answer(1, &AMD, place(number, 4))[1] >> 24), [0, 3]);
+        assert_eq!([1, 4].map(|cpus| answer(0x8000_0008, &AMD, place(0, cpus))[2]), [0, 3]);
+        assert_eq!([1, 4].map(|cpus| answer(0x8000_0007, &AMD, place(0, cpus))[3] >> INVARIANT_TSC & 1), [0, 1]);
     }
 }

@@ -22,7 +22,7 @@ mod segments;
 mod stores;
 
 use super::moment::{Moments, PerCpu};
-use super::{Choice, Entry, Exceptions, Instructions, Interrupts, Model, Registers, Tasks, Window};
+use super::{Choice, Entry, Exceptions, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// 64-bit x86.
@@ -70,7 +70,11 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             missed: window::missed::<LONG>,
             ..Window::USUAL
         },
-        entry: Entry { table_bytes: boot::TABLE_BYTES, enter: boot::enter::<LONG> },
+        entry: Entry {
+            table_bytes: boot::TABLE_BYTES,
+            enter: boot::enter::<LONG>,
+            start: Start { is_entered: false, set: state::start },
+        },
         registers: Registers {
             pc: trap::pc::<LONG>,
             saved_pc: state::saved_pc,

@@ -111,6 +111,12 @@ pub const FLAG_VM: u64 = 1 << 17;
 /// EFER.LMA: long mode is active.
 pub const EFER_LMA: u64 = 1 << 10;
 
+/// CR0 after reset: caches off, and the bit that is always set.
+const CR0_AT_RESET: u64 = 0x6000_0010;
+/// The limit of segments and tables in real mode, and the upper descriptor words of its segments.
+const REAL_LIMIT: u32 = 0xffff;
+const REAL_CODE: u32 = 0x9b00;
+const REAL_DATA: u32 = 0x9300;
 /// CR0: protection, and the bit that is always set.
 const CR0_PROTECTED: u64 = 0x11;
 const CR0_PAGING: u64 = 1 << 31;
@@ -173,6 +179,29 @@ pub fn enter_long(cpu: &TrapContext, pc: u64, tables: u64) {
     cpu.write(RegisterX86::CR4, cpu.handle().read(RegisterX86::CR4) | CR4_PAE);
     cpu.write(RegisterX86::CR0, CR0_PAGING | CR0_PROTECTED);
     cpu.edit(|image| enter(image, FLAT_CODE_64, pc));
+}
+
+/// Sets real mode at this address from the core's reset state, as after INIT and a startup message.
+pub fn start(image: &mut CoreState, entry: u64, _argument: u64) {
+    for number in 0..usize::from(GENERAL) {
+        image.set_general(number, 0);
+    }
+    for number in 2..=4 {
+        image.set64(CR + 8 * number, 0);
+    }
+    image.set64(CR, CR0_AT_RESET);
+    image.set64(EFER, 0);
+    image.set32(HFLAGS, HF_ADDSEG);
+    image.set_segment(CS, (entry >> 4) as u32, entry, REAL_LIMIT, REAL_CODE);
+    for segment in [ES, SS, DS, FS, GS] {
+        image.set_segment(segment, 0, 0, REAL_LIMIT, REAL_DATA);
+    }
+    for table in [GDT, IDT] {
+        image.set64(table + SEGMENT_BASE, 0);
+        image.set32(table + SEGMENT_LIMIT, REAL_LIMIT);
+    }
+    image.set64(EIP, 0);
+    image.set64(EFLAGS, 2);
 }
 
 fn enter(image: &mut CoreState, code: u32, pc: u64) {

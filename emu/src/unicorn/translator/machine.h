@@ -12,6 +12,8 @@ struct trapline_machine {
        register is not the machine's. */
     bool (*register_in)(struct trapline_machine *machine, uint32_t number, uint64_t *value);
     bool (*register_out)(struct trapline_machine *machine, uint32_t number, uint64_t value);
+    /* The guest waits for another CPU in a loop. The pc is behind the instruction. */
+    void (*pauses)(struct trapline_machine *machine);
     /* Memory for jumps.h, zero at first. Nobody else writes it. */
     struct found *found;
     /* Whether every instruction is translated as a block of its own. All code is dropped when it changes. */

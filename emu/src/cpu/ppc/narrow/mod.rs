@@ -41,7 +41,7 @@ pub static PPC: Model = Model {
     },
     translate: paging::translate,
     window: Window { start: window::start, most: window::most, clear: window::clear, show: window::show_window, ..Window::USUAL },
-    entry: Entry { table_bytes: 0, enter: boot::enter },
+    entry: Entry { enter: boot::enter, ..Entry::USUAL },
     registers: Registers {
         saved_pc: state::saved_pc,
         returns: |_| vec![state::SRR0],

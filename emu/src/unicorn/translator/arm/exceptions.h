@@ -24,10 +24,29 @@ static void breakpoint(CPUARMState *env, uint32_t syndrome)
     except(env, EXCP_BKPT, syndrome, level < now ? now : level);
 }
 
+#ifdef TARGET_AARCH64
+/*
+ * Stands in for `helper_yield` and `helper_wfe` of op_helper.c, 2.1.5, which leave translated code by a long jump. For
+ * 32-bit ARM these instructions arrive as exceptions.
+ */
+static void pause_loop(CPUARMState *env)
+{
+    struct trapline_machine *machine = machine_of(env->uc);
+
+    if (machine != NULL) {
+        machine->pauses(machine);
+    }
+}
+#endif
+
 static const struct instead target_instead[] = {
     { HELPER(lookup_tb_ptr), look_up, false },
     { HELPER(exception_with_syndrome), except, true },
     { HELPER(exception_bkpt_insn), breakpoint, true },
+#ifdef TARGET_AARCH64
+    { HELPER(yield), pause_loop, true },
+    { HELPER(wfe), pause_loop, true },
+#endif
     { NULL, NULL, false },
 };
 #define target_instead target_instead

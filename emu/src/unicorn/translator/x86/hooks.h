@@ -77,6 +77,17 @@ static void interrupt(CPUX86State *env, int number, int length)
     tell(env_cpu(env), number);
 }
 
+/* Stands in for `helper_pause` of misc_helper.c, 2.1.5, which leaves translated code by a long jump. */
+static void pause_loop(CPUX86State *env, int length)
+{
+    struct trapline_machine *machine = machine_of(env->uc);
+
+    env->eip += length;
+    if (machine != NULL) {
+        machine->pauses(machine);
+    }
+}
+
 static const struct instead target_instead[] = {
     { HELPER(lookup_tb_ptr), look_up, false },
     { HELPER(rdtsc), read_clock, false },
@@ -89,6 +100,7 @@ static const struct instead target_instead[] = {
     { HELPER(ltr), load_task, false },
     { HELPER(wrmsr), write_msr, false },
     { HELPER(raise_interrupt), interrupt, true },
+    { HELPER(pause), pause_loop, true },
     { NULL, NULL, false },
 };
 #define target_instead target_instead

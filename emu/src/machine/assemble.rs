@@ -16,7 +16,7 @@ use crate::clock::{Stopped, Ticks};
 use crate::config::Config;
 use crate::cpu::mappings::MappingPlace;
 use crate::cpu::moment::MomentPlace;
-use crate::cpu::{TaskPlace, View, WindowPlace};
+use crate::cpu::{Model, TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
 use crate::snapshot::Counts;
 use crate::unicorn::engine::Core;
@@ -77,20 +77,10 @@ impl<L: Listener> Machine<L> {
                 (model.registers.set)(&core.stopped(), *register, *value);
             }
             let state = between_runs::image(core.handle())?;
-            cpus.push(SleepingCpu {
-                state,
-                clock: Stopped::default(),
-                fault_address: 0,
-                halted: false,
-                frozen: false,
-                parked: parks && number != 0,
-            });
+            let (clock, parked) = (Stopped::default(), parks && number != 0);
+            cpus.push(SleepingCpu { state, clock, fault_address: 0, halted: false, frozen: false, parked });
         }
-        reset.restore(core.handle());
-        if parks && model.entry.start.is_entered {
-            (model.entry.enter)(&core.stopped(), &ram, entry_tables, 0, 0, 0);
-        }
-        let start = between_runs::image(core.handle())?;
+        let start = state_at_start(&core, model, &ram, entry_tables, &reset, parks)?;
         cpus[0].state.restore(core.handle());
         core.flush_tlb();
 
@@ -146,6 +136,22 @@ fn board(spec: &Spec, config: &Config, told: u64) -> Result<Box<dyn Board>, Mach
         board.attach(device).map_err(|error| MachineError::Config(format!("the {} board: {error}", spec.name)))?;
     }
     Ok(board)
+}
+
+/// The state of a CPU before an order sets its start address, on a board that gives such orders.
+fn state_at_start<L: Listener>(
+    core: &Core<Inner<L>>,
+    model: &Model,
+    ram: &Ram,
+    tables: u64,
+    reset: &CoreState,
+    parks: bool,
+) -> Result<CoreState, MachineError> {
+    reset.restore(core.handle());
+    if parks && model.entry.start.is_entered {
+        (model.entry.enter)(&core.stopped(), ram, tables, 0, 0, 0);
+    }
+    between_runs::image(core.handle())
 }
 
 /// Returns the RAM size in bytes. Fails if the board does not support the wanted size or number of CPUs.

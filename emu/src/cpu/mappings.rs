@@ -7,7 +7,6 @@
 use super::View;
 use crate::boot::btf::Btf;
 use trapline_isa::mem::Memory;
-use trapline_probes::guest::Cpu;
 
 /// Offsets of fields in Linux's structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,10 +227,9 @@ impl Walk<'_> {
     }
 }
 
-/// Finds the file that the running task has mapped at an address. Returns the offset in the file and puts the file's
+/// Finds the file that a task has mapped at an address. Returns the offset in the file and puts the file's
 /// path into `path`. `None` if no file is mapped there.
-pub fn file_at(view: &mut View, place: &MappingPlace, address: u64, path: &mut Path) -> Option<u64> {
-    let task = view.task();
+pub fn file_at(view: &mut View, place: &MappingPlace, task: u64, address: u64, path: &mut Path) -> Option<u64> {
     let page_bits = (view.model.tasks.page_bits)(&view.trap.handle());
     let mut walk = Walk { view, place };
     let mm = walk.field(task, place.mm).filter(|mm| *mm != 0)?;

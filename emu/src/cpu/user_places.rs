@@ -134,7 +134,7 @@ impl UserPlaces {
     }
 
     /// Writes the list for a page to `self.list`: arrivals before points, so that a call ends before the next one begins.
-    fn in_page(&mut self, view: &mut View, physical: u64, address: u64) -> bool {
+    fn in_page(&mut self, view: &mut View, task: u64, physical: u64, address: u64) -> bool {
         self.list.clear();
         self.list.push(0);
         if let Some(offsets) = self.arrivals.get(&physical) {
@@ -142,7 +142,7 @@ impl UserPlaces {
         }
         let found = match &self.mapping {
             Some(place) => {
-                let offset = mappings::file_at(view, place, address, &mut self.path);
+                let offset = mappings::file_at(view, place, task, address, &mut self.path);
                 offset.and_then(|offset| Some((*self.by_path.get(self.path.text())?, offset / PAGE)))
             }
             None => self.by_content(view, physical),
@@ -181,8 +181,10 @@ impl View {
         if self.in_kernel() {
             return None;
         }
+        // The noted task is among the places, which are taken out for the search.
+        let task = self.as_program(|view| (view.task_by)(view));
         let mut places = self.user_places.take()?;
-        let any = self.as_program(|view| places.in_page(view, physical, address));
+        let any = places.in_page(self, task, physical, address);
         self.user_places = Some(places);
         self.user_places.as_ref().filter(|_| any).map(|places| &places.list[..])
     }

@@ -64,7 +64,7 @@ pub fn lines_and_scripts_probe_programs(name: &'static str) {
     let mut session = stock.session();
     let (address, offset) = entry(&stock.busybox);
     let mut set = EventSet::default();
-    let line = format!("p:start /bin/busybox:{offset:#x} comm=$comm magic=@+0:u32 words=+0($stack):u32");
+    let line = format!("p:start /bin/busybox:{offset:#x} comm=$comm code=@+{offset:#x}:u8 words=+0($stack):u32");
     let event = session.with_engine(|engine, guest| {
         let event = set.apply(engine, guest, &line).expect("a probe").expect("an event");
         set.enable(engine, guest, event, true).expect("it can be enabled");
@@ -90,9 +90,9 @@ pub fn lines_and_scripts_probe_programs(name: &'static str) {
         }
     });
     assert_eq!(lines.lines().count() as u64, hits, "{name}: {lines}");
-    let magic = if stock.busybox[5] == 2 { 0x7f45_4c46_u32 } else { 0x464c_457f };
+    let code = stock.busybox[offset as usize];
     assert!(
-        lines.lines().all(|line| line.contains(": start: (0x") && line.contains(&format!("magic={magic} "))),
+        lines.lines().all(|line| line.contains(": start: (0x") && line.contains(&format!("code={code} "))),
         "{name}: {lines}"
     );
 }

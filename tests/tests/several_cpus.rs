@@ -74,7 +74,7 @@ fn ends_with(run: &Run, status: u8, name: &str) {
     assert_eq!(run.stop, Stop::PowerOff(status), "{name}:\n{}", run.console);
 }
 
-/// DV-7: the kernel starts all CPUs, works on each, keeps its clock source, and does not complain. Probes do not change
+/// CP-1: the kernel starts all CPUs, works on each, keeps its clock source, and does not complain. Probes do not change
 /// the run.
 fn boots_and_is_the_same_under_probes(name: &'static str, cpus: usize, clock: &str) {
     let stock = Stock::of(name);
@@ -103,7 +103,7 @@ fn boots_and_is_the_same_under_probes(name: &'static str, cpus: usize, clock: &s
     }
 }
 
-/// DV-7: a CPU is switched off and on again, several times.
+/// CP-2: a CPU is switched off and on again, several times.
 fn a_cpu_is_switched_off_and_on_again(name: &'static str) {
     const SCRIPT: &str = "
 i=0; while [ $i -lt 10 ]; do
@@ -123,7 +123,7 @@ exit 7
     );
 }
 
-/// DV-7: a machine ends when another CPU than the first one reboots it or panics.
+/// CP-2: a machine ends when another CPU than the first one reboots it or panics.
 fn the_second_cpu_reboots_and_panics(name: &'static str) {
     let stock = Stock::of(name);
     let reboots = run(&mut stock.session(2, "taskset 2 reboot -f; sleep 9"));
@@ -133,7 +133,7 @@ fn the_second_cpu_reboots_and_panics(name: &'static str) {
     assert!(panics.console.contains("CPU: 1 PID"), "{name}:\n{}", panics.console);
 }
 
-/// DV-6, DV-7: a run that is saved and restored in the middle ends like one that is not, whatever its CPUs do then.
+/// CP-3: a run that is saved and restored in the middle ends like one that is not, whatever its CPUs do then.
 fn a_restored_run_equals_a_continued_one(name: &'static str) {
     let stock = Stock::of(name);
     let plain = run(&mut stock.session(2, WORK));
@@ -158,7 +158,7 @@ fn a_restored_run_equals_a_continued_one(name: &'static str) {
     }
 }
 
-/// KP-17, BY-4: a CPU hits probes while another one patches the kernel's text. No hit is missed, and the guest's own
+/// CP-4, KP-17, BY-4: a CPU hits probes while another one patches the kernel's text. No hit is missed, and the guest's own
 /// count of reads is reached.
 fn no_hit_is_missed_while_another_cpu_patches(name: &'static str) {
     const SCRIPT: &str = "
@@ -184,7 +184,7 @@ exit 7
     assert!(entry.hits() > 400, "{name}: {}", entry.hits());
 }
 
-/// DV-7: a board refuses more CPUs than it has, and says how many it has.
+/// CP-5: a board refuses more CPUs than it has, and says how many it has.
 fn boards_refuse_more_cpus_than_they_have() {
     for (image, cpus, says) in [("debian/arm64", 9, "has 1 to 8 CPUs"), ("debian/mipsel", 2, "has 1 CPU")] {
         let stock = Stock::of(image);

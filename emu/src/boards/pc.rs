@@ -412,7 +412,7 @@ mod tests {
         board.advance(At { cpu: 0, now: at });
         assert_eq!(
             (board.pending(0), board.acknowledge(0), board.next_event(0)),
-            (Some(0), Some(Interrupt::of(0x30)), None),
+            (Some(at), Some(Interrupt::of(0x30)), None),
             "none before the end"
         );
         write(&mut board, at, &[(0x20, 0x20)]);

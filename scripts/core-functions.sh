@@ -14,6 +14,11 @@ readonly TABLE=docs/core-functions.tsv PARTS=emu/src/unicorn/translator
 readonly OTHERS='accel/tcg/translator.c translator_loop
 accel/tcg/translator.c translator_loop_temp_check
 accel/tcg/tcg-runtime.c HELPER(lookup_tb_ptr)
+accel/tcg/cputlb.c load_helper
+accel/tcg/cputlb.c store_helper
+accel/tcg/cputlb.c victim_tlb_hit
+accel/tcg/cputlb.c probe_access
+accel/tcg/cputlb.c atomic_mmu_lookup
 accel/tcg/cputlb.c tlb_set_page_with_attrs
 accel/tcg/cputlb.c tlb_mmu_resize_locked
 accel/tcg/translate-all.c tb_invalidate_phys_range

@@ -1,9 +1,9 @@
-//! Compiles `src/unicorn/translator/loop.c` once for each kind of CPU that Unicorn is built with, against Unicorn's own
+//! Compiles `loop.c` and `access.c` of `src/unicorn/translator` once for each kind of CPU that Unicorn is built with, against Unicorn's own
 //! headers, and reads the offsets of CPU state out of these headers.
 //!
-//! Each object defines the two functions that one object of Unicorn's does; a library of ours stands in front of
-//! Unicorn's on every link line, so ours is taken and that one never looked at (docs/unicorn.md, "Our own start of a
-//! block").
+//! Each object defines every symbol that one object of Unicorn's does; a library of ours stands in front of Unicorn's on
+//! every link line, so ours is taken and that one never looked at (docs/unicorn.md, "Our own start of a block" and
+//! "Watched pages").
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -13,6 +13,8 @@ const UNICORN_BUILT: &str = "DEP_UNICORN_ROOT";
 /// The line of cmake's cache that names the folder it compiles.
 const CMAKE_SOURCES: &str = "CMAKE_HOME_DIRECTORY:INTERNAL=";
 const LOOP: &str = "src/unicorn/translator/loop.c";
+/// The slow path of loads and stores, beside [`LOOP`].
+const ACCESS: &str = "access.c";
 /// Names the fields of CPU state whose offsets the program needs.
 const OFFSETS: &str = "src/unicorn/translator/offsets.c";
 /// Contains crashes of the library; in front of it and of the C library on every link line, as the objects of [`LOOP`] are.
@@ -89,8 +91,11 @@ pub fn compile(root: &Path) -> io::Result<()> {
             continue;
         }
         let mut build = like_unicorn(&unicorn, &out, row);
-        build.out_dir(out.join(target)).file(root.join(LOOP));
+        build.out_dir(out.join(target)).file(root.join(LOOP)).file(parts.join(ACCESS));
         build.define("TRAPLINE_LAYOUT", format!("trapline_layout_{target}").as_str());
+        build.define("TRAPLINE_WATCH", format!("trapline_watch_{target}").as_str());
+        build.define("TRAPLINE_FLAG", format!("trapline_flag_{target}").as_str());
+        build.define("TRAPLINE_STORE_BYTE", format!("helper_ret_stb_mmu_{target}").as_str());
         build.define("TRAPLINE_OWN", format!("trapline_own_{target}").as_str());
         build.define("TRAPLINE_HOOKS", format!("\"{hooks}/hooks.h\"").as_str());
         // Helpers and hooks have the parameters that their callers pass, needed or not.

@@ -17,6 +17,7 @@ use crate::records::Ring;
 use crate::retprobe::Returns;
 use crate::tracepoint::{TracepointRecord, Watched};
 use crate::user::{Calls, UserProbes};
+use crate::watch::Watchpoints;
 use crate::withdraw::Withdrawn;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
@@ -46,6 +47,7 @@ pub struct Engine {
     /// Every tracepoint that is or was watched. An index into this list is never reused.
     pub(crate) tracepoints: Vec<Watched>,
     pub(crate) optimizer: Optimizer,
+    pub(crate) watch: Watchpoints,
     pub(crate) log: Log,
     pub(crate) scene: Scene,
     pub(crate) counts: Counts,
@@ -100,6 +102,7 @@ impl Engine {
             stub: None,
             tracepoints: Vec::new(),
             optimizer: Optimizer::new(),
+            watch: Watchpoints::default(),
             log: Log::new(),
             scene: Scene {
                 isa,

@@ -106,6 +106,11 @@ pub trait Guest {
         false
     }
 
+    /// Whether the machine reports accesses to the memory that [`crate::Engine::areas`] lists.
+    fn can_watch(&self) -> bool {
+        false
+    }
+
     /// Whether any CPU's pc, or a pc that an interrupt or exception has saved, lies in this range.
     fn any_cpu_inside(&self, range: Range<u64>) -> bool;
     /// For each range, whether any word of guest memory is an address in it. Such a word may be the saved pc of an
@@ -317,6 +322,11 @@ pub trait Cpu: Registers + Memory {
     }
     /// The distance from a per-CPU variable's address in the kernel's image to this CPU's. `None` if unknown.
     fn per_cpu(&mut self) -> Option<u64> {
+        None
+    }
+    /// The physical address of an address of the running code. `None` if unknown.
+    fn physical_of(&mut self, address: u64) -> Option<u64> {
+        let _ = address;
         None
     }
     /// Asks the machine to call the engine at the next place where it can stop the CPUs.

@@ -32,6 +32,7 @@ use crate::point::Point;
 use crate::probe::Flow;
 use crate::slots::unit_of;
 use crate::tracepoint::{TracepointRun, start_next};
+use crate::watch::Computed;
 use alloc::boxed::Box;
 use trapline_isa::arch::Isa;
 use trapline_isa::plan::{Plan, Then};
@@ -418,9 +419,18 @@ impl Engine {
         match &found.plan {
             Plan::Emulate(what) => {
                 let stepped = cpu.is_stepped();
-                match computed::emulate(self.isa, what, found, cpu) {
+                let length = found.insn.length() as u8;
+                let mut watched = (!self.watch.is_empty()).then(|| Computed::at(found.address()));
+                let done = match &mut watched {
+                    None => computed::emulate(self.isa, what, found, cpu),
+                    Some(watched) => computed::emulate_recorded(self.isa, what, found, cpu, watched),
+                };
+                if let (Ok(_), Some(watched)) = (&done, &watched) {
+                    self.watch.computed(cpu, &mut self.scene, watched);
+                }
+                match done {
                     Ok(then @ (Then::Onwards | Then::DelaySlot { .. })) => {
-                        let (length, to) = (found.insn.length() as u8, cpu.pc());
+                        let to = cpu.pc();
                         return match self.after(cpu, number, point, inside, length) {
                             Answer::Resume(resume) => {
                                 // A post-handler may have changed the pc.

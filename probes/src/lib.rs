@@ -53,6 +53,7 @@ pub mod tracepoint;
 pub mod unwind;
 pub mod user;
 mod views;
+pub mod watch;
 pub mod withdraw;
 
 pub use engine::{Counts, Engine};

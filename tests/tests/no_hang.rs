@@ -3,7 +3,7 @@
 use trapline::boot::{Kernel, Segment};
 use trapline::clock::Meaning;
 use trapline::cpu::View;
-use trapline::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps, UserCode};
+use trapline::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps, UserCode, Watcher};
 use trapline::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
 use trapline_probes::guest::{Answer, Resume};
@@ -108,6 +108,8 @@ impl Detours for Stubborn {}
 
 impl Follower for Stubborn {}
 impl UserCode for Stubborn {}
+
+impl Watcher for Stubborn {}
 
 impl Attention for Stubborn {
     fn attention_at(&self) -> Option<u64> {

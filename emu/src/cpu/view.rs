@@ -6,7 +6,7 @@ use super::user_places::UserPlaces;
 use super::{Access, Model, TaskPlace};
 use crate::clock::nanoseconds;
 use crate::clock::running::Clock;
-use crate::unicorn::engine::TrapContext;
+use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::line::Line;
 use crate::unicorn::ram::Ram;
 use trapline_isa::arch::Isa;
@@ -44,6 +44,11 @@ pub struct View {
 }
 
 impl View {
+    /// Read access to the core.
+    pub(crate) fn trap_handle(&self) -> Handle {
+        self.trap.handle()
+    }
+
     /// Whether the CPU is in kernel mode.
     pub fn in_kernel(&self) -> bool {
         (self.model.registers.in_kernel)(&self.trap.handle())
@@ -355,6 +360,9 @@ impl Cpu for View {
                 self.read_number(at, self.isa.word).ok()
             }
         }
+    }
+    fn physical_of(&mut self, address: u64) -> Option<u64> {
+        self.physical(address)
     }
     fn look_soon(&mut self) {
         self.is_asking = true;

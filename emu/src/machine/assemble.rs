@@ -124,6 +124,7 @@ impl<L: Listener> Machine<L> {
             watchdog: Watchdog::new(config.patience),
             arrival: None,
             early_accesses: 0,
+            watched: Vec::new(),
         };
         Ok(Machine { core, inner, crashed: None })
     }

@@ -179,6 +179,7 @@ impl<L: Listener> Machine<L> {
         }
         core.flush_translations();
         core.flush_tlb();
+        inner.learn_watched();
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use crate::cpu::{Left, Trap, TrapKind};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Physical;
 use trapline_isa::regs::Reg;
+use trapline_probes::watch::By;
 
 impl<L: Listener> Inner<L> {
     /// Lets the board handle a firmware call.
@@ -19,11 +20,13 @@ impl<L: Listener> Inner<L> {
         let at = At { cpu: self.view.current, now: self.view.clock.time() };
         let get = |register: &Reg| (model.registers.get)(&cpu.handle(), *register, trap.pc);
         let arguments: Vec<u64> = model.firmware.arguments.iter().map(get).collect();
+        self.settle_written(None, trap.pc);
         let mut memory = Physical { ram: &self.view.ram };
         let results = self.board.firmware_call(at, FirmwareCall { arguments: &arguments, memory: &mut memory });
         for (register, value) in model.firmware.results.iter().zip(results) {
             (model.registers.set)(cpu, *register, value);
         }
+        self.settle_written(Some(By::Device), trap.pc);
         cpu.set_pc(trap.resume);
         self.after_access(at);
         if self.is_parked() {
@@ -38,9 +41,13 @@ impl<L: Listener> Inner<L> {
         let at = At { cpu: self.view.current, now: self.view.clock.time() };
         self.advance(at);
         self.look_soon();
-        let counts = |length: u64| if self.frozen { 0 } else { length };
+        let frozen = self.frozen;
+        let counts = |length: u64| if frozen { 0 } else { length };
         let copy = self.window.physical_of(trap.pc);
-        match (self.view.model.instructions.left)(cpu, &self.view.ram, &mut *self.board, at, copy) {
+        self.settle_written(None, trap.pc);
+        let left = (self.view.model.instructions.left)(cpu, &self.view.ram, &mut *self.board, at, copy);
+        self.settle_written(Some(By::Instruction), trap.pc);
+        match left {
             Left::Done { length, reads_clock } => {
                 let next = trap.pc.wrapping_add(length);
                 self.view.clock.resume(counts(length), Some(next));

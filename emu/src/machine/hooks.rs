@@ -6,8 +6,10 @@ use crate::boards::{At, Bus};
 use crate::clock::{Meaning, Ticks, nanoseconds, ticks};
 use crate::cpu::{Exception, Shown, Trap, TrapKind, View};
 use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
+use crate::unicorn::watched::Access;
 use trapline_isa::regs::Registers;
 use trapline_probes::guest::{Answer, Resume};
+use trapline_probes::watch::By;
 
 /// Virtual time that reading a clock costs, so that polling loops end.
 pub(super) const CLOCK_READ_NANOSECONDS: u64 = 20;
@@ -61,6 +63,7 @@ impl<L: Listener> Events for Inner<L> {
     fn memory_out(&mut self, cpu: &InstructionContext, physical: u64, size: u32, value: u64) {
         let at = self.access(cpu.device_access_pc());
         self.board.write(at, Bus::Memory, physical, size, value);
+        self.settle_written(Some(By::Device), cpu.device_access_pc().unwrap_or(0));
         self.show_pins(cpu);
         self.after_access(at);
     }
@@ -141,6 +144,19 @@ impl<L: Listener> Events for Inner<L> {
 
     fn pauses(&mut self, cpu: &InstructionContext) {
         self.wait_for_others(cpu.handle().pc());
+    }
+
+    fn accessed(&mut self, cpu: &InstructionContext, range: u32, access: &Access, pc: Option<u64>) {
+        self.core_accessed(cpu, range, access, pc);
+    }
+
+    fn walked(&mut self, cpu: &InstructionContext, pc: Option<u64>) {
+        self.core_walked(cpu, pc);
+    }
+
+    fn each_access(&mut self, _: &InstructionContext, address: u64, size: u32, is_store: bool, pc: u64) {
+        let time = nanoseconds(self.time_at(pc));
+        self.listener.each_access(self.origin_of(pc), time, address, size, is_store);
     }
 }
 
@@ -304,7 +320,9 @@ impl<L: Listener> Inner<L> {
             self.counts.exceptions += 1;
             self.record(What::Exception(exception.vector, exception.error), resume, self.view.clock.time());
         }
+        self.settle_written(None, resume);
         let answer = (self.view.model.exceptions.deliver)(cpu, &mut self.scratch, &self.view.ram, exception, resume);
+        self.settle_written(Some(By::Delivery), resume);
         self.fault_address = (self.view.model.exceptions.fault_address)(&cpu.handle(), &self.view.ram);
         if let Err(shutdown) = answer {
             self.shut_down(cpu, shutdown.why);

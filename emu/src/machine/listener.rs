@@ -1,16 +1,17 @@
-//! The machine's interface to a probe engine, in six parts by duty. An engine with breakpoints only implements [`Traps`]
+//! The machine's interface to a probe engine, in seven parts by duty. An engine with breakpoints only implements [`Traps`]
 //! and [`ProbeWindow::meaning`], and leaves the defaults of the other parts. [`Listener`] is all of them.
 
 use crate::clock::{DetourTiming, Meaning, Ticks};
 use crate::cpu::View;
 use std::ops::Range;
 use trapline_probes::guest::Answer;
+use trapline_probes::watch;
 
 /// A probe engine as the machine sees it. It claims breakpoints, knows the contents of the probe window, and is called
 /// when a CPU gets there.
-pub trait Listener: Traps + ProbeWindow + Detours + Follower + UserCode + Attention + 'static {}
+pub trait Listener: Traps + ProbeWindow + Detours + Follower + UserCode + Watcher + Attention + 'static {}
 
-impl<L: Traps + ProbeWindow + Detours + Follower + UserCode + Attention + 'static> Listener for L {}
+impl<L: Traps + ProbeWindow + Detours + Follower + UserCode + Watcher + Attention + 'static> Listener for L {}
 
 /// Traps that reach the engine: its breakpoints, and what comes up in the probe window.
 pub trait Traps {
@@ -55,6 +56,13 @@ pub trait ProbeWindow {
     fn in_front(&self, pc: u64) -> u64 {
         let _ = pc;
         0
+    }
+    /// The guest's own address of an instruction in the window; `None` for code that stands for none.
+    fn original(&self, pc: u64) -> Option<u64> {
+        match self.meaning(pc) {
+            Meaning::Copy { origin, .. } => Some(origin.wrapping_add(self.in_front(pc))),
+            _ => None,
+        }
     }
     /// Whether the return pad starts at `pc`.
     fn returns_at(&self, pc: u64) -> bool {
@@ -150,6 +158,24 @@ pub trait UserCode {
     }
 }
 
+/// Accesses to watched memory.
+pub trait Watcher {
+    /// An access to the area of this number was made. The CPU may be in the middle of a block: registers can be read, and
+    /// the pc is that of the accessing instruction.
+    fn accessed(&mut self, cpu: &mut View, area: usize, access: &watch::Access) {
+        let _ = (cpu, area, access);
+    }
+    /// The bytes of an area have changed without an access that was seen.
+    fn changed_unseen(&mut self, area: usize) {
+        let _ = area;
+    }
+    /// Translated code is about to access memory; only if [`Machine::tell_each_access`](super::Machine::tell_each_access)
+    /// asked for these calls. `time` is in nanoseconds.
+    fn each_access(&mut self, pc: u64, time: u64, address: u64, size: u32, is_write: bool) {
+        let _ = (pc, time, address, size, is_write);
+    }
+}
+
 /// Reasons to stop the machine, and names for its messages.
 pub trait Attention {
     /// The virtual time from which on the machine shall stop for the listener at the next possible block start.
@@ -186,4 +212,5 @@ impl ProbeWindow for () {
 impl Detours for () {}
 impl Follower for () {}
 impl UserCode for () {}
+impl Watcher for () {}
 impl Attention for () {}

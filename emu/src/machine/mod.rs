@@ -4,6 +4,7 @@
 //! starts. The machine names no type of any engine and stores no probes. The trait [`Listener`] holds everything that
 //! it must know of an engine to keep time and interrupts unaffected by probes.
 
+mod accesses;
 mod assemble;
 mod between_runs;
 mod blocks;
@@ -31,13 +32,15 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::arch::Isa;
 
+use accesses::Seen;
+
 pub use crate::config::Config;
 pub use crate::snapshot::Counts;
 use coverage::Coverage;
 use fetched::Fetched;
 use gate::Gate;
 pub use happening::{Happening, What};
-pub use listener::{Attention, Detours, Follower, Listener, ProbeWindow, Traps, UserCode};
+pub use listener::{Attention, Detours, Follower, Listener, ProbeWindow, Traps, UserCode, Watcher};
 pub use run::Stop;
 use steps::Steps;
 pub use steps::{MOST_STEPS, Step};
@@ -109,6 +112,8 @@ pub(crate) struct Inner<L> {
     pub(crate) arrival: Option<u64>,
     /// The number of device accesses before that function.
     pub(crate) early_accesses: u32,
+    /// The watched areas.
+    pub(crate) watched: Vec<Seen>,
 }
 
 /// The state of a CPU that does not run, with the parts that the core's saved state does not hold.

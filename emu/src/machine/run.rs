@@ -13,6 +13,7 @@ use crate::error::MachineError;
 use crate::unicorn::crash;
 use crate::unicorn::engine::Ended;
 use trapline_isa::regs::Registers;
+use trapline_probes::watch::By;
 
 /// The limit of virtual time from the kernel's entry to its first function. No kernel needs nearly as much, and the
 /// host reaches it soon if a kernel hangs.
@@ -172,6 +173,7 @@ impl<L: Listener> Machine<L> {
         inner.record(What::Interrupt(interrupt.number), pc, inner.view.clock.time());
         let answer =
             (inner.view.model.exceptions.deliver)(&cpu, &mut inner.scratch, &inner.view.ram, Exception::external(interrupt), pc);
+        inner.settle_written(Some(By::Delivery), pc);
         if let Err(shutdown) = answer {
             inner.wish = Some(Wish::Shutdown(shutdown.why));
         }

@@ -266,6 +266,10 @@ impl Guest for Live<'_> {
         }
     }
 
+    fn can_watch(&self) -> bool {
+        true
+    }
+
     fn pcs_collide(&self, one: u64, other: u64) -> bool {
         jump_cache_entry(one) == jump_cache_entry(other)
     }

@@ -22,7 +22,7 @@ use crate::clock::GuestTime;
 use crate::clock::{DetourTiming, Meaning, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
-use crate::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps, UserCode};
+use crate::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps, UserCode, Watcher};
 use guest::{Facts, Live};
 use modules::{ModuleNote, Modules};
 pub use originals::TextPiece;
@@ -42,6 +42,7 @@ use trapline_probes::Engine;
 use trapline_probes::guest::{Answer, Cpu, Guest};
 use trapline_probes::probe::{Jprobe, Kprobe, Kretprobe};
 use trapline_probes::user::UserProbe;
+use trapline_probes::watch::{Access, Watchpoint};
 use unwinders::Unwinders;
 use watch::{Exited, Notes};
 use window::WindowAllocator;
@@ -58,6 +59,23 @@ pub struct Probes {
     /// Whether the CPU must go to its function's return address by way of the return pad.
     by_pad: bool,
     timing: Option<Timing>,
+    /// Called in front of every access of translated code, if wanted.
+    each_access: Option<Box<dyn FnMut(EachAccess)>>,
+}
+
+/// A load or a store that translated code is about to make, watched or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EachAccess {
+    /// The address of the instruction.
+    pub pc: u64,
+    /// Guest time in nanoseconds.
+    pub time: u64,
+    /// The accessed address.
+    pub address: u64,
+    /// The number of bytes.
+    pub size: u32,
+    /// Whether it is a store.
+    pub is_write: bool,
 }
 
 impl Traps for Probes {
@@ -111,6 +129,15 @@ impl ProbeWindow for Probes {
 
     fn in_front(&self, pc: u64) -> u64 {
         self.window.in_front(pc)
+    }
+
+    fn original(&self, pc: u64) -> Option<u64> {
+        match self.window.stands_for(pc) {
+            Meaning::Copy { origin, .. } => Some(origin.wrapping_add(self.in_front(pc))),
+            // A copy of several instructions.
+            Meaning::WayBack { .. } => self.window.origin_of(pc),
+            _ => None,
+        }
     }
 
     #[inline(always)]
@@ -212,13 +239,29 @@ impl UserCode for Probes {
     }
 }
 
+impl Watcher for Probes {
+    fn accessed(&mut self, cpu: &mut View, area: usize, access: &Access) {
+        self.engine.accessed(cpu, area, access);
+    }
+
+    fn changed_unseen(&mut self, area: usize) {
+        self.engine.changed_unseen(area);
+    }
+
+    fn each_access(&mut self, pc: u64, time: u64, address: u64, size: u32, is_write: bool) {
+        if let Some(tell) = &mut self.each_access {
+            tell(EachAccess { pc, time, address, size, is_write });
+        }
+    }
+}
+
 impl Attention for Probes {
     fn attention_at(&self) -> Option<Ticks> {
         self.engine.wants_attention_at().map(ticks)
     }
 
     fn wants_attention(&self) -> bool {
-        self.notes.init_freed() || self.notes.modules.some()
+        self.notes.init_freed() || self.notes.modules.some() || self.engine.has_new_areas()
     }
 
     fn name(&self, pc: u64) -> String {
@@ -241,6 +284,7 @@ impl Probes {
             panics: Panics::of(kernel),
             by_pad: false,
             timing: None,
+            each_access: None,
         }
     }
 
@@ -320,7 +364,40 @@ impl Session {
         probes.engine.tick(&mut guest, now);
         let answer = with(&mut probes.engine, &mut guest);
         probes.engine.tick(&mut guest, now);
+        if probes.engine.has_new_areas() {
+            self.machine.compare_watched();
+            let areas = self.machine.parts().0.engine.areas();
+            self.machine.watch(&areas);
+        }
         answer
+    }
+
+    /// Registers a watchpoint.
+    pub fn register_watchpoint(&mut self, watchpoint: &Watchpoint) -> Result<(), Refusal> {
+        self.with_engine(|engine, guest| engine.register_watchpoint(guest, watchpoint))
+    }
+
+    /// Removes a watchpoint.
+    pub fn unregister_watchpoint(&mut self, watchpoint: &Watchpoint) {
+        self.with_engine(|engine, _| engine.unregister_watchpoint(watchpoint));
+    }
+
+    /// Sets whether a watchpoint watches.
+    pub fn enable_watchpoint(&mut self, watchpoint: &Watchpoint, enabled: bool) {
+        self.with_engine(|engine, _| engine.enable_watchpoint(watchpoint, enabled));
+    }
+
+    /// Counts the watched bytes that have changed without an access that was seen
+    /// ([`Watchpoint::changed_unseen`]).
+    pub fn compare_watched(&mut self) {
+        self.machine.compare_watched();
+    }
+
+    /// Calls a function in front of every load and store of translated code, watched or not; `None` ends that. The guest
+    /// runs several times slower meanwhile. Accesses by the core's helper functions are not among them.
+    pub fn tell_each_access(&mut self, tell: Option<Box<dyn FnMut(EachAccess)>>) {
+        self.machine.tell_each_access(tell.is_some());
+        self.with_probes(|probes| probes.each_access = tell);
     }
 
     /// Sets the form of detours for probes that are registered later at unprobed addresses.

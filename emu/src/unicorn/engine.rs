@@ -15,6 +15,7 @@ use super::ram::Ram;
 #[cfg(test)]
 pub(crate) use super::stores::By;
 use super::stores::{self, Stores};
+use super::watched::{Access, Watched, WatchedRange};
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null, null_mut};
 use unicorn_engine_sys::{self as sys, ControlType, uc_engine, uc_error};
@@ -61,6 +62,19 @@ pub trait Events: 'static {
     fn user_hit(&mut self, cpu: &InstructionContext, pc: u64, point: u32);
     /// PAUSE, YIELD or WFE: the guest waits for another CPU in a loop. The pc is behind the instruction.
     fn pauses(&mut self, cpu: &InstructionContext);
+    /// An access to the watched range of this number, after it was made and inside a block. `pc` is `None` outside of
+    /// translated code; then the state has it.
+    fn accessed(&mut self, cpu: &InstructionContext, range: u32, access: &Access, pc: Option<u64>) {
+        let _ = (cpu, range, access, pc);
+    }
+    /// The core has walked the guest's page tables itself while something is watched, and may have written to them.
+    fn walked(&mut self, cpu: &InstructionContext, pc: Option<u64>) {
+        let _ = (cpu, pc);
+    }
+    /// A load or a store that translated code is about to make, if [`Core::tell_each_access`] asked for these calls.
+    fn each_access(&mut self, cpu: &InstructionContext, address: u64, size: u32, is_store: bool, pc: u64) {
+        let _ = (cpu, address, size, is_store, pc);
+    }
 }
 
 /// Read access to a running engine. It is a cheap copy, and valid as long as its [`Core`].
@@ -231,6 +245,8 @@ pub struct Core<E: Events> {
     engine: Box<Engine>,
     stores: *mut Stores,
     line: Line,
+    /// The core has a pointer to it.
+    watched: Option<Box<Watched>>,
     /// Scratch memory of translated code; `callbacks` has its address.
     _found: Box<[u64]>,
     _ram: Ram,
@@ -257,6 +273,7 @@ struct Shared {
     one_by_one: bool,
     points: Option<Points>,
     user_hit: extern "C" fn(*mut c_void, u64, u64),
+    each_access: Option<extern "C" fn(*mut c_void, u64, u64, u64)>,
     handle: Handle,
     /// The physical address behind RAM.
     high: u64,
@@ -359,6 +376,7 @@ impl<E: Events> Core<E> {
             one_by_one: false,
             points: None,
             user_hit,
+            each_access: None,
             handle,
             high: ram.end(),
             events: None,
@@ -370,6 +388,7 @@ impl<E: Events> Core<E> {
             engine,
             stores: null_mut(),
             line: Line::nowhere(),
+            watched: None,
             _found: found,
             _ram: ram.clone(),
             is_abandoned: false,
@@ -439,6 +458,27 @@ impl<E: Events> Core<E> {
     /// Sets whether the callbacks are asked for points when code is translated, and drops all translated code.
     pub fn ask_for_points(&mut self, asks: bool) {
         self.callbacks.shared.points = asks.then_some(points as Points);
+        self.flush_translations();
+    }
+
+    /// Watches these ranges, and no others from now on. No TLB entry is flushed, so the guest cannot notice.
+    pub fn watch(&mut self, ranges: &[WatchedRange]) {
+        let callbacks = (&raw mut *self.callbacks).cast();
+        let watched = Watched::of(ranges, callbacks);
+        let table = watched.as_ref().map_or(null(), |watched| core::ptr::from_ref(&**watched));
+        // SAFETY: between runs. The core gets the new table before the old one is freed; it changes the flags of its TLB
+        // entries only.
+        unsafe {
+            (*self.stores).watched = table;
+            (self.handle.kind().library.layout.watch)(self.engine.cpu, table);
+        }
+        self.watched = watched;
+    }
+
+    /// Sets whether translated code calls [`Events::each_access`] in front of every load and store, and drops all
+    /// translated code.
+    pub fn tell_each_access(&mut self, tell: bool) {
+        self.callbacks.shared.each_access = tell.then_some(each_access);
         self.flush_translations();
     }
 
@@ -522,6 +562,18 @@ pub(super) unsafe fn whom<'a>(user: *mut c_void) -> (Handle, &'a mut dyn Events)
     }
 }
 
+/// Like `whom`; `None` outside of a run.
+///
+/// # Safety
+/// `user` must be the pointer that [`who`] accepts.
+pub(super) unsafe fn whom_while_running<'a>(user: *mut c_void) -> Option<(Handle, &'a mut dyn Events)> {
+    // SAFETY: as in `whom`.
+    unsafe {
+        let shared = &*user.cast::<Shared>();
+        shared.events.map(|events| (shared.handle, &mut *events))
+    }
+}
+
 // The callbacks below have the signatures that unicorn.h gives for their kinds of hook. None unwinds. `block` is
 // C-unwind and not made to abort on a panic, because that would cost a stack frame in every guest block: translated
 // code cannot be unwound, so a panic ends the program there, too.
@@ -582,6 +634,13 @@ extern "C" fn pauses(user: *mut c_void) {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
     events.pauses(&InstructionContext(handle));
+}
+
+/// Called by the code that `each_access.h` adds to blocks.
+extern "C" fn each_access(user: *mut c_void, address: u64, kind: u64, pc: u64) {
+    // SAFETY: see `whom`.
+    let (handle, events) = unsafe { whom(user) };
+    events.each_access(&InstructionContext(handle), address, (kind & 0xff) as u32, kind >> 8 != 0, pc);
 }
 
 extern "C" fn no_memory(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i64, user: *mut c_void) -> bool {

@@ -6,6 +6,7 @@
 
 use super::engine::{Core, Handle};
 use super::live::{Cpu, Memory};
+use super::watched::Watched;
 use super::witness::{Witness, unfit};
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
@@ -40,6 +41,11 @@ pub(super) struct Layout {
     pub(super) release: unsafe extern "C" fn(cpu: *mut c_void, host: *mut c_void) -> bool,
     /// Initializes an engine of this kind that has just got its memory, where Unicorn does not.
     pub(super) make_ready: unsafe extern "C" fn(uc: *mut c_void),
+    /// Sets the table of watched pages, or null, and the flags of all TLB entries (`translator/access.c`).
+    pub(super) watch: unsafe extern "C" fn(cpu: *mut c_void, watched: *const Watched),
+    /// Sets the flag of the TLB entry of an address, if its page is watched.
+    pub(super) flag: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int),
+    pc_of_host: unsafe extern "C" fn(cpu: *mut c_void, host: usize, pc: *mut u64) -> bool,
 }
 
 #[repr(C)]
@@ -135,6 +141,13 @@ pub(super) fn device_access_pc(handle: &Handle, cpu: *mut c_void) -> Option<u64>
     let mut pc = 0;
     // SAFETY: the pointer is the core's own CPU; the function only reads it and tables of the core.
     unsafe { (handle.kind().library.layout.device_access_pc)(cpu, &raw mut pc) }.then_some(pc)
+}
+
+/// The address of the instruction that a place in translated code belongs to; `None` outside of translated code.
+pub(super) fn pc_of_host(handle: &Handle, cpu: *mut c_void, host: usize) -> Option<u64> {
+    let mut pc = 0;
+    // SAFETY: as in `device_access_pc`.
+    unsafe { (handle.kind().library.layout.pc_of_host)(cpu, host, &raw mut pc) }.then_some(pc)
 }
 
 /// Proves that translated code counts, and where it stops: in a loop at `code`, of one block of `bytes` bytes, that

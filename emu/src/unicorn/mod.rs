@@ -2,7 +2,8 @@
 //!
 //! [`engine`] runs code and makes callbacks, [`plain_hooks`] is what the benches compare with, [`ram`] is the memory
 //! that the core and the machine share, [`crash`] contains what would end the process, [`surgery`] adds operations that
-//! Unicorn's API lacks, [`cpus`] has the facts of each kind of CPU, `live` and `stores` make some operations faster, [`mod@line`] counts time. The facts behind
+//! Unicorn's API lacks, [`cpus`] has the facts of each kind of CPU, `live` and `stores` make some operations faster, [`watched`]
+//! reports accesses to memory, [`mod@line`] counts time. The facts behind
 //! every design decision here are in docs/unicorn.md.
 
 pub mod cpus;
@@ -22,3 +23,4 @@ pub mod fills;
 pub mod line;
 pub(crate) mod live;
 pub(crate) mod stores;
+pub mod watched;

@@ -32,16 +32,28 @@ struct Block {
     /// The address from the host's allocator; the block is a little larger than `len`.
     allocated: *mut u8,
     layout: Layout,
-    /// One byte for each page, with the bits [`HERE`] and [`NEXT`], and one more at the end.
+    /// One byte for each page, with the bits [`HERE`] to [`NEXT_WATCHED`], and one more at the end.
     code: Box<[Cell<u8>]>,
     /// The cores that execute code in this memory.
     cores: RefCell<Vec<*mut Stores>>,
+    /// Writes from outside of the core to watched pages, until somebody takes them.
+    written: RefCell<Vec<Written>>,
 }
+
+/// A write from outside of the core: physical address and number of bytes.
+pub type Written = (u64, usize);
+
+/// The number of writes that are kept. Later ones are found by comparing memory.
+const MOST_WRITTEN: usize = 1024;
 
 /// Code was translated from the page.
 const HERE: u8 = 1;
 /// Code was translated from the next page. With it one byte decides about writes that cross the end of the page.
 const NEXT: u8 = 2;
+/// Writes to the page from outside of the core are noted.
+const WATCHED: u8 = 4;
+/// Writes to the next page are.
+const NEXT_WATCHED: u8 = 8;
 /// Size in bytes of a page of the map.
 const PAGE: u64 = 1 << PAGE_BITS;
 const PAGE_BITS: u32 = 12;
@@ -71,7 +83,7 @@ impl Ram {
             last_word: (len as u64).checked_sub(8)?,
             order,
             code: code.as_ptr(),
-            block: Rc::new(Block { allocated, layout, code, cores: RefCell::default() }),
+            block: Rc::new(Block { allocated, layout, code, cores: RefCell::default(), written: RefCell::default() }),
         })
     }
 
@@ -202,13 +214,50 @@ impl Ram {
         let page = (physical.wrapping_sub(self.base) >> PAGE_BITS) as usize;
         // SAFETY: the map has a byte for each page and one behind the last, where a write of no bytes may be.
         if unsafe { (*self.code.add(page)).get() } != 0 || len as u64 > PAGE {
-            self.drop_code(physical, len);
+            self.written_to_special(physical, len);
         }
     }
 
-    /// Drops the blocks that were translated from these bytes, page by page.
+    /// Called after a write to a page that has translated code or is watched.
     #[cold]
     #[inline(never)]
+    fn written_to_special(&self, physical: u64, len: usize) {
+        if len == 0 {
+            return;
+        }
+        let pages =
+            ((physical - self.base) >> PAGE_BITS) as usize..=((physical - self.base + len as u64 - 1) >> PAGE_BITS) as usize;
+        if self.block.code[pages].iter().any(|page| page.get() & WATCHED != 0) {
+            let mut written = self.block.written.borrow_mut();
+            if written.len() < MOST_WRITTEN {
+                written.push((physical, len));
+            }
+        }
+        self.drop_code(physical, len);
+    }
+
+    /// Notes writes from outside of the core to these pages, by physical address, and to no others from now on.
+    pub fn watch_pages(&self, pages: impl Iterator<Item = u64>) {
+        for page in &self.block.code {
+            page.set(page.get() & !(WATCHED | NEXT_WATCHED));
+        }
+        for page in pages.filter(|page| self.holds(*page, 1)) {
+            let number = (page.wrapping_sub(self.base) >> PAGE_BITS) as usize;
+            for (number, bit) in [(Some(number), WATCHED), (number.checked_sub(1), NEXT_WATCHED)] {
+                if let Some(byte) = number.and_then(|number| self.block.code.get(number)) {
+                    byte.set(byte.get() | bit);
+                }
+            }
+        }
+        self.block.written.borrow_mut().clear();
+    }
+
+    /// Takes the noted writes, in their order.
+    pub fn take_written(&self) -> Vec<Written> {
+        self.block.written.take()
+    }
+
+    /// Drops the blocks that were translated from these bytes, page by page.
     fn drop_code(&self, physical: u64, len: usize) {
         let (mut at, end) = (physical, physical + len as u64);
         while at < end {

@@ -36,6 +36,7 @@ use super::engine::Handle;
 use super::ffi::write_request;
 use super::live::{Cpu, Memory};
 use super::ram::Ram;
+use super::watched::{self, Watched};
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -116,6 +117,10 @@ pub(super) struct Stores {
     holds_code: unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool,
     release: unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool,
     walk: Walk,
+    /// Sets the flag of a watched page's entry (`watched.rs`).
+    flag: unsafe extern "C" fn(*mut c_void, u64, c_int),
+    /// The watched pages; null if there are none.
+    pub(super) watched: *const Watched,
     #[cfg(test)]
     kept: unsafe extern "C" fn(*mut c_void, u64, c_int, *mut u64),
     library: Fill,
@@ -150,6 +155,8 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         holds_code: handle.kind().library.layout.holds_code,
         release: handle.kind().library.layout.release,
         walk: handle.kind().library.layout.walk,
+        flag: handle.kind().library.layout.flag,
+        watched: core::ptr::null(),
         #[cfg(test)]
         kept: handle.kind().library.layout.kept,
         // SAFETY: the function is Unicorn's own of this type; Unicorn itself replaces it by others of this type.
@@ -226,10 +233,16 @@ unsafe extern "C-unwind" fn fill(
         let stores = Stores::of(cpu);
         let address = if access as usize == STORE { (*stores).begins(address, size as u64) } else { address };
         ((*stores).choose_size)(cpu, address, mode);
-        let filled = ((*stores).walk)(cpu, address, access, mode)
-            || ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
+        let quickly = ((*stores).walk)(cpu, address, access, mode);
+        let filled = quickly || ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
         if filled {
             (*stores).filled(address, access as usize, mode as usize);
+            if !(*stores).watched.is_null() {
+                ((*stores).flag)(cpu, address, mode);
+                if !quickly {
+                    watched::walked((*stores).watched, host_pc);
+                }
+            }
         }
         filled
     }

@@ -2,6 +2,7 @@
 
 use crate::guest::Cpu;
 use crate::point::Point;
+use crate::watch::{Computed, Recorder};
 use core::cell::RefCell;
 use trapline_isa::arch::{Emulation, Isa};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
@@ -12,6 +13,19 @@ use trapline_isa::regs::{Reg, Registers};
 pub(super) fn emulate(isa: &Isa, what: &Emulation, point: &Point, cpu: &mut dyn Cpu) -> Result<Then, Fault> {
     let halves = RefCell::new(cpu);
     (isa.emulate)(what, &point.insn, &mut Half(&halves), &mut Half(&halves))
+}
+
+/// Like [`emulate`], and records the accesses to memory.
+#[cold]
+pub(super) fn emulate_recorded(
+    isa: &Isa,
+    what: &Emulation,
+    point: &Point,
+    cpu: &mut dyn Cpu,
+    computed: &mut Computed,
+) -> Result<Then, Fault> {
+    let halves = RefCell::new(cpu);
+    (isa.emulate)(what, &point.insn, &mut Half(&halves), &mut Recorder { memory: Half(&halves), computed })
 }
 
 /// Splits one CPU into registers and memory, because emulation functions take both as separate `&mut`.

@@ -28,6 +28,7 @@
 #include <uc_priv.h>
 
 #include "machine.h"
+#include "watched.h"
 #include "hooks.h"
 #include "host_pc.h"
 #include "tlb_size.h"
@@ -38,6 +39,7 @@
 #include "calls.h"
 #include "pages.h"
 #include "points.h"
+#include "each_access.h"
 
 /*
  * The three words lie in `jmp_env` of the CPU, which Unicorn does not use. The offset is chosen with care: some
@@ -56,6 +58,7 @@ enum { GENERAL_REGISTERS_END = 0x148, WORDS_BYTES = 24, ONE_PLACE = 136, OTHER_P
 #define SIZE (START + 16)
 QEMU_BUILD_BUG_ON(sizeof(((CPUState *)NULL)->jmp_env) < ONE_PLACE + WORDS_BYTES);
 QEMU_BUILD_BUG_ON(!IS_CLEAR(ONE_PLACE) && !IS_CLEAR(OTHER_PLACE));
+QEMU_BUILD_BUG_ON(WATCHED_PLACE < OTHER_PLACE + WORDS_BYTES || WATCHED_PLACE + sizeof(void *) > ONE_PLACE);
 #define LEAVE (offsetof(ArchCPU, neg.icount_decr.u32))
 
 /*
@@ -294,6 +297,9 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     } else {
         translate(ops, db, cpu, machine, NULL);
     }
+    if (unlikely(machine->each_access != NULL)) {
+        tell_each_access(s);
+    }
     replace_helpers(s, machine, tb->cs_base);
     target_after_block(s, machine, tb);
     if (told) {
@@ -335,6 +341,9 @@ const struct {
     bool (*holds_code)(CPUState *cpu, void *host);
     bool (*release)(CPUState *cpu, void *host);
     void (*make_ready)(struct uc_struct *uc);
+    void (*watch)(CPUState *cpu, const struct trapline_watched *watched);
+    void (*flag)(CPUState *cpu, vaddr address, int mode);
+    bool (*pc_of_host)(CPUState *cpu, uintptr_t host, uint64_t *pc);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
@@ -353,4 +362,7 @@ const struct {
     holds_code,
     release,
     target_make_ready,
+    TRAPLINE_WATCH,
+    TRAPLINE_FLAG,
+    pc_of_host,
 };

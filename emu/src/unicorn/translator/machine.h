@@ -22,6 +22,9 @@ struct trapline_machine {
     const uint32_t *(*points)(struct trapline_machine *machine, const uint8_t *page, uint64_t pc);
     /* The CPU is about to run a probed instruction. */
     void (*user_hit)(struct trapline_machine *machine, uint64_t pc, uint64_t number);
+    /* Called in front of every load and store of translated code, with the number of bytes and, in bit 8, whether it is a
+       store (each_access.h). NULL: no calls. All code is dropped when it changes. */
+    void (*each_access)(struct trapline_machine *machine, uint64_t address, uint64_t kind, uint64_t pc);
 };
 
 /* NULL: an engine without a block callback belongs to no machine. */

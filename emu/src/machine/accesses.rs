@@ -1,0 +1,290 @@
+//! Watched memory: who accessed it, when, and what it held before (docs/unicorn.md, "Watched pages").
+//!
+//! The core reports its own loads and stores (`unicorn/watched.rs`). Everything else that writes guest memory does so
+//! through [`Ram`](crate::unicorn::ram::Ram), which notes writes to watched pages; [`Inner::settle_written`] says whose they were. Each area keeps the
+//! bytes that it was last seen with. If an event finds others, something has escaped, and the event says so.
+
+use super::{Inner, Listener, Machine};
+use crate::clock::nanoseconds;
+use crate::cpu::{Access as Right, View};
+use crate::unicorn::engine::InstructionContext;
+use crate::unicorn::watched::{Access, WatchedRange};
+use trapline_probes::guest::Cpu;
+use trapline_probes::watch::{self, Area, By};
+
+const PAGE: u64 = 4096;
+/// With more areas, writes by page walks are not looked for, and show as changes that nobody was seen making.
+const MOST_COMPARED: usize = 64;
+
+/// A watched area as it was last seen.
+pub(crate) struct Seen {
+    area: Area,
+    bytes: Vec<u8>,
+    /// The physical address of each of its pages, once known.
+    pages: Vec<Option<u64>>,
+}
+
+impl Seen {
+    fn of(area: Area, view: &mut View) -> Seen {
+        let first = area.start & !(PAGE - 1);
+        let count = area.len.div_ceil(PAGE) + 1;
+        let pages = (0..count)
+            .map(|number| first.wrapping_add(number * PAGE))
+            .filter(|page| page.wrapping_sub(area.start) < area.len || *page == first);
+        let pages = pages.map(|page| translate(view, &area, page)).collect();
+        let mut seen = Seen { area, bytes: vec![0; area.len as usize], pages };
+        (0..seen.pages.len()).for_each(|number| seen.learn(view, number));
+        seen
+    }
+
+    /// The part of the area in its page of this number: offset from the area's start, number of bytes, and physical
+    /// address.
+    fn part(&self, number: usize) -> Option<(usize, usize, u64)> {
+        let physical = (*self.pages.get(number)?)?;
+        let into = if number == 0 { self.area.start % PAGE } else { 0 };
+        let at = number as u64 * PAGE + into - self.area.start % PAGE;
+        let len = (PAGE - into).min(self.area.len.checked_sub(at)?);
+        Some((at as usize, len as usize, physical + into))
+    }
+
+    /// Reads the present bytes of a page.
+    fn learn(&mut self, view: &View, number: usize) {
+        if let Some((at, len, physical)) = self.part(number) {
+            view.ram.read(physical, &mut self.bytes[at..at + len]);
+        }
+    }
+
+    /// Whether an access at this address of the area's kind is to this memory, not to the same address in another
+    /// address space. Learns the page's physical address.
+    fn is_here(&mut self, view: &mut View, address: u64, physical: u64) -> bool {
+        if self.area.process.is_some_and(|process| view.process() != process) {
+            return false;
+        }
+        let number = ((address / PAGE).wrapping_sub(self.area.start / PAGE)) as usize;
+        let page = physical & !(PAGE - 1);
+        match self.pages.get(number) {
+            // An access that begins in front of the area.
+            None => true,
+            Some(known) if *known == Some(page) => true,
+            Some(_) if self.area.physical || translate(view, &self.area, address & !(PAGE - 1)) == Some(page) => {
+                self.pages[number] = Some(page);
+                self.learn(view, number);
+                true
+            }
+            Some(_) => false,
+        }
+    }
+
+    /// Takes note of an access by the core. Returns whether the bytes had changed since they were last seen.
+    fn note(&mut self, access: &Access, knew_page: bool) -> bool {
+        let (mut before, mut after) = ([0; 8], [0; 8]);
+        let size = (access.size as usize).min(8);
+        access.order.put(access.before, &mut before[..size]);
+        access.order.put(access.value, &mut after[..size]);
+        let start = if self.area.physical { access.physical } else { access.address };
+        let mut changed = false;
+        for (number, (before, after)) in before.iter().zip(after).take(size).enumerate() {
+            let into = start.wrapping_add(number as u64).wrapping_sub(self.area.start);
+            if let Some(seen) = usize::try_from(into).ok().and_then(|into| self.bytes.get_mut(into)) {
+                changed |= *seen != *before && knew_page && self.area.writes;
+                *seen = after;
+            }
+        }
+        changed
+    }
+
+    /// Compares the area with memory and takes note of what memory has. Returns the first and the last changed byte.
+    fn compare(&mut self, view: &View) -> Option<(usize, usize)> {
+        let mut changed = None;
+        let mut now = [0; PAGE as usize];
+        for number in 0..self.pages.len() {
+            let Some((at, len, physical)) = self.part(number) else { continue };
+            if !view.ram.read(physical, &mut now[..len]) {
+                continue;
+            }
+            for (number, (seen, now)) in self.bytes[at..at + len].iter_mut().zip(&now).enumerate() {
+                if seen != now {
+                    let first = changed.map_or(at + number, |(first, _)| first);
+                    changed = Some((first, at + number));
+                    *seen = *now;
+                }
+            }
+        }
+        changed
+    }
+
+    /// The bytes of the area in this physical range: the first byte's offset, and their number.
+    fn in_physical(&self, start: u64, len: usize) -> Option<(usize, usize)> {
+        let found = (0..self.pages.len()).filter_map(|number| {
+            let (at, many, physical) = self.part(number)?;
+            let (first, end) = (start.max(physical), (start + len as u64).min(physical + many as u64));
+            (first < end).then(|| (at + (first - physical) as usize, (end - first) as usize))
+        });
+        found.reduce(|one, other| (one.0.min(other.0), one.1 + other.1))
+    }
+
+    fn number(&self, view: &View, at: usize, len: usize) -> u64 {
+        self.bytes.get(at..at + len.min(8)).map_or(0, |bytes| view.isa.order.number(bytes))
+    }
+}
+
+/// The physical address of a page of the area, by the page tables in force.
+fn translate(view: &mut View, area: &Area, page: u64) -> Option<u64> {
+    if area.physical {
+        return Some(page);
+    }
+    let look = |right| (view.model.translate)(&view.trap_handle(), &view.ram, page, right).ok();
+    match area.process {
+        None => look(Right::Look),
+        Some(_) => look(Right::User).or_else(|| look(Right::Look)),
+    }
+    .map(|physical| physical & !(PAGE - 1))
+}
+
+impl<L: Listener> Machine<L> {
+    /// Watches these areas, and no others from now on. The listener gets the accesses by their numbers in this list.
+    /// Call [`Machine::compare_watched`] first, while the listener has the list that was in force.
+    pub fn watch(&mut self, areas: &[Area]) {
+        let ranges: Vec<WatchedRange> = areas.iter().map(range).collect();
+        self.core.watch(&ranges);
+        let view = &mut self.inner.view;
+        self.inner.watched = areas.iter().map(|area| Seen::of(*area, view)).collect();
+        self.inner.watch_pages();
+    }
+
+    /// Tells the listener of every watched area whose bytes have changed without an access that was seen.
+    pub fn compare_watched(&mut self) {
+        self.inner.settle_written(None, 0);
+        let inner = &mut self.inner;
+        for (number, seen) in inner.watched.iter_mut().enumerate() {
+            if seen.area.writes && seen.compare(&inner.view).is_some() {
+                inner.listener.changed_unseen(number);
+            }
+        }
+    }
+
+    /// Sets whether the listener is called in front of every load and store of translated code, for tests that compare
+    /// these with what was reported.
+    pub fn tell_each_access(&mut self, tell: bool) {
+        self.core.tell_each_access(tell);
+    }
+}
+
+fn range(area: &Area) -> WatchedRange {
+    WatchedRange { start: area.start, len: area.len, physical: area.physical, loads: area.reads, stores: area.writes }
+}
+
+impl<L: Listener> Inner<L> {
+    /// Takes the present bytes of all areas as seen, after memory was replaced from outside.
+    pub(super) fn learn_watched(&mut self) {
+        if self.watched.is_empty() {
+            return;
+        }
+        let view = &mut self.view;
+        for seen in &mut self.watched {
+            *seen = Seen::of(seen.area, view);
+        }
+        self.watch_pages();
+    }
+
+    fn watch_pages(&self) {
+        let written = self.watched.iter().filter(|seen| seen.area.writes);
+        self.view.ram.watch_pages(written.flat_map(|seen| seen.pages.iter().copied().flatten()));
+    }
+
+    /// The address that the instruction at `pc` has in the guest's own code. `None` for the engine's code.
+    fn guests_own(&self, pc: u64) -> Option<u64> {
+        if self.frozen {
+            return None;
+        }
+        if self.window.holds(pc) { self.listener.original(pc) } else { Some(pc) }
+    }
+
+    pub(super) fn core_accessed(&mut self, cpu: &InstructionContext, number: u32, access: &Access, pc: Option<u64>) {
+        let pc = pc.unwrap_or_else(|| cpu.handle().pc());
+        let Some(origin) = self.guests_own(pc) else { return };
+        self.settle_written(None, pc);
+        let number = number as usize;
+        let Some(seen) = self.watched.get_mut(number) else { return };
+        let address = if seen.area.physical { access.physical } else { access.address };
+        let page = ((address / PAGE).wrapping_sub(seen.area.start / PAGE)) as usize;
+        let before = seen.pages.get(page).copied();
+        if !seen.is_here(&mut self.view, address, access.physical) {
+            return;
+        }
+        let is_new = before != seen.pages.get(page).copied();
+        let unseen = seen.note(access, !is_new);
+        if is_new {
+            self.watch_pages();
+        }
+        let told = watch::Access {
+            address,
+            size: access.size.into(),
+            is_write: access.is_store,
+            value: access.value,
+            old: access.before,
+            by: By::Instruction,
+            time: nanoseconds(self.time_at(pc)),
+            unseen,
+        };
+        let (listener, view) = self.show(origin);
+        listener.accessed(view, number, &told);
+        self.look_at_listener();
+    }
+
+    /// Reports what a page walk of the core has written to watched areas.
+    pub(super) fn core_walked(&mut self, cpu: &InstructionContext, pc: Option<u64>) {
+        if self.watched.len() > MOST_COMPARED {
+            return;
+        }
+        let pc = pc.unwrap_or_else(|| cpu.handle().pc());
+        self.settle_written(None, pc);
+        for number in 0..self.watched.len() {
+            let seen = &mut self.watched[number];
+            if !seen.area.writes {
+                continue;
+            }
+            let before = seen.bytes.clone();
+            if let Some((first, last)) = seen.compare(&self.view) {
+                let len = last + 1 - first;
+                let value = seen.number(&self.view, first, len);
+                let old = self.view.isa.order.number(&before[first..first + len.min(8)]);
+                self.tell(number, (first, len), (value, old), By::PageWalk, pc);
+            }
+        }
+    }
+
+    /// Handles the noted writes from outside of the core. They were made by this party. `None`: by trapline itself or
+    /// its handlers, which nobody is told of.
+    pub(super) fn settle_written(&mut self, by: Option<By>, pc: u64) {
+        if self.watched.is_empty() {
+            return;
+        }
+        for (start, len) in self.view.ram.take_written() {
+            for number in 0..self.watched.len() {
+                let seen = &mut self.watched[number];
+                let Some((at, many)) = seen.in_physical(start, len) else { continue };
+                let old = seen.number(&self.view, at, many);
+                (0..seen.pages.len()).for_each(|page| seen.learn(&self.view, page));
+                if let Some(by) = by.filter(|_| seen.area.writes) {
+                    let value = seen.number(&self.view, at, many);
+                    self.tell(number, (at, many), (value, old), by, pc);
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, number: usize, (at, len): (usize, usize), (value, old): (u64, u64), by: By, pc: u64) {
+        let Some(seen) = self.watched.get(number) else { return };
+        let address = seen.area.start.wrapping_add(at as u64);
+        let Some(origin) = self.guests_own(pc) else { return };
+        if seen.area.process.is_some_and(|process| self.view.process() != process) {
+            return;
+        }
+        let time = nanoseconds(self.time_at(pc));
+        let told = watch::Access { address, size: len as u64, is_write: true, value, old, by, time, unseen: false };
+        let (listener, view) = self.show(origin);
+        listener.accessed(view, number, &told);
+        self.look_at_listener();
+    }
+}

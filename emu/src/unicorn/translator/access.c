@@ -1,0 +1,344 @@
+/*
+ * The slow path of loads and stores, which reports accesses to watched bytes (docs/unicorn.md, "Watched pages").
+ *
+ * A watched page has a flag in its TLB entries, TLB_WATCHPOINT. Translated code compares whole words, so the flag sends
+ * every access to the slow path, where Unicorn does nothing for it. This file compiles Unicorn's own cputlb.c out of the
+ * crate that is linked, so this object defines every symbol that Unicorn's object does, and is linked in its place, like
+ * loop.c in place of translator.c. The preprocessor renames four functions: a definition keeps Unicorn's text under the
+ * name `library_...`, a call goes to ours.
+ */
+#include "qemu/osdep.h"
+#include "cpu.h"
+#include "exec/exec-all.h"
+#include "exec/cpu_ldst.h"
+#include "tcg/tcg.h"
+#include <uc_priv.h>
+
+#include "watched.h"
+
+/* TARGET_PAGE_MASK uses it where the page size is chosen at run time. */
+#define ENGINE __attribute__((unused)) struct uc_struct *uc
+
+typedef uint64_t Full(CPUArchState *, target_ulong, TCGMemOpIdx, uintptr_t);
+static inline __attribute__((always_inline)) uint64_t
+library_load(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, MemOp op, bool code_read, Full *full);
+static inline __attribute__((always_inline)) void
+library_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, uintptr_t ra, MemOp op);
+static inline __attribute__((always_inline)) uint64_t
+our_load(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, MemOp op, bool code_read, Full *full);
+static inline __attribute__((always_inline)) void
+our_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, uintptr_t ra, MemOp op);
+static void part_of_store(CPUArchState *env, target_ulong addr, uint8_t val, TCGMemOpIdx oi, uintptr_t ra);
+static bool our_victim_hit(CPUArchState *env, size_t mmu_idx, size_t index, size_t offset, target_ulong page);
+
+/* A definition has `MemOp op` where a call has a constant. Unicorn reads code by the constants without an order. */
+#define PICK(...) PICK_(__VA_ARGS__)
+#define PICK_(name, nothing, ...) name(__VA_ARGS__)
+#define LOAD_MemOp library_load,
+#define LOAD_MO_UB our_load,
+#define LOAD_MO_8 library_load,
+#define LOAD_MO_LEUW our_load,
+#define LOAD_MO_BEUW our_load,
+#define LOAD_MO_TEUW library_load,
+#define LOAD_MO_LEUL our_load,
+#define LOAD_MO_BEUL our_load,
+#define LOAD_MO_TEUL library_load,
+#define LOAD_MO_LEQ our_load,
+#define LOAD_MO_BEQ our_load,
+#define LOAD_MO_TEQ library_load,
+#define load_helper(env, addr, oi, ra, op, code, full) PICK(LOAD_##op, env, addr, oi, ra, op, code, full)
+
+#define STORE_MemOp library_store,
+#define STORE_op our_store,
+#define STORE_MO_UB our_store,
+#define STORE_MO_LEUW our_store,
+#define STORE_MO_BEUW our_store,
+#define STORE_MO_LEUL our_store,
+#define STORE_MO_BEUL our_store,
+#define STORE_MO_LEQ our_store,
+#define STORE_MO_BEQ our_store,
+#define store_helper(env, addr, val, oi, ra, op) PICK(STORE_##op, env, addr, val, oi, ra, op)
+
+/* An unaligned store is done in bytes, which are not reported. */
+#pragma push_macro("helper_ret_stb_mmu")
+#undef helper_ret_stb_mmu
+#define BYTE_uint8_t TRAPLINE_STORE_BYTE,
+#define BYTE_val8 part_of_store,
+#define helper_ret_stb_mmu(env, addr, val, oi, ra) PICK(BYTE_##val, env, addr, val, oi, ra)
+
+/* A definition has `CPUArchState *env`. */
+#define VICTIM_CPUArchState library_victim_hit, CPUArchState
+#define VICTIM_env our_victim_hit, env
+#define victim_tlb_hit(env, mode, index, offset, page) VICTIM_PICK(VICTIM_##env, mode, index, offset, page)
+#define VICTIM_PICK(...) VICTIM_PICK_(__VA_ARGS__)
+#define VICTIM_PICK_(name, ...) name(__VA_ARGS__)
+
+#pragma push_macro("probe_access")
+#undef probe_access
+#define probe_access library_probe
+static void *library_probe(CPUArchState *env, target_ulong addr, int size, MMUAccessType access_type, int mmu_idx, uintptr_t retaddr);
+
+#include "accel/tcg/cputlb.c"
+
+#undef probe_access
+#pragma pop_macro("probe_access")
+#undef helper_ret_stb_mmu
+#pragma pop_macro("helper_ret_stb_mmu")
+
+/* The victim TLB is searched for whole words: a flagged entry must be found like one without the flag. */
+static bool our_victim_hit(CPUArchState *env, size_t mmu_idx, size_t index, size_t offset, target_ulong page)
+{
+    return library_victim_hit(env, mmu_idx, index, offset, page)
+        || (unlikely(WATCHED(env_cpu(env)) != NULL) && library_victim_hit(env, mmu_idx, index, offset, page | TLB_WATCHPOINT));
+}
+
+static void part_of_store(CPUArchState *env, target_ulong addr, uint8_t val, TCGMemOpIdx oi, uintptr_t ra)
+{
+    library_store(env, addr, val, oi, ra, MO_UB);
+}
+
+/* An access that crosses a page, or is unaligned on a flagged page, loads two parts, which are not reported. */
+#define PART_OF_LOAD(name, op) \
+    static uint64_t name(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra) \
+    { \
+        return library_load(env, addr, oi, ra, op, false, name); \
+    }
+PART_OF_LOAD(part_ub, MO_UB)
+PART_OF_LOAD(part_leuw, MO_LEUW)
+PART_OF_LOAD(part_beuw, MO_BEUW)
+PART_OF_LOAD(part_leul, MO_LEUL)
+PART_OF_LOAD(part_beul, MO_BEUL)
+PART_OF_LOAD(part_leq, MO_LEQ)
+PART_OF_LOAD(part_beq, MO_BEQ)
+
+static inline __attribute__((always_inline)) Full *part_of(MemOp op)
+{
+    switch (op) {
+    case MO_UB: return part_ub;
+    case MO_LEUW: return part_leuw;
+    case MO_BEUW: return part_beuw;
+    case MO_LEUL: return part_leul;
+    case MO_BEUL: return part_beul;
+    case MO_LEQ: return part_leq;
+    default: return part_beq;
+    }
+}
+
+enum { SMALL_BITS = 12, SMALL = 1 << SMALL_BITS, PIECE_BITS = 6 };
+
+static const struct trapline_row *row_of(const struct trapline_watched *watched, uint64_t page)
+{
+    for (uint64_t at = page * UINT64_C(0x9e3779b97f4a7c15) >> 20;; at++) {
+        const struct trapline_row *row = &watched->rows[at & watched->mask];
+        if (row->page == page) {
+            return row;
+        }
+        if (row->page == NO_PAGE) {
+            return NULL;
+        }
+    }
+}
+
+/* The row of this page if one of these bytes, by their offsets in the page, is in a watched piece. */
+static const struct trapline_row *
+touched(const struct trapline_watched *watched, uint64_t page, unsigned first, unsigned last, bool is_store)
+{
+    const struct trapline_row *row = row_of(watched, page);
+    uint64_t pieces = UINT64_MAX << (first >> PIECE_BITS) & UINT64_MAX >> (63 - (last >> PIECE_BITS));
+    return row != NULL && row->pieces[is_store] & pieces ? row : NULL;
+}
+
+/* Fills in the pages of an access and the rows that it touches. False: it touches none. */
+static bool
+find(const struct trapline_watched *watched, CPUArchState *env, unsigned mmu_idx, struct trapline_access *access)
+{
+    ENGINE = env->uc;
+    bool is_store = access->is_store;
+    uint64_t address = access->address, end = (target_ulong)(address + access->size - 1);
+    bool crosses = (address ^ end) >> SMALL_BITS != 0;
+    unsigned first = address & (SMALL - 1), last = crosses ? SMALL - 1 : end & (SMALL - 1);
+
+    access->physical = tlb_entry(env, mmu_idx, address)->paddr | (address & ~(uint64_t)TARGET_PAGE_MASK);
+    access->rows[0] = touched(watched, address >> SMALL_BITS, first, last, is_store);
+    access->rows[1] = touched(watched, access->physical >> SMALL_BITS | PHYSICAL, first, last, is_store);
+    if (crosses) {
+        uint64_t physical = tlb_entry(env, mmu_idx, end)->paddr | (end & ~(uint64_t)TARGET_PAGE_MASK);
+        access->other_physical = physical & ~(uint64_t)(SMALL - 1);
+        access->rows[2] = touched(watched, end >> SMALL_BITS, 0, end & (SMALL - 1), is_store);
+        access->rows[3] = touched(watched, physical >> SMALL_BITS | PHYSICAL, 0, end & (SMALL - 1), is_store);
+    }
+    return access->rows[0] || access->rows[1] || access->rows[2] || access->rows[3];
+}
+
+static inline bool is_flagged(CPUArchState *env, target_ulong addr, size_t size, unsigned mmu_idx, bool is_store)
+{
+    ENGINE = env->uc;
+    CPUTLBEntry *first = tlb_entry(env, mmu_idx, addr), *last = tlb_entry(env, mmu_idx, addr + size - 1);
+    return (is_store ? tlb_addr_write(first) | tlb_addr_write(last) : first->addr_read | last->addr_read) & TLB_WATCHPOINT;
+}
+
+static inline bool is_big(MemOp op)
+{
+    return (op & MO_BSWAP) == MO_BE;
+}
+
+/* Reports a load that has been made. */
+static __attribute__((noinline)) void
+loaded(CPUArchState *env, target_ulong addr, MemOp op, unsigned mmu_idx, uint64_t value, uintptr_t ra)
+{
+    const struct trapline_watched *watched = WATCHED(env_cpu(env));
+    struct trapline_access access = {
+        .address = addr, .before = value, .value = value, .host_pc = ra, .size = memop_size(op), .is_big = is_big(op),
+    };
+    if (find(watched, env, mmu_idx, &access)) {
+        watched->accessed(watched, &access);
+    }
+}
+
+static inline __attribute__((always_inline)) uint64_t
+our_load(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, MemOp op, bool code_read, Full *full)
+{
+    uint64_t value = library_load(env, addr, oi, ra, op, code_read, part_of(op));
+    if (unlikely(WATCHED(env_cpu(env)) != NULL) && is_flagged(env, addr, memop_size(op), get_mmuidx(oi), false)) {
+        loaded(env, addr, op, get_mmuidx(oi), value, ra);
+    }
+    return value;
+}
+
+/* Fills the TLB entry for a store, as Unicorn would do first. */
+static void ready_for_store(CPUArchState *env, target_ulong addr, size_t size, unsigned mmu_idx, uintptr_t ra)
+{
+    ENGINE = env->uc;
+    uintptr_t index = tlb_index(env, mmu_idx, addr);
+    CPUTLBEntry *entry = tlb_entry(env, mmu_idx, addr);
+    if (!tlb_hit(uc, tlb_addr_write(entry), addr) && !VICTIM_TLB_HIT(addr_write, addr)) {
+        tlb_fill(env_cpu(env), addr, size, MMU_DATA_STORE, mmu_idx, ra);
+    }
+}
+
+static uint64_t bytes_at(CPUArchState *env, target_ulong addr, size_t size, unsigned mmu_idx, bool big)
+{
+    uint64_t value = 0;
+    for (size_t n = 0; n < size; n++) {
+        ENGINE = env->uc;
+        CPUTLBEntry *entry = tlb_entry(env, mmu_idx, addr + n);
+        /* Reading a device would have effects. */
+        uint64_t byte = tlb_addr_write(entry) & TLB_MMIO ? 0 : *(uint8_t *)((uintptr_t)(target_ulong)(addr + n) + entry->addend);
+        value |= byte << 8 * (big ? size - 1 - n : n);
+    }
+    return value;
+}
+
+/* While something is watched: makes a store, and reports it if it is watched. */
+static __attribute__((noinline)) bool
+prepare_store(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, MemOp op, struct trapline_access *access)
+{
+    ENGINE = env->uc;
+    size_t size = memop_size(op);
+    unsigned mmu_idx = get_mmuidx(oi), a_bits = get_alignment_bits(get_memop(oi));
+
+    if (addr & ((1 << a_bits) - 1)) {
+        /* It will raise an exception. */
+        return false;
+    }
+    ready_for_store(env, addr, size, mmu_idx, ra);
+    if (((addr ^ (addr + size - 1)) & TARGET_PAGE_MASK) != 0) {
+        ready_for_store(env, (addr + size) & TARGET_PAGE_MASK, (addr + size) & ~TARGET_PAGE_MASK, mmu_idx, ra);
+    }
+    if (!is_flagged(env, addr, size, mmu_idx, true)) {
+        return false;
+    }
+    *access = (struct trapline_access){.address = addr, .host_pc = ra, .size = size, .is_store = true, .is_big = is_big(op)};
+    if (!find(WATCHED(env_cpu(env)), env, mmu_idx, access)) {
+        return false;
+    }
+    access->before = bytes_at(env, addr, size, mmu_idx, access->is_big);
+    return true;
+}
+
+static inline __attribute__((always_inline)) void
+our_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, uintptr_t ra, MemOp op)
+{
+    if (unlikely(WATCHED(env_cpu(env)) != NULL)) {
+        struct trapline_access access;
+        if (prepare_store(env, addr, oi, ra, op, &access)) {
+            const struct trapline_watched *watched = WATCHED(env_cpu(env));
+            library_store(env, addr, val, oi, ra, op);
+            access.value = val & MAKE_64BIT_MASK(0, memop_size(op) * 8);
+            watched->accessed(watched, &access);
+            return;
+        }
+    }
+    library_store(env, addr, val, oi, ra, op);
+}
+
+/*
+ * A helper asks for a page of host memory, to access it without the functions above. It gets NULL if it would touch a
+ * watched piece, as Unicorn answers for a device; then it makes the access piece by piece.
+ */
+void *probe_access(CPUArchState *env, target_ulong addr, int size, MMUAccessType access_type, int mmu_idx, uintptr_t retaddr)
+{
+    void *host = library_probe(env, addr, size, access_type, mmu_idx, retaddr);
+    const struct trapline_watched *watched = WATCHED(env_cpu(env));
+    if (unlikely(watched != NULL) && host != NULL && access_type != MMU_INST_FETCH) {
+        struct trapline_access access = {.address = addr, .size = size, .is_store = access_type == MMU_DATA_STORE};
+        if (is_flagged(env, addr, size, mmu_idx, access.is_store) && find(watched, env, mmu_idx, &access)) {
+            return NULL;
+        }
+    }
+    return host;
+}
+
+static bool page_is_watched(const struct trapline_watched *watched, uint64_t page, uint64_t physical, uint64_t size, bool is_store)
+{
+    for (uint64_t at = 0; at < size; at += SMALL) {
+        const struct trapline_row *row = row_of(watched, (page + at) >> SMALL_BITS);
+        const struct trapline_row *other = row_of(watched, (physical + at) >> SMALL_BITS | PHYSICAL);
+        if ((row != NULL && row->pieces[is_store]) || (other != NULL && other->pieces[is_store])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static target_ulong
+flagged(ENGINE, const struct trapline_watched *watched, target_ulong word, uint64_t physical, bool is_store)
+{
+    if (word == (target_ulong)-1) {
+        return word;
+    }
+    if (watched != NULL && page_is_watched(watched, word & TARGET_PAGE_MASK, physical, TARGET_PAGE_SIZE, is_store)) {
+        return word | TLB_WATCHPOINT;
+    }
+    return word & ~(target_ulong)TLB_WATCHPOINT;
+}
+
+static void flag_entry(ENGINE, const struct trapline_watched *watched, CPUTLBEntry *entry)
+{
+    entry->addr_read = flagged(uc, watched, entry->addr_read, entry->paddr, false);
+    entry->addr_write = flagged(uc, watched, entry->addr_write, entry->paddr, true);
+}
+
+void TRAPLINE_FLAG(CPUState *cpu, vaddr address, int mode)
+{
+    CPUArchState *env = cpu->env_ptr;
+    if (WATCHED(cpu) != NULL) {
+        flag_entry(cpu->uc, WATCHED(cpu), tlb_entry(env, mode, address));
+    }
+}
+
+void TRAPLINE_WATCH(CPUState *cpu, const struct trapline_watched *watched)
+{
+    CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
+
+    WATCHED(cpu) = watched;
+    for (int mode = 0; mode < NB_MMU_MODES; mode++) {
+        size_t many = tlb_n_entries(&all->f[mode]);
+        for (size_t number = 0; number < many; number++) {
+            flag_entry(cpu->uc, watched, &all->f[mode].table[number]);
+        }
+        for (size_t number = 0; number < CPU_VTLB_SIZE; number++) {
+            flag_entry(cpu->uc, watched, &all->d[mode].vtable[number]);
+        }
+    }
+}

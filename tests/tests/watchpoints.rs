@@ -1,0 +1,153 @@
+//! Watchpoints: every access to watched memory is reported, at its exact pc and time, and the run stays the same.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use trapline::probed::Session;
+use trapline_probes::watch::{By, Watchpoint};
+use trapline_tests::{GUESTS, assert_same, kernel, run, session};
+
+/// One access: pc, time, address, size, whether it is a store.
+type One = (u64, u64, u64, u64, bool);
+
+/// The number of accesses, a hash over all of them in order, and the first of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    count: u64,
+    hash: u64,
+    first: Vec<One>,
+}
+
+impl Seen {
+    fn note(&mut self, one: One) {
+        self.count += 1;
+        for part in [one.0, one.1, one.2, one.3, u64::from(one.4)] {
+            self.hash = (self.hash.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        if self.first.len() < 20 {
+            self.first.push(one);
+        }
+    }
+}
+
+/// The symbol's bytes: the kernel's table of tasks.
+fn tasks(name: &str) -> std::ops::Range<u64> {
+    let symbol = kernel(name).symbols.find("tasks").unwrap_or_else(|| panic!("{name} has tasks"));
+    symbol.start..symbol.start + symbol.size.clamp(8, 4096)
+}
+
+/// A watchpoint that collects what it is told.
+fn collecting(watchpoint: Watchpoint) -> (Watchpoint, Arc<Mutex<Seen>>) {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let into = Arc::clone(&seen);
+    let watchpoint = watchpoint.on_hit(move |hit| {
+        let access = *hit.access();
+        assert_eq!(hit.now(), access.time);
+        into.lock().unwrap().note((hit.pc(), access.time, access.address, access.size, access.is_write));
+    });
+    (watchpoint, seen)
+}
+
+/// Collects the accesses that translated code makes, by calls in front of all of them.
+fn by_brute_force(session: &mut Session, range: std::ops::Range<u64>) -> Rc<RefCell<Seen>> {
+    let seen: Rc<RefCell<Seen>> = Rc::default();
+    let into = Rc::clone(&seen);
+    session.tell_each_access(Some(Box::new(move |access| {
+        if access.address < range.end && access.address + u64::from(access.size) > range.start {
+            into.borrow_mut().note((access.pc, access.time, access.address, access.size.into(), access.is_write));
+        }
+    })));
+    seen
+}
+
+/// BY-3: on one CPU and on two, what is reported equals the accesses that calls in front of all of them find, and the
+/// watched run is the unwatched one.
+#[test]
+fn every_access_is_told_and_the_run_is_the_same() {
+    for (_, name) in GUESTS.iter() {
+        for cpus in [1, 2] {
+            let what = format!("{name}, {cpus} CPUs");
+            let range = tasks(name);
+            let plain = run(&mut session(name, cpus));
+            let mut brute = session(name, cpus);
+            let expected = by_brute_force(&mut brute, range.clone());
+            assert_same(&format!("{what}, brute force"), &plain, &run(&mut brute));
+
+            let mut watched = session(name, cpus);
+            let (watchpoint, told) = collecting(Watchpoint::at(range));
+            watched.register_watchpoint(&watchpoint).expect("tasks can be watched");
+            assert_same(&what, &plain, &run(&mut watched));
+            watched.compare_watched();
+            assert_eq!(*told.lock().unwrap(), *expected.borrow(), "{what}");
+            assert!(told.lock().unwrap().count > 10_000, "{what}: {told:?}");
+            assert_eq!((watchpoint.hits(), watchpoint.changed_unseen()), (told.lock().unwrap().count, 0), "{what}");
+        }
+    }
+}
+
+/// BY-3: a store has the bytes that were there before, a load the bytes that are there.
+#[test]
+fn accesses_are_told_with_the_old_and_the_new_value() {
+    for (arch, name) in GUESTS.iter() {
+        let order = arch.isa().order;
+        let mut session = session(name, 1);
+        // The bytes as the accesses tell them, by address.
+        let known: Arc<Mutex<HashMap<u64, u8>>> = Arc::default();
+        let watchpoint = Watchpoint::at(tasks(name)).reads().writes().on_hit(move |hit| {
+            let access = *hit.access();
+            let (mut old, mut new) = ([0; 8], [0; 8]);
+            let size = access.size as usize;
+            order.put(access.old, &mut old[..size]);
+            order.put(access.value, &mut new[..size]);
+            let mut known = known.lock().unwrap();
+            for (number, (old, new)) in old.iter().zip(new).take(size).enumerate() {
+                let before = known.insert(access.address + number as u64, new);
+                assert!(before.is_none_or(|before| before == *old), "{access:x?} at {:#x}: {before:x?} was there", hit.pc());
+                assert!(access.is_write || *old == new, "{access:x?}");
+            }
+            assert_eq!(access.by, By::Instruction);
+        });
+        session.register_watchpoint(&watchpoint).expect("tasks can be watched");
+        let (reads, writes) = (collecting(Watchpoint::at(tasks(name)).reads()), collecting(Watchpoint::at(tasks(name)).writes()));
+        session.register_watchpoint(&reads.0).expect("reads alone");
+        session.register_watchpoint(&writes.0).expect("writes alone");
+        run(&mut session);
+        assert!(reads.0.hits() > 1000 && writes.0.hits() > 1000, "{name}: {reads:?}, {writes:?}");
+        assert_eq!(reads.0.hits() + writes.0.hits(), watchpoint.hits(), "{name}");
+        assert!(reads.1.lock().unwrap().first.iter().all(|one| !one.4) && writes.1.lock().unwrap().first.iter().all(|one| one.4));
+    }
+}
+
+/// BY-3: watchpoints that are set and removed in the middle of a run tell what one for the whole run tells of that time,
+/// and the guest cannot notice.
+#[test]
+fn watchpoints_come_and_go_in_the_middle_of_a_run() {
+    for (_, name) in GUESTS.iter() {
+        let plain = run(&mut session(name, 1));
+        let (mut all, mut parts) = (session(name, 1), session(name, 1));
+        let times: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let into = Arc::clone(&times);
+        all.register_watchpoint(&Watchpoint::at(tasks(name)).on_hit(move |hit| into.lock().unwrap().push(hit.now()))).unwrap();
+        assert_same(name, &plain, &run(&mut all));
+        let end = all.machine().now();
+        let mut expected = 0;
+        let watchpoint = Watchpoint::at(tasks(name));
+        let mut hits = 0;
+        for part in 0..10 {
+            parts.run_until(end * part / 10);
+            let from = parts.machine().now();
+            parts.register_watchpoint(&watchpoint).unwrap();
+            parts.run_until(end * part / 10 + end / 20);
+            let to = parts.machine().now();
+            parts.unregister_watchpoint(&watchpoint);
+            // Their time is that of the instruction; the stop is behind the last one.
+            expected += times.lock().unwrap().iter().filter(|time| (from..to).contains(time)).count() as u64;
+            hits += watchpoint.hits();
+            assert_eq!(watchpoint.changed_unseen(), 0, "{name}");
+        }
+        assert_same(name, &plain, &run(&mut parts));
+        assert_eq!(hits, expected, "{name}");
+        assert!(hits > 1000, "{name}: {hits}");
+    }
+}

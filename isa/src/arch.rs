@@ -194,6 +194,9 @@ pub struct Isa {
     pub address_register: fn(insn: &Insn) -> Option<Reg>,
     /// Decodes one instruction at the start of `bytes`, which may be longer than it.
     pub decode: fn(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>,
+    /// The fixed target of an indirect jump or call whose address the instruction before it builds from its own, as RISC-V's
+    /// `auipc` and `jalr` do for a far call. `None` if the two are no such pair.
+    pub far_target: fn(before: &Insn, insn: &Insn) -> Option<u64>,
     /// Decides whether an instruction may be probed, and how it runs, from the instruction alone.
     pub plan: fn(insn: &Insn, policy: Policy) -> Result<Plan, Refusal>,
     /// Decides whether an instruction may be probed at its place. It may not between a load-exclusive and its store,
@@ -232,6 +235,7 @@ impl Isa {
         progress: |_| Progress::NONE,
         address_register: |_| None,
         decode: |address, _| Err(Undecodable { address, truncated: false }),
+        far_target: |_, _| None,
         plan: |_, _| Err(NO_INSTRUCTIONS),
         check_context: |_, _, _, _| Ok(()),
         in_delay_slot: NO_DELAY_SLOTS,

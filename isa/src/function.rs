@@ -65,6 +65,31 @@ where
     }
 }
 
+/// Like [`walk`], but an indirect jump or call has its target where the instruction before it builds that
+/// ([`Isa::far_target`]).
+pub fn walk_far<R>(
+    isa: &'static Isa,
+    start: u64,
+    end: u64,
+    read: R,
+) -> impl Iterator<Item = Result<Insn, Undecodable>> + use<R>
+where
+    R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
+{
+    let mut before: Option<Insn> = None;
+    walk(isa, start, end, read).map(move |step| {
+        let mut insn = step?;
+        let target = before.and_then(|before| (isa.far_target)(&before, &insn));
+        before = Some(insn);
+        insn.flow = match (insn.flow, target) {
+            (Flow::IndirectCall, Some(to)) => Flow::Call(to),
+            (Flow::IndirectJump, Some(to)) => Flow::Jump(to),
+            (flow, _) => flow,
+        };
+        Ok(insn)
+    })
+}
+
 /// Decodes the instruction at an address, from as many bytes as can be read there.
 pub fn decode_at<R>(isa: &'static Isa, address: u64, read: &mut R) -> Result<Insn, Undecodable>
 where

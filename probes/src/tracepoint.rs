@@ -411,7 +411,7 @@ impl Engine {
         let near = code.saturating_sub(BLOCK)..code.saturating_add(BLOCK);
         let (mut pieces, mut seen) = (vec![code], vec![back]);
         while let Some(piece) = pieces.pop() {
-            for insn in function::walk(self.isa, piece, piece.wrapping_add(BLOCK), &mut read).map_while(Result::ok) {
+            for insn in function::walk_far(self.isa, piece, piece.wrapping_add(BLOCK), &mut read).map_while(Result::ok) {
                 if seen.contains(&insn.address) {
                     break;
                 }
@@ -459,7 +459,7 @@ impl Engine {
             }
             let before = (pieces.len(), seen.len(), way.exits.len(), leaves);
             let mut is_known = true;
-            for insn in function::walk(self.isa, piece, piece.wrapping_add(BLOCK), &mut read) {
+            for insn in function::walk_far(self.isa, piece, piece.wrapping_add(BLOCK), &mut read) {
                 let Ok(insn) = insn else {
                     is_known = false;
                     break;

@@ -45,6 +45,9 @@ fn flow(set: Set, address: u64, word: u32) -> Flow {
     FLOWS.iter().find(|row| word & row.mask == row.value).map_or(Flow::Next, |row| (row.flow)(set, address, word))
 }
 
+const AUIPC: u32 = 0x17;
+const JALR: u32 = 0x67;
+
 const TRAP: fn(Set, u64, u32) -> Flow = |_, _, _| Flow::Trap;
 
 /// The first row that matches decides.
@@ -73,6 +76,14 @@ static FLOWS: &[FlowRow] = &[
     row(0xffff_ffff, 0x7b20_0073, TRAP),                                                          // dret
     row(0x0000_001f, 0x0000_001f, TRAP),                                                          // 6 bytes and more
 ];
+
+/// The target of `jalr` behind the `auipc` that sets its base register.
+pub fn far_target(set: Set, before: &Insn, insn: &Insn) -> Option<u64> {
+    let (first, second) = (word(before), word(insn));
+    let is_pair = first & 0x7f == AUIPC && second & 0x707f == JALR && register(first, 7) == register(second, 15);
+    let upper = (first & 0xffff_f000) as i32;
+    is_pair.then(|| moved(set, moved(set, before.address, upper), (second as i32) >> 20))
+}
 
 fn compressed_call(set: Set, address: u64, word: u32) -> Flow {
     match set {

@@ -59,7 +59,11 @@ impl Set {
 }
 
 /// The table of 64-bit RISC-V.
-pub static RISCV64: Isa = Isa { decode: |at, bytes| decode::decode(Set::Rv64, at, bytes), ..COMMON };
+pub static RISCV64: Isa = Isa {
+    decode: |at, bytes| decode::decode(Set::Rv64, at, bytes),
+    far_target: |before, insn| decode::far_target(Set::Rv64, before, insn),
+    ..COMMON
+};
 
 /// The table of 32-bit RISC-V.
 pub static RISCV32: Isa = Isa {
@@ -68,6 +72,7 @@ pub static RISCV32: Isa = Isa {
     linux: Linux { system_calls: SystemCalls::PLAIN, program: None, ..LINUX },
     abi: &abi::ILP32,
     decode: |at, bytes| decode::decode(Set::Rv32, at, bytes),
+    far_target: |before, insn| decode::far_target(Set::Rv32, before, insn),
     plan: |insn, policy| rules::plan(Set::Rv32, insn, policy),
     check_context: |insn, policy, function, around| rules::check_context(Set::Rv32, insn, policy, function, around),
     detour: Some(&detour::DETOUR_32),

@@ -1,6 +1,8 @@
 //! Every kind of control flow, at both ends of its range, in both widths.
 
 use super::*;
+use crate::mem::Fault;
+use alloc::vec::Vec;
 
 const HERE: u64 = 0xffff_ffff_8020_0ffe;
 
@@ -111,4 +113,32 @@ fn truncated_bytes_do_not_decode() {
     }
     assert_eq!(decode(Set::Rv64, HERE, &[0x01]), cut);
     assert_eq!(decode(Set::Rv64, HERE, &[0x01, 0x00]).map(|insn| insn.length()), Ok(2));
+}
+
+/// KP-2: `auipc` and `jalr` of the same register form a far call; other pairs do not.
+#[test]
+fn a_far_call_has_the_target_of_both_instructions() {
+    use crate::function::walk_far;
+    let flows = |set: Set, words: [u32; 2]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let read = |at: u64, into: &mut [u8]| {
+            let from = (at - HERE) as usize;
+            let there = bytes.get(from..from + into.len());
+            there.map(|there| into.copy_from_slice(there)).ok_or(Fault { address: HERE + 8, write: false })
+        };
+        walk_far(set.isa(), HERE, HERE + 8, read).map(|insn| insn.expect("whole bytes").flow).last().expect("two instructions")
+    };
+    for set in Set::ALL {
+        let target = |distance: i64| set.cut(HERE.wrapping_add_signed(distance));
+        let cases = [
+            ("auipc ra, 0x1f; jalr ra, 0x132(ra)", [0x0001_f097, 0x1320_80e7], Flow::Call(target(0x1f132))),
+            ("auipc ra, 0xfffeb; jalr ra, 0xfa(ra)", [0xfffe_b097, 0x0fa0_80e7], Flow::Call(target(-0x15000 + 0xfa))),
+            ("auipc t1, 1; jalr zero, -8(t1)", [0x0000_1317, 0xff83_0067], Flow::Jump(target(0x1000 - 8))),
+            ("auipc t1, 1; jalr ra, 0(t2)", [0x0000_1317, 0x0003_80e7], Flow::IndirectCall),
+            ("lui ra, 1; jalr ra, 0(ra)", [0x0000_10b7, 0x0000_80e7], Flow::IndirectCall),
+        ];
+        for (what, words, expected) in cases {
+            assert_eq!(flows(set, words), expected, "{what}, {set:?}");
+        }
+    }
 }

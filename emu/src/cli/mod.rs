@@ -1,5 +1,6 @@
 //! The command line: one file for each sub-command, and the list of them here.
 
+mod ask;
 mod assembly;
 mod attach_points;
 mod attached;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that everything a Makefile target needs is installed. Prints nothing if it is.
 #
-#   scripts/setup.sh NEED...     NEED: build, test, opinions, readers, licences, fuzz, budget, machines
+#   scripts/setup.sh NEED...     NEED: build, test, opinions, readers, clusters, licences, fuzz, budget, machines
 #
 # On Debian and Ubuntu, as root or with sudo, missing packages are installed by apt-get. Elsewhere, or with NO_INSTALL=1, the script
 # lists them with the command that installs them, and exits with status 1. Subcommands of cargo come from crates.io.
@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The versions to install. Any version that is already installed is accepted.
-readonly NEXTEST=0.9.143 DENY=0.20.2 FUZZ=0.13.2 PERFETTO=0.59.1
+readonly NEXTEST=0.9.143 DENY=0.20.2 FUZZ=0.13.2 PERFETTO=0.59.1 KUBERNETES=1.37.0
 
 missing=()  # descriptions for the user
 packages=() # the Debian packages that provide them
@@ -78,6 +78,12 @@ look_for_other_emulators() {
 look_for_readers() {
     have trace-cmd || lack "trace-cmd (tests let it read trace.dat)" trace-cmd
     have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || lack "python3 with venv (tests read Perfetto's files with it)" python3-venv
+}
+
+# A whole Slurm for the tests of sweeps on clusters, and the Python for the validator of Kubernetes' manifests.
+look_for_clusters() {
+    [[ -x /usr/sbin/slurmctld && -x /usr/sbin/slurmd ]] && have sbatch || lack "Slurm (tests run a sweep on it)" slurm-wlm
+    have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || lack "python3 with venv (tests validate manifests for Kubernetes with it)" python3-venv
 }
 
 look_for_fuzz_tools() {
@@ -170,6 +176,18 @@ bring_perfetto_classes() {
     "$python" -m pip install --quiet "perfetto==$PERFETTO"
 }
 
+# The validator of Kubernetes' manifests comes from PyPI, beside Perfetto's classes. It holds the schemas and needs no cluster.
+bring_kubernetes_schema() {
+    local python=target/readers/bin/python3
+    "$python" -c 'import kubernetes_validate' 2>/dev/null && return
+    if [[ -n ${NO_INSTALL:-} ]]; then
+        echo "kubernetes-validate is missing, and NO_INSTALL is set. Install it with: python3 -m venv target/readers && $python -m pip install kubernetes-validate==$KUBERNETES" >&2
+        exit 1
+    fi
+    [[ -x $python ]] || python3 -m venv target/readers
+    "$python" -m pip install --quiet "kubernetes-validate==$KUBERNETES"
+}
+
 # Without it the installed QEMU is what trapline is compared with.
 bring_newest_qemu() {
     [[ -z ${NO_INSTALL:-} ]] || return 0
@@ -186,11 +204,12 @@ look_for_all() {
             build | test | licences) ;;
             opinions) look_for_other_emulators ;;
             readers) look_for_readers ;;
+            clusters) look_for_clusters ;;
             fuzz) look_for_fuzz_tools ;;
             budget) look_for_budget_tools ;;
             machines) look_for_rivals ;;
             *)
-                echo "setup.sh: unknown need '$need' (build, test, opinions, readers, licences, fuzz, budget, machines)" >&2
+                echo "setup.sh: unknown need '$need' (build, test, opinions, readers, clusters, licences, fuzz, budget, machines)" >&2
                 exit 2
                 ;;
         esac
@@ -208,5 +227,6 @@ for need in "${needs[@]}"; do
         fuzz) cargo_tool cargo-fuzz "$FUZZ" ;;
         machines) bring_newest_qemu ;;
         readers) bring_perfetto_classes ;;
+        clusters) bring_kubernetes_schema ;;
     esac
 done

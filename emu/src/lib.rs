@@ -78,6 +78,8 @@ pub mod overhead;
 #[cfg(feature = "cpu")]
 pub mod probed;
 #[cfg(feature = "cpu")]
+pub mod sweep;
+#[cfg(feature = "cpu")]
 pub mod tracefs;
 #[cfg(feature = "cpu")]
 #[doc(hidden)]

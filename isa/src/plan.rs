@@ -13,6 +13,10 @@ pub enum Policy {
     /// Ours: accept what provably works, refuse what Linux accepts although it breaks the guest.
     #[default]
     Best,
+    /// Like [`Policy::Best`], and the kernel's own list of forbidden code does not count: entry code, `noinstr` functions, the
+    /// handlers of breakpoints and page faults. Linux forbids these because its own handler would recurse; the machine's
+    /// traps are no exceptions of the guest.
+    Outside,
     /// The rules of a release of Linux, with its known defects. [`crate::linux::Linux::releases`] lists the releases whose
     /// decisions are known on an ISA. Another release decides like the nearest known one.
     Linux(Release),

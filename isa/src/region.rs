@@ -248,10 +248,10 @@ pub fn region_to_by(
     around: &mut dyn Surroundings,
     applies: &dyn Fn(Rule) -> bool,
 ) -> Result<Region, Refusal> {
-    let table = isa.detour.filter(|table| table.in_linux || policy == Policy::Best).ok_or(Rule::NoDetours.refusal())?;
+    let table = isa.detour.filter(|table| table.in_linux || !policy.is_linux()).ok_or(Rule::NoDetours.refusal())?;
     let insn = decode_at(isa, address, &mut |at, into: &mut [u8]| around.read(at, into));
     let reaches = |detour: u64| insn.is_ok_and(|insn| (table.jump)(&insn, detour).is_some());
-    let far = table.far.filter(|_| policy == Policy::Best && detour.is_some_and(|detour| !reaches(detour)));
+    let far = table.far.filter(|_| !policy.is_linux() && detour.is_some_and(|detour| !reaches(detour)));
     let length = far.map_or(table.jump_length, |far| far.jump_length);
     let covers_one = table.instructions_are_whole && insn.is_ok_and(|insn| insn.length() >= length);
     let question = Question { isa, table, policy, address, length, covers_one, applies };
@@ -347,7 +347,7 @@ impl Question<'_> {
                 Flow::Branch(target) if self.policy.is_linux() && thunks.contains(&target) => Rule::IndirectJump,
                 Flow::Jump(target) | Flow::Branch(target) if inside.contains(&target) => Rule::JumpInto,
                 // Linux 6.1 ignores calls.
-                Flow::Call(target) if self.policy == Policy::Best && inside.contains(&target) => Rule::CallInto,
+                Flow::Call(target) if !self.policy.is_linux() && inside.contains(&target) => Rule::CallInto,
                 _ => continue,
             };
             if (self.applies)(rule) {
@@ -385,7 +385,7 @@ impl Question<'_> {
             region.push(insn).ok_or(Rule::TooLong.refusal())?;
         }
         let whole = region.start()..region.end();
-        if self.policy == Policy::Best {
+        if !self.policy.is_linux() {
             if (self.applies)(Rule::Fixup)
                 && let Some(at) = around.fixup(self.inside())
             {

@@ -6,6 +6,7 @@ use crate::guest::{Blacklisted, Guest};
 use crate::place::Place;
 use alloc::string::String;
 use core::ops::Range;
+use trapline_isa::plan::Policy;
 
 impl Engine {
     /// Adds a range, as NOKPROBE_SYMBOL does. Probes that are registered in it already stay.
@@ -13,8 +14,16 @@ impl Engine {
         self.blacklist.push(Blacklisted { range, name: name.into(), listed: true });
     }
 
-    /// The blacklist entry that forbids this place, or `None`.
+    /// The blacklist entry that forbids this place, or `None`. Under [`Policy::Outside`] the user's entries alone count.
     pub(crate) fn blacklisted<'a>(&'a self, guest: &'a dyn Guest, place: &Place) -> Option<&'a Blacklisted> {
+        if self.policy == Policy::Outside {
+            return self.blacklist.iter().find(|entry| entry.range.contains(&place.address));
+        }
+        self.forbidden_by_linux(guest, place)
+    }
+
+    /// The entry of the guest's or the user's list that covers this place, whatever the policy is.
+    pub(crate) fn forbidden_by_linux<'a>(&'a self, guest: &'a dyn Guest, place: &Place) -> Option<&'a Blacklisted> {
         let covers = |address: u64| self.entries(guest).find(move |entry| entry.range.contains(&address));
         covers(place.address).or_else(|| {
             // A compiler's clone `foo.constprop.0` is forbidden if `foo` is.

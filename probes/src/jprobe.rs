@@ -116,7 +116,7 @@ impl Engine {
             return refused(Errno::EINVAL, why);
         }
         self.refuse_twice(probe.kprobe())?;
-        if self.policy == crate::Policy::Best && place.symbol.name.ends_with(SPLIT_OFF) {
+        if !self.policy.is_linux() && place.symbol.name.ends_with(SPLIT_OFF) {
             let why = format!(
                 "{} is a part split off a function: it is jumped to and has no arguments; mirror the function itself",
                 place.name()

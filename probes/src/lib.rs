@@ -58,6 +58,7 @@ pub mod withdraw;
 
 pub use engine::{Counts, Engine};
 pub use errno::{Errno, Policy, Refusal};
+pub use retprobe::Calls;
 pub use take_out::TakenOut;
 pub use views::{Misses, ProbeSummary};
 

@@ -122,8 +122,10 @@ impl Engine {
         self.optimizer.due
     }
 
-    /// Runs the worker. All CPUs must be stopped. `now` is virtual time in nanoseconds.
+    /// Runs the worker, and makes room for more followed calls. All CPUs must be stopped. `now` is virtual time in
+    /// nanoseconds.
     pub fn tick(&mut self, guest: &mut dyn Guest, now: u64) {
+        self.returns.make_room(&mut self.scene.instances);
         // Each CPU has its own clock. A CPU that is behind must not turn the time back.
         let now = self.optimizer.now.max(now);
         self.optimizer.now = now;
@@ -255,7 +257,7 @@ impl Engine {
     fn prepare_detour(&self, guest: &mut dyn Guest, number: u32, point: &Point, region: &Region) -> Result<Under, Refusal> {
         // If Linux optimises a region that is unsafe, the probe is reported as optimised but keeps its breakpoint.
         let own = match self.policy {
-            Policy::Best => None,
+            Policy::Best | Policy::Outside => None,
             Policy::Linux(_) => match self.region_of(guest, point, Policy::Best) {
                 Ok(region) => Some(region),
                 Err(_) => return Ok(Under::NOTHING),

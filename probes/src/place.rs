@@ -141,7 +141,7 @@ impl Engine {
         if site == Some(Site::Gate) {
             return refused(Errno::EINVAL, format!("{} is on a page that user space executes", place.name()));
         }
-        if site == Some(Site::Data) && self.policy == Policy::Best {
+        if site == Some(Site::Data) && !self.policy.is_linux() {
             let why = format!("{} is data among the code, which the kernel reads: it is never executed", place.name());
             return refused(Errno::EINVAL, why);
         }
@@ -201,7 +201,7 @@ impl Engine {
                 format!("{:#x} is no multiple of {}, as the address of every instruction is", place.address, self.isa.alignment);
             return refused(errno, why);
         }
-        let looks = self.policy == Policy::Best || self.isa.linux.finds_boundaries;
+        let looks = !self.policy.is_linux() || self.isa.linux.finds_boundaries;
         let boundary = if self.isa.variable_length && looks {
             let is_code = |at: u64| guest.text_kind(at).is_some();
             let start = place.symbol.start;

@@ -1,8 +1,13 @@
 //! Return probes: registration, the function's entry, and its return. At the entry, the return address is replaced by
 //! that of the return pad: a jump and a breakpoint in the probe window, to which all followed functions return.
 //!
-//! Each followed call uses an instance from its probe's pool. The pool is allocated at registration. `instances.rs`
-//! finds the instance that a return belongs to.
+//! Each followed call uses an instance from its probe's pool. The pool is allocated at registration and, if the probe
+//! has no limit, grows between runs (`retprobe/grow.rs`). `instances.rs` finds the instance that a return belongs to.
+
+mod calls;
+mod grow;
+
+pub use calls::Calls;
 
 use crate::context::{Hit, ReturnHit, Scene, Stage};
 use crate::engine::Engine;
@@ -30,6 +35,11 @@ struct Pool {
     owner: Option<Kretprobe>,
     address: u64,
     free: u32,
+    /// The last free instances of a pool that grows. Using them asks for more.
+    reserve: u32,
+    grows: bool,
+    /// Whether the pool is in [`Returns::short`].
+    is_short: bool,
     in_flight: u32,
     members: Vec<u32>,
     data: Vec<u8>,
@@ -52,6 +62,8 @@ pub(crate) struct Returns {
     free_pools: Vec<u32>,
     /// Pools of unregistered probes, to be freed when their last call has returned.
     ownerless: Vec<u32>,
+    /// Pools that need more instances. Reserved for all pools, so that a hit never grows it.
+    short: Vec<u32>,
     /// Returns that matched no call.
     pub mismatches: u64,
     /// Calls that were left without a return.
@@ -65,12 +77,28 @@ pub(crate) struct Returns {
 
 impl Returns {
     pub fn new(cpus: usize) -> Returns {
-        let (pools, free_pools, ownerless) = (Vec::new(), Vec::new(), Vec::new());
-        Returns { pools, free_pools, ownerless, mismatches: 0, left_behind: 0, dying: vec![0; cpus], kept: vec![None; cpus] }
+        Returns {
+            pools: Vec::new(),
+            free_pools: Vec::new(),
+            ownerless: Vec::new(),
+            short: Vec::new(),
+            mismatches: 0,
+            left_behind: 0,
+            dying: vec![0; cpus],
+            kept: vec![None; cpus],
+        }
     }
 
-    /// Makes a pool. All memory that hits need is allocated here.
-    fn open(&mut self, instances: &mut Instances, owner: &Kretprobe, address: u64, cpus: usize) -> Result<u32, Refusal> {
+    /// Makes a pool. All memory that hits need is allocated here, or between two runs if the pool may grow.
+    fn open(
+        &mut self,
+        instances: &mut Instances,
+        owner: &Kretprobe,
+        address: u64,
+        cpus: usize,
+        may_grow: bool,
+    ) -> Result<u32, Refusal> {
+        let grows = may_grow && owner.wanted_maxactive() <= 0;
         let count = match owner.wanted_maxactive() {
             asked if asked > 0 => asked as usize,
             _ => (2 * cpus).max(10),
@@ -89,27 +117,17 @@ impl Returns {
         data.resize(bytes, 0);
 
         let pool = self.free_pools.pop().map_or(self.pools.len(), |place| place as usize);
-        let mut free = NONE;
-        for place in 0..count as u32 {
-            let instance = Instance { pool: pool as u32, place, task: 0, frame: 0, ret_addr: 0, next: free };
-            free = match instances.unused.pop() {
-                Some(number) => {
-                    instances.all[number as usize] = instance;
-                    number
-                }
-                None => {
-                    instances.all.push(instance);
-                    instances.all.len() as u32 - 1
-                }
-            };
-            members.push(free);
-        }
+        let kept = if grows { grow::RESERVE } else { 0 };
+        let reserve = grow::stock(instances, &mut members, pool as u32, 0..kept, NONE);
+        let free = grow::stock(instances, &mut members, pool as u32, kept..count as u32, NONE);
         instances.reserve();
-        let made = Pool { owner: Some(owner.clone()), address, free, in_flight: 0, members, data };
+        let owned = Some(owner.clone());
+        let made = Pool { owner: owned, address, free, reserve, grows, is_short: false, in_flight: 0, members, data };
         match self.pools.get_mut(pool) {
             Some(place) => *place = Some(made),
             None => self.pools.push(Some(made)),
         }
+        self.short.reserve(self.pools.len());
         owner.begin(count as u32);
         Ok(pool as u32)
     }
@@ -171,7 +189,7 @@ impl Returns {
             let Ok(ret_addr) = return_address(cpu, isa) else { return owner.count_missed() };
             let hit = Hit::new(cpu, owner.kprobe(), address, scene, stage);
             if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, place), ret_addr)) == Flow::Redirected {
-                return;
+                return owner.count_declined();
             }
         }
         let frame = cpu.get(isa.abi.sp);
@@ -185,13 +203,17 @@ impl Returns {
     }
 
     /// Slow path of [`Returns::enter`] when no instance is free: reclaims the instances of a dead task that this CPU
-    /// will not run again.
+    /// will not run again, or takes the last ones and asks for more.
     #[cold]
     fn enter_at_last(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, stage: Stage) {
         let running = cpu.task();
         let last = self.dying.get(cpu.number()).copied().filter(|dying| *dying != 0 && *dying != running);
         if let Some(dead) = last {
             self.task_exited(&mut scene.instances, dead);
+        }
+        let is_empty = matches!(self.pools.get(pool as usize), Some(Some(found)) if found.free == NONE);
+        if is_empty && self.use_reserve(pool) {
+            cpu.look_soon();
         }
         match self.pools.get(pool as usize) {
             Some(Some(found)) if found.free != NONE => self.enter(cpu, pool, address, scene, stage),
@@ -237,10 +259,19 @@ impl Returns {
         self.dying.fill(0);
     }
 
+    /// Puts the instance of a call that will never return back into its pool's free list.
+    fn abandon(&mut self, instances: &mut Instances, number: u32) {
+        let pool = instances.all.get(number as usize).and_then(|instance| self.pools.get(instance.pool as usize));
+        if let Some(Some(Pool { owner: Some(owner), .. })) = pool {
+            owner.count_abandoned();
+        }
+        self.give_back(instances, number);
+    }
+
     /// Frees the instances of a task's calls, which will never return. No handler runs.
     pub fn task_exited(&mut self, instances: &mut Instances, task: u64) {
         while let Some(number) = instances.take(task, |_, _| true) {
-            self.give_back(instances, number);
+            self.abandon(instances, number);
         }
         self.dying.iter_mut().filter(|dying| **dying == task).for_each(|dying| *dying = 0);
     }
@@ -259,7 +290,7 @@ impl Engine {
         }
         self.refuse_twice(probe.kprobe())?;
         let name = place.symbol.name.as_str();
-        let is_best = self.policy == crate::Policy::Best;
+        let is_best = !self.policy.is_linux();
         if self.isa.linux.no_return_probes.contains(&name) || is_best && self.isa.switches_stacks.contains(&name) {
             let why = format!(
                 "{} returns on another stack than it was called on, or does not return like a function, so its return cannot be followed",
@@ -274,13 +305,21 @@ impl Engine {
             );
             return refused(Errno::EINVAL, why);
         }
+        if let Some(listed) = self.forbidden_by_linux(guest, &place).filter(|_| self.policy == crate::Policy::Outside) {
+            let why = format!(
+                "{} is part of {}, on the kernel's list of code without probes: there the stack or the current task may not be known, so its return cannot be followed; a kprobe works",
+                place.name(),
+                listed.name
+            );
+            return refused(Errno::EINVAL, why);
+        }
         if probe.wanted_data_size() > MOST_DATA {
             let why = format!("{} bytes of private data are more than {MOST_DATA}", probe.wanted_data_size());
             return refused(Errno::E2BIG, why);
         }
         self.returns.collect(&mut self.scene.instances);
         self.make_pad(guest, place.address)?;
-        let pool = self.returns.open(&mut self.scene.instances, probe, place.address, self.cpus.len())?;
+        let pool = self.returns.open(&mut self.scene.instances, probe, place.address, self.cpus.len(), is_best)?;
         let added = self.add(guest, probe.kprobe(), Action::Return(pool), place);
         if added.is_err() {
             self.returns.disown(&mut self.scene.instances, pool);
@@ -535,7 +574,7 @@ impl Engine {
         match self.scene.instances.take(found.task, left) {
             Some(number) => {
                 self.returns.left_behind += 1;
-                self.returns.give_back(&mut self.scene.instances, number);
+                self.returns.abandon(&mut self.scene.instances, number);
                 true
             }
             None => false,

@@ -102,7 +102,7 @@ impl Surroundings for Text<'_> {
                 Site::StaticCall => "a static call",
                 Site::SmpLock if forgets_lock_prefixes(self.guest, self.policy) => return None,
                 Site::SmpLock => "a LOCK prefix",
-                Site::Data if self.policy == Policy::Best => "data among the code",
+                Site::Data if !self.policy.is_linux() => "data among the code",
                 Site::Ftrace | Site::Bug | Site::Gate | Site::Data => return None,
             };
             Some((at, what))

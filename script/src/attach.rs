@@ -72,9 +72,6 @@ impl Attached {
 /// The number of arguments that a typed return probe (fexit) keeps from the function's entry.
 pub(super) const KEPT: usize = 10;
 
-/// The number of calls of one function that a script can follow at a time. A small guest has no more tasks than that.
-const MOST_CALLS: i32 = 1024;
-
 impl Running {
     /// The compiled script.
     pub fn program(&self) -> &Program {
@@ -254,7 +251,7 @@ impl ScriptId {
             PointKind::Kprobe(name, offset) => entry(Kprobe::at(name.as_str()).offset(u32::try_from(offset).unwrap_or(u32::MAX))),
             PointKind::Address(address) => entry(Kprobe::at_address(address)),
             PointKind::Kretprobe(name) => {
-                let mut probe = Kretprobe::at(name.as_str()).maxactive(MOST_CALLS);
+                let mut probe = Kretprobe::at(name.as_str());
                 if is_typed {
                     probe = probe.data_size(KEPT * 8).entry(keep_arguments);
                 }

@@ -297,7 +297,7 @@ fn a_difference_that_does_not_come_again_has_no_place() {
 }
 
 fn main() -> ExitCode {
-    let stock = ["debian/amd64", "debian/arm64"];
+    let stock = ["debian/amd64", "debian/arm64", "debian/s390x"];
     harness::run([
         tests![
             tiny_kernels_are_identical_under_probes,

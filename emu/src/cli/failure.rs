@@ -18,6 +18,7 @@ pub struct Failure {
 enum Status {
     Failed = 1,
     Usage = 2,
+    Again = 75,
     /// The reader of our output closed the pipe: nothing is reported, and the exit status is 0.
     Unheard = 0,
 }
@@ -31,6 +32,11 @@ impl Failure {
     /// The command line is wrong: exit status 2.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { status: Status::Usage, ..Failure::failed(message) }
+    }
+
+    /// This computer failed, not the guest, so another try may succeed: exit status 75.
+    pub fn again(message: impl Into<String>) -> Failure {
+        Failure { status: Status::Again, ..Failure::failed(message) }
     }
 
     /// A usage error with a complete drawing: exit status 2.
@@ -64,6 +70,11 @@ impl Failure {
             [] => self,
             names => self.advise(format!("did you mean {}?", quoted(names))),
         }
+    }
+
+    /// The sentence without advice.
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// The exit status of the process.

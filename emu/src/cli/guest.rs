@@ -15,7 +15,7 @@ use crate::boot::whole::Whole;
 use crate::devices::virtio::Attached;
 use crate::machine::Config;
 use crate::probed::Session;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, file::Key};
 use crate::verify::Side;
 use std::sync::Arc;
 use trapline_isa::plan::Policy;
@@ -189,9 +189,9 @@ impl Guest {
         session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))
     }
 
-    /// The machine of one side of a comparison, which logs all events.
-    pub fn compared(&self, side: Side, policy: Policy, booted: Option<&Snapshot>) -> Result<Session, Failure> {
-        let (kernel, config) = (self.kernel.clone(), Config { record_events: true, ..self.config(false) });
+    /// The machine of one side of a comparison, which logs all events. `coverage` says whether it notes the blocks that run.
+    pub fn compared(&self, side: Side, policy: Policy, booted: Option<&Snapshot>, coverage: bool) -> Result<Session, Failure> {
+        let (kernel, config) = (self.kernel.clone(), Config { record_events: true, ..self.config(coverage) });
         let session = match (side, booted) {
             (Side::Unprobed, None) => Session::unprobed(kernel, &config),
             (Side::Unprobed, Some(snapshot)) => Session::unprobed_from_snapshot(kernel, &config, snapshot),
@@ -199,6 +199,17 @@ impl Guest {
             (Side::Probed, Some(snapshot)) => Session::from_snapshot(kernel, &config, policy, snapshot),
         };
         session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))
+    }
+
+    /// Everything that the guest is given besides its image, as a text that two equal guests share.
+    pub fn fingerprint(&self) -> Result<String, Failure> {
+        let initrd = self.initrd.as_deref().map(Key::hash);
+        let whole = self.whole.as_ref().map(|whole| Key::hash(&whole.bytes));
+        let (cpus, line, limits, typed, cpu) = (self.cpus, &self.command_line, &self.limits, &self.from_boot, &self.cpu);
+        let devices = self.attached.iter().map(Attached::identity).collect::<Result<Vec<_>, _>>();
+        let devices = devices.map_err(|why| Failure::again(why.to_string()))?;
+        let memory = self.memory;
+        Ok(format!("{cpus} {line:?} {initrd:?} {whole:?} {limits:?} {typed:?} {cpu:?} {memory:?} {devices:?}"))
     }
 
     /// Types at the shell of a booted guest.

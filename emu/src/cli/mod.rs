@@ -23,6 +23,7 @@ mod guest_files;
 mod image;
 mod images;
 mod last_words;
+mod merge;
 mod modules;
 mod output;
 mod paint;
@@ -37,6 +38,8 @@ mod session;
 mod shell;
 mod stock_guest;
 mod summary;
+mod sweep;
+mod sweep_table;
 mod symbols;
 mod terminal;
 mod totals;
@@ -81,6 +84,8 @@ enum Command {
     Run(Box<run::Args>),
     Trace(Box<trace::Args>),
     Verify(Box<verify::Args>),
+    Sweep(Box<sweep::Args>),
+    Merge(merge::Args),
     Check(check::Args),
     Disasm(disasm::Args),
     Symbols(symbols::Args),
@@ -117,6 +122,8 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
         Command::Run(args) => run::main(args),
         Command::Trace(args) => trace::main(args),
         Command::Verify(args) => verify::main(args),
+        Command::Sweep(args) => sweep::main(args),
+        Command::Merge(args) => merge::main(args),
         Command::Check(args) => check::main(args),
         Command::Disasm(args) => disasm::main(args),
         Command::Symbols(args) => symbols::main(args),

@@ -11,7 +11,7 @@ use super::guest::Guest;
 use super::probe_row::row;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::run_events::RunEvents;
-use super::summary::{Count, ProbeRow, Summary, TextWork};
+use super::summary::{Count, FollowedCalls, ProbeRow, Summary, TextWork};
 use super::terminal::{GREETING, HELP, Terminal, Typed, Wish};
 use super::tracing_script::TracingScript;
 use super::{Failure, output, report};
@@ -318,7 +318,9 @@ impl Run {
         let text_work = work
             .map(|(function, done)| TextWork { function: (*function).into(), times: done.times, virtual_ns: done.nanoseconds })
             .collect();
-        let summary = Summary { ended: end.reason(), virtual_ns, host_ns, probes, records, losses, log: self.log, text_work };
+        let calls = FollowedCalls::of(session.engine().calls());
+        let summary =
+            Summary { ended: end.reason(), virtual_ns, host_ns, probes, records, calls, losses, log: self.log, text_work };
         let mut text = shown;
         text += &match self.outputs.summary {
             SummaryFormat::Table => format!("\n{}", summary.render(output::Paint::for_output())),

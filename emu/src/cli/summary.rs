@@ -3,6 +3,7 @@
 use super::output::{Align, Cell, Paint, Table, thousands};
 use serde::Serialize;
 use std::fmt::Write;
+use trapline_probes::Calls;
 
 /// The summary of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -17,6 +18,9 @@ pub struct Summary {
     pub probes: Vec<ProbeRow>,
     /// The number of records written.
     pub records: u64,
+    /// The calls that return probes have seen. `None` without return probes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<FollowedCalls>,
     /// Losses that belong to no probe, such as records that were dropped because the ring buffer was full.
     pub losses: Vec<Count>,
     /// The first lines of the engine's log.
@@ -25,6 +29,45 @@ pub struct Summary {
     /// The guest's reads and patches of its own text at probes, which were taken out meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub text_work: Vec<TextWork>,
+}
+
+/// The calls that return probes have seen. The entries are the sum of all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FollowedCalls {
+    /// Calls seen at their entry.
+    pub entries: u64,
+    /// Calls that have returned.
+    pub returns: u64,
+    /// Calls that have not returned yet.
+    pub in_flight: u64,
+    /// Calls that will never return, because their task has ended or has left them.
+    pub ended: u64,
+    /// Calls that no instance was free for, or that were not followed for another reason.
+    pub missed: u64,
+}
+
+impl FollowedCalls {
+    /// The calls of an engine, if it has followed any.
+    pub fn of(calls: Calls) -> Option<FollowedCalls> {
+        let Calls { entries, returns, in_flight, abandoned, declined, missed } = calls;
+        (entries > 0).then_some(FollowedCalls { entries, returns, in_flight, ended: abandoned, missed: missed + declined })
+    }
+
+    /// The equation, such as `12 entries = 10 returns + 2 in flight`.
+    pub fn sentence(&self) -> String {
+        let mut text = format!(
+            "return probes: {} entries = {} returns + {} in flight",
+            thousands(self.entries),
+            thousands(self.returns),
+            thousands(self.in_flight)
+        );
+        for (count, what) in [(self.ended, "of ended tasks"), (self.missed, "missed")] {
+            if count > 0 {
+                let _ = write!(text, " + {} {what}", thousands(count));
+            }
+        }
+        text
+    }
 }
 
 /// A guest function that reads or patches the kernel's text.
@@ -98,6 +141,9 @@ impl Summary {
                 let _ = write!(text, "; {}", paint.bad(&format!("{} {}", thousands(loss.count), loss.cause)));
             }
             text.push('\n');
+        }
+        if let Some(calls) = &self.calls {
+            let _ = writeln!(text, "{}", calls.sentence());
         }
         if let [_, ..] = self.text_work[..] {
             text += &self.told_of_text_work();
@@ -193,6 +239,7 @@ mod tests {
                 row("ret", 10, &[("inside another probe", 2), ("no free instance", 1000)]),
             ],
             records: 7,
+            calls: Some(FollowedCalls { entries: 2_345, returns: 1_330, in_flight: 10, ended: 5, missed: 1_000 }),
             losses: vec![Count::new("records for which the buffer had no room", 3), Count::new("log lines", 0)],
             log: vec!["a line".into()],
             text_work: vec![work("a", 1, 10), work("b", 1_234, 3_000_000), work("c", 1, 20), work("d", 1, 9)],
@@ -205,6 +252,7 @@ read   vfs_read+0x0  boosted  1.500 ms  12,345       0       -
 ret    vfs_read+0x0  boosted  1.500 ms      10   1,002       -  missed: 2 inside another probe, 1,000 no free instance
 
 7 records; 3 records for which the buffer had no room
+return probes: 2,345 entries = 1,330 returns + 10 in flight + 5 of ended tasks + 1,000 missed
 the guest read or patched its text at probes (taken out meanwhile): b 1,234 (3.000 ms), c 1 (20 ns), a 1 (10 ns), others 1
 ";
         assert_eq!(summary.render(Paint::none()), expected);

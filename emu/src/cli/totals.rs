@@ -4,12 +4,11 @@ use super::PolicyName;
 use super::output::{self, Align, Cell, Paint, Table, thousands};
 use super::verdict::{Checker, ProbeKind};
 use crate::boot::Kernel;
+use crate::sweep::refusal::reason;
 use serde::Serialize;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
-use trapline_isa::plan::Refusal;
 
 /// The counts for a whole text.
 #[derive(Debug, Default, PartialEq, Serialize)]
@@ -126,23 +125,6 @@ fn without(kernel: &Kernel, range: &Range<u64>, is_fill: impl Fn(u64, u8) -> boo
     end
 }
 
-/// A refusal's sentence with names and numbers of the place replaced by `...`, and without the advice behind it.
-fn reason(refusal: &Refusal, function: &str) -> String {
-    let clause = refusal.why.split([';', ':']).next().unwrap_or_default();
-    match &refusal.why {
-        Cow::Borrowed(_) => clause.trim().to_string(),
-        Cow::Owned(_) => clause
-            .split_whitespace()
-            .map(|word| if is_particular(word, function) { "..." } else { word })
-            .collect::<Vec<_>>()
-            .join(" "),
-    }
-}
-
-fn is_particular(word: &str, function: &str) -> bool {
-    word == function || word.contains(|letter: char| letter.is_ascii_digit() || matches!(letter, '`' | '_' | '+'))
-}
-
 impl Totals {
     /// The counts as a table.
     pub fn for_people(&self, image: &str, policy: PolicyName, kind: ProbeKind, paint: Paint) -> String {
@@ -207,7 +189,7 @@ mod tests {
     use super::*;
     use crate::boot::Segment;
     use trapline_isa::arch::Arch;
-    use trapline_isa::plan::Errno;
+    use trapline_isa::plan::{Errno, Refusal};
 
     /// KP-15
     #[test]

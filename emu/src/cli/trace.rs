@@ -8,6 +8,7 @@ use super::guest::{Guest, GuestArgs};
 use super::output::{self, Paint};
 use super::run::read_script;
 use super::run_events::RunEvents;
+use super::summary::FollowedCalls;
 use super::{Failure, attach_points, report};
 use crate::boot::btf::Btf;
 use crate::machine::Stop;
@@ -370,6 +371,7 @@ impl Run {
 
     /// Runs the END blocks, and writes what is left.
     fn finish(&mut self, session: &mut Session, guest: &Guest) -> Result<(), Failure> {
+        let calls = FollowedCalls::of(session.engine().calls());
         for script in &mut self.scripts {
             session.end_script(script);
         }
@@ -377,6 +379,9 @@ impl Run {
         self.out.flush().map_err(|error| Failure::output(&error))?;
         self.finish_records(session, guest)?;
         self.say_losses(session);
+        if let Some(calls) = calls.filter(|_| self.verbose) {
+            eprintln!("{} {}", Paint::for_errors().advice("note:"), calls.sentence());
+        }
         match self.scripts.iter().find_map(|script| session.script_failure(script)) {
             Some(why) => Err(Failure::failed(why)),
             None => Ok(()),

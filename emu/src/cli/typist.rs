@@ -4,6 +4,7 @@
 //! that runs the script and whose exit status is the guest's.
 
 use crate::machine::{Listener, Machine};
+use crate::probed::Session;
 use std::collections::VecDeque;
 
 const COMMAND: &str = "stty -echo; base64 -d >/script; stty echo; exec sh /script\n";
@@ -50,6 +51,37 @@ impl Typist {
             self.not_before = now.saturating_add(if self.first { FIRST_PAUSE } else { PAUSE });
             self.first = false;
         }
+    }
+}
+
+/// Nanoseconds of guest time between two looks at what the guest has read of its console.
+const LOOK: u64 = 1_000_000;
+
+/// Typing at fixed points of guest time. Runs that stop at different times get the same input.
+pub struct Typing {
+    typist: Option<Typist>,
+    /// The guest time of the next look.
+    next: u64,
+}
+
+impl Typing {
+    /// The typing of a session at its start.
+    pub fn new(typist: Option<Typist>, session: &Session) -> Typing {
+        Typing { typist, next: session.machine().now() }
+    }
+
+    /// Types what is due.
+    pub fn look(&mut self, session: &mut Session) {
+        let now = session.machine().now();
+        if let Some(typist) = self.typist.as_mut().filter(|_| now >= self.next) {
+            typist.look(session.machine_mut());
+            self.next = (now / LOOK + 1) * LOOK;
+        }
+    }
+
+    /// The guest time in nanoseconds at which the run must stop for the next look.
+    pub fn next(&self) -> u64 {
+        if self.typist.is_some() { self.next } else { u64::MAX }
     }
 }
 

@@ -7,7 +7,7 @@ use super::output::{self, Paint};
 use super::run::read_script;
 use super::run_events::RunEvents;
 use super::trace;
-use super::typist::Typist;
+use super::typist::Typing;
 use super::verify_report::{self, Hits};
 use super::{Failure, PolicyName, last_words};
 use crate::machine::Stop;
@@ -69,9 +69,6 @@ Examples:
   trapline verify debian/arm64 --until 2s --program 'kprobe:vfs_* { @[func] = count(); }' --json
 
 Exit status: 0 the runs are identical, 1 they differ, or the guest or a probe failed, 2 the command line was wrong";
-
-/// Nanoseconds of guest time between two looks at what the guest has read of its console.
-const TYPING: u64 = 1_000_000;
 
 /// The probes to verify.
 struct Probes {
@@ -192,9 +189,7 @@ struct GuestRun {
     session: Session,
     side: Side,
     counts_hits: bool,
-    typist: Option<Typist>,
-    /// The guest time of the next look at the typing.
-    next_typing: u64,
+    typing: Typing,
     scripts: Vec<Tracing>,
     events: RunEvents,
     may_give_up: bool,
@@ -210,7 +205,7 @@ impl GuestRun {
         booted: Option<&Snapshot>,
         tally: &Rc<Tally>,
     ) -> Result<GuestRun, Failure> {
-        let mut session = guest.compared(side, probes.policy, booted)?;
+        let mut session = guest.compared(side, probes.policy, booted, false)?;
         session.machine_mut().stop_at_console_text(guest.limits.text.as_deref());
         let (mut scripts, mut events) = (Vec::new(), RunEvents::default());
         if side == Side::Probed {
@@ -223,12 +218,11 @@ impl GuestRun {
             session.stop_at_modules(!probes.events.is_empty());
             say_refused(&scripts, tally);
         }
-        let next_typing = session.machine().now();
+        let typing = Typing::new(guest.typist(), &session);
         Ok(GuestRun {
             may_give_up: guest.kernel.is_stock() && guest.limits.time.is_none() && !guest.is_booted(),
             has_printed: false,
-            typist: guest.typist(),
-            next_typing,
+            typing,
             session,
             side,
             counts_hits: side == Side::Probed && !tally.has_started.replace(true),
@@ -236,15 +230,6 @@ impl GuestRun {
             events,
             tally: Rc::clone(tally),
         })
-    }
-
-    /// Types what is due. All runs look at the same points of guest time, wherever they are stopped otherwise.
-    fn type_now(&mut self) {
-        let now = self.session.machine().now();
-        if let Some(typist) = self.typist.as_mut().filter(|_| now >= self.next_typing) {
-            typist.look(self.session.machine_mut());
-            self.next_typing = (now / TYPING + 1) * TYPING;
-        }
     }
 
     /// Drops what the probes have written, and counts their hits.
@@ -293,9 +278,8 @@ impl Run for GuestRun {
 
     fn advance(&mut self, nanoseconds: u64) -> Stop {
         let stop = loop {
-            self.type_now();
-            let typing = if self.typist.is_some() { self.next_typing } else { u64::MAX };
-            let until = nanoseconds.min(typing);
+            self.typing.look(&mut self.session);
+            let until = nanoseconds.min(self.typing.next());
             let stop = match self.scripts.is_empty() {
                 true => self.session.run_until(until),
                 false => self.session.trace_until(&mut self.scripts, until),

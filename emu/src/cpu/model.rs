@@ -66,6 +66,8 @@ pub struct Exceptions {
     pub forget: fn(&TrapContext, &mut CoreState, &Ram, &Exception, before: u64),
     /// The fault address register.
     pub fault_address: fn(&Handle, &Ram) -> u64,
+    /// The register whose write moves the fault address elsewhere, on ISAs that keep it in memory.
+    pub moves_fault_address: Option<u32>,
 }
 
 impl Exceptions {
@@ -81,6 +83,7 @@ impl Exceptions {
         },
         forget: |_, _, _, _, _| (),
         fault_address: |_, _| 0,
+        moves_fault_address: None,
     };
 }
 

@@ -124,6 +124,10 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn register_out(&mut self, cpu: &InstructionContext, register: u32, value: u64) -> bool {
+        if self.view.model.exceptions.moves_fault_address == Some(register) {
+            self.fault_address = (self.view.model.exceptions.fault_address)(&cpu.handle(), &self.view.ram);
+            return true;
+        }
         let at = At { cpu: self.view.current, now: self.time_at(cpu.handle().pc()) };
         let taken = self.board.register_write(at, register, value);
         if taken {

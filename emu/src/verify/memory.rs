@@ -39,7 +39,8 @@ pub struct Word {
 }
 
 /// Compares all memory that the guests know of. Returns the first words that differ for no known reason, at most `most`.
-pub fn compare(unprobed: &Session, probed: &mut Session, most: usize, accounted: &mut Accounted) -> Vec<Word> {
+/// `unprobed` reads the unprobed guest's memory.
+pub fn compare(unprobed: &dyn Fn(u64, &mut [u8]), probed: &mut Session, most: usize, accounted: &mut Accounted) -> Vec<Word> {
     let known = probed.machine().ram().base()..probed.machine().ram().base() + probed.machine().guest_ram_bytes();
     let rules =
         Rules { isa: probed.kernel().arch.isa(), pad: Pad::of(probed), pieces: probed.text_pieces(), window: probed.window() };
@@ -49,7 +50,7 @@ pub fn compare(unprobed: &Session, probed: &mut Session, most: usize, accounted:
     while at < known.end && found.len() < most {
         let len = CHUNK.min((known.end - at) as usize);
         let (one, other) = (&mut one[..len], &mut other[..len]);
-        unprobed.machine().ram().read(at, one);
+        unprobed(at, one);
         probed.machine().ram().read(at, other);
         if one != other {
             accounted.text += probed.put_originals(&rules.pieces, at, other);
@@ -59,6 +60,13 @@ pub fn compare(unprobed: &Session, probed: &mut Session, most: usize, accounted:
     }
     found.truncate(most);
     found
+}
+
+/// A function that reads a session's memory.
+pub(super) fn reader(session: &Session) -> impl Fn(u64, &mut [u8]) {
+    |at, into| {
+        session.machine().ram().read(at, into);
+    }
 }
 
 /// The known reasons for differences.
@@ -77,6 +85,7 @@ impl Rules {
             match self.pad.explains(here, there, probed) {
                 Some(Known::Pad) => accounted.pads += 1,
                 Some(Known::Link) => accounted.links += 1,
+                None if self.pad.explains_rest(here, there, probed) => accounted.pads += 1,
                 None if [one, other].into_iter().any(|bytes| self.maps_window(bytes)) => accounted.tables += 1,
                 None => {
                     found.push(Word { physical: at + (number * self.isa.word) as u64, unprobed: here, probed: there });

@@ -11,10 +11,12 @@
 mod locate;
 mod memory;
 mod pair;
+mod reference;
 mod registers;
 
 pub use crate::clock::nanoseconds;
 pub use memory::{Accounted, Word};
+pub use reference::{Differs, Reference};
 
 use crate::clock::Ticks;
 use crate::machine::{Happening, Stop};
@@ -218,7 +220,7 @@ pub struct Instruction {
 /// for no known reason, at most `most`, and the differences that the probes are known to make.
 pub fn different_memory(unprobed: &Session, probed: &mut Session, most: usize) -> (Vec<Word>, Accounted) {
     let mut accounted = Accounted::default();
-    let words = memory::compare(unprobed, probed, most, &mut accounted);
+    let words = memory::compare(&memory::reader(unprobed), probed, most, &mut accounted);
     (words, accounted)
 }
 

@@ -94,21 +94,13 @@ impl Pair {
     fn note(&mut self, happening: &Happening) {
         let compared = &mut self.compared;
         compared.events += 1;
-        let (kind, number, error) = match happening.what {
-            What::Interrupt(number) => (0, number, None),
-            What::Exception(vector, error) => (1, vector, error),
-            What::SystemCall => (2, 0, None),
-            What::Halt => (3, 0, None),
-            What::ClockRead => (4, 0, None),
-        };
         match happening.what {
             What::Interrupt(_) => compared.interrupts += 1,
             What::Exception(..) => compared.exceptions += 1,
             What::SystemCall => compared.system_calls += 1,
             What::Halt | What::ClockRead => {}
         }
-        let error = error.map_or(u64::MAX, u64::from);
-        for word in [happening.cpu as u64, kind, number.into(), error, happening.pc, happening.time] {
+        for word in words(happening) {
             self.hasher.update(&word.to_le_bytes());
         }
     }
@@ -162,7 +154,7 @@ impl Pair {
         self.compared.registers = registers::compare_all(unprobed, probed, &mut self.accounted)?;
         self.compared.cpus = unprobed.machine_mut().pcs().len();
         self.compared.memory = unprobed.machine().guest_ram_bytes();
-        match memory::compare(unprobed, probed, 1, &mut self.accounted).first() {
+        match memory::compare(&memory::reader(unprobed), probed, 1, &mut self.accounted).first() {
             None => Ok(()),
             Some(word) => Err(Seen::Memory(*word)),
         }
@@ -171,7 +163,7 @@ impl Pair {
     /// The first words of memory that differ.
     pub fn different_words(&mut self, most: usize) -> Vec<Word> {
         let (unprobed, probed) = (self.unprobed.session(), self.probed.session());
-        memory::compare(unprobed, probed, most, &mut Accounted::default())
+        memory::compare(&memory::reader(unprobed), probed, most, &mut Accounted::default())
     }
 
     /// The hash of the unprobed run, and the amounts that were compared.
@@ -186,9 +178,22 @@ impl Pair {
     }
 }
 
+/// An event as numbers, for a hash.
+pub(super) fn words(happening: &Happening) -> [u64; 6] {
+    let (kind, number, error) = match happening.what {
+        What::Interrupt(number) => (0, number, None),
+        What::Exception(vector, error) => (1, vector, error),
+        What::SystemCall => (2, 0, None),
+        What::Halt => (3, 0, None),
+        What::ClockRead => (4, 0, None),
+    };
+    let error = error.map_or(u64::MAX, u64::from);
+    [happening.cpu as u64, kind, number.into(), error, happening.pc, happening.time]
+}
+
 /// Whether two runs stopped for the same reason. The sentence about a dead guest may name a probe; the clock, the pcs
 /// and the registers are compared anyway.
-fn is_same_stop(one: &Stop, other: &Stop) -> bool {
+pub(super) fn is_same_stop(one: &Stop, other: &Stop) -> bool {
     match (one, other) {
         (Stop::Dead(_), Stop::Dead(_)) => true,
         // Only a session with probes is told of a panic.

@@ -39,8 +39,7 @@ impl Pad {
 
     /// The known reason why the probed run has another value than the unprobed one, if there is one.
     pub fn explains(&self, unprobed: u64, probed: u64, session: &Session) -> Option<Known> {
-        let is_code =
-            |address: u64| session.kernel().tables.is_text(address) || self.modules.iter().any(|text| text.contains(&address));
+        let is_code = |address: u64| self.is_code(address, session);
         let (one, other) = (unprobed & self.bits, probed & self.bits);
         let pad = self.address?;
         if other == pad || other == pad.wrapping_sub(self.link_offset) {
@@ -50,6 +49,30 @@ impl Pad {
         (is_link && is_code(other)).then_some(Known::Link)
     }
 }
+
+impl Pad {
+    /// Whether a word of memory is what later stores have left of a return address, which the probed run has stored as the
+    /// pad's: a stack slot that is no longer used. Every byte that differs is the pad's, and the unprobed run's bytes there
+    /// belong to an address of code.
+    pub fn explains_rest(&self, unprobed: u64, probed: u64, session: &Session) -> bool {
+        let Some(pad) = self.address else { return false };
+        let byte = |number: u32| 0xff_u64 << (8 * number);
+        let differing: Vec<u64> = (0..8).map(byte).filter(|byte| (unprobed ^ probed) & byte != 0).collect();
+        let mask: u64 = differing.iter().sum();
+        let address = unprobed & mask | pad & !mask;
+        let is_return = |pad: u64| probed & mask == pad & mask;
+        differing.len() >= LEAST_REST
+            && (is_return(pad) || is_return(pad.wrapping_sub(self.link_offset)))
+            && (self.returns.contains(&(address & self.bits)) || self.is_code(address & self.bits, session))
+    }
+
+    fn is_code(&self, address: u64, session: &Session) -> bool {
+        session.kernel().tables.is_text(address) || self.modules.iter().any(|text| text.contains(&address))
+    }
+}
+
+/// The least number of bytes by which the rest of an address is recognised.
+const LEAST_REST: usize = 2;
 
 /// A known reason for a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,14 +98,19 @@ pub(super) fn differing(
 
 /// Compares all registers of all CPUs. Returns their number.
 pub(super) fn compare_all(unprobed: &mut Session, probed: &mut Session, accounted: &mut Accounted) -> Result<u64, Seen> {
-    let (pad, window) = (Pad::of(probed), probed.window());
     let (one, other) = match (unprobed.machine_mut().all_registers(), probed.machine_mut().all_registers()) {
         (Ok(one), Ok(other)) => (one, other),
         (Err(one), Err(other)) if one == other => return Ok(0),
         (one, other) => return Err(Seen::Registers([one.err(), other.err()].map(|error| error.map(|error| error.to_string())))),
     };
+    compare_values(&one, &other, probed, accounted)
+}
+
+/// Compares the values of all registers of all CPUs. Returns their number.
+pub(super) fn compare_values(one: &[Values], other: &[Values], probed: &Session, accounted: &mut Accounted) -> Result<u64, Seen> {
+    let (pad, window) = (Pad::of(probed), probed.window());
     let mut count = 0;
-    for (cpu, (one, other)) in one.iter().zip(&other).enumerate() {
+    for (cpu, (one, other)) in one.iter().zip(other).enumerate() {
         for ((name, one), (_, other)) in one.values().zip(other.values()) {
             count += 1;
             if one == other {

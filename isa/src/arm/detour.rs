@@ -46,7 +46,7 @@ fn jump(insn: &Insn, to: u64) -> Option<[u8; JUMP_MOST]> {
 /// instruction that it can probe.
 fn may_move(insn: &Insn, policy: Policy) -> bool {
     match (rules::plan(Set::A32, insn, policy), policy) {
-        (Ok(plan), Policy::Best) => insn.flow == Flow::Next && plan == Plan::Boost,
+        (Ok(plan), Policy::Best | Policy::Outside) => insn.flow == Flow::Next && plan == Plan::Boost,
         (verdict, Policy::Linux(_)) => verdict.is_ok(),
         (Err(_), _) => false,
     }

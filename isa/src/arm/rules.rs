@@ -99,7 +99,7 @@ pub fn check_context(
 ) -> Result<(), Refusal> {
     let kind = if isa.variable_length { exclusive_thumb } else { exclusive_a32 };
     // Linux 6.1 does not check this.
-    if policy == Policy::Best && between_exclusives(isa, kind, &function, insn.address, around) {
+    if !policy.is_linux() && between_exclusives(isa, kind, &function, insn.address, around) {
         return Err(BETWEEN_EXCLUSIVES.refusal());
     }
     Ok(())
@@ -239,7 +239,7 @@ fn verdict(set: Set, insn: &Insn, policy: Policy) -> (Verdict, bool) {
         (Set::A32, _) => a32::TABLE,
         (Set::Thumb, 2) => thumb::T16,
         // Coprocessor instructions have the same encoding in both sets.
-        (Set::Thumb, _) if policy == Policy::Best && (0xec..=0xee).contains(&(word >> 24)) => a32::TABLE,
+        (Set::Thumb, _) if !policy.is_linux() && (0xec..=0xee).contains(&(word >> 24)) => a32::TABLE,
         (Set::Thumb, _) => thumb::T32,
     };
     look_up(rows, word, policy)
@@ -259,7 +259,7 @@ fn look_up(rows: &[RuleRow], word: u32, policy: Policy) -> (Verdict, bool) {
     match rows.iter().find(|row| word & row.mask == row.value) {
         None => (Refuse(&UNKNOWN), false),
         Some(row) => {
-            let verdict = if policy == Policy::Best { row.best } else { row.linux };
+            let verdict = if !policy.is_linux() { row.best } else { row.linux };
             let refused = matches!(verdict, Refuse(_));
             (if refused || row.allows(word) { verdict } else { Refuse(&REGISTERS) }, row.names_pc(word))
         }

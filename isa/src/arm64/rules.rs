@@ -64,7 +64,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(insn);
     let found = TABLE.iter().find(|row| word & row.mask == row.value);
     let verdict = match policy {
-        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Best | Policy::Outside => found.map_or(Boost, |row| row.best),
         Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match verdict {
@@ -271,7 +271,7 @@ fn write_masks(_: &Insn, word: u32) -> Computation {
 pub fn check_context(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     let at = insn.address;
     let refused = match policy {
-        Policy::Best if between_exclusives(&ARM64, exclusive, &function, at, around) => &BETWEEN_EXCLUSIVES,
+        Policy::Best | Policy::Outside if between_exclusives(&ARM64, exclusive, &function, at, around) => &BETWEEN_EXCLUSIVES,
         Policy::Linux(_) if around.expected_fault(at..at.wrapping_add(1)).is_some() => &EXPECTED_FAULT,
         Policy::Linux(_) if linux_scan(at, function.start, around) => &BETWEEN_EXCLUSIVES,
         _ => return Ok(()),

@@ -64,18 +64,18 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(set, insn);
     let found = row_of(word);
     let verdict = match policy {
-        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Best | Policy::Outside => found.map_or(Boost, |row| row.best),
         Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match (verdict, delay_slot_of(insn)) {
         (Refuse(rule), _) => Err(rule.refusal()),
         (Compute(computation), Some(slot)) => {
-            if policy == Policy::Best {
+            if !policy.is_linux() {
                 check_delay_slot(set, &slot)?;
             }
             let what = computation(word);
             let overwrites = what.link.is_some_and(|link| what.looks_at(link));
-            if policy == Policy::Best && overwrites {
+            if !policy.is_linux() && overwrites {
                 return Err(INVALID.refusal());
             }
             let empty_delay_slot = super::decode::word(set, &slot) == 0;
@@ -302,8 +302,10 @@ pub fn check_context(
     };
     let may_miss = insn.length() > LENGTH as u64 && insn.address % PAGE == PAGE - LENGTH as u64 && is_mapped(set, insn.address);
     match policy {
-        Policy::Best if may_miss => Err(DELAY_SLOT_APART.refusal()),
-        Policy::Best if between_exclusives(set.isa(), kind, &function, insn.address, around) => Err(BETWEEN_EXCLUSIVES.refusal()),
+        Policy::Best | Policy::Outside if may_miss => Err(DELAY_SLOT_APART.refusal()),
+        Policy::Best | Policy::Outside if between_exclusives(set.isa(), kind, &function, insn.address, around) => {
+            Err(BETWEEN_EXCLUSIVES.refusal())
+        }
         _ => Ok(()),
     }
 }
@@ -328,7 +330,7 @@ fn in_delay_slot(set: Set, address: u64, policy: Policy, around: &mut dyn Surrou
     }
     let word = set.word(&before);
     match policy {
-        Policy::Best => has_delay_slot(word),
+        Policy::Best | Policy::Outside => has_delay_slot(word),
         Policy::Linux(_) => linux_sees_delay_slot(word),
     }
 }

@@ -101,7 +101,7 @@ const LINUX_ENTRY: u64 = 16;
 pub fn local_entry(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Option<u64> {
     let entry = behind_toc(beginning);
     match policy {
-        Policy::Best => (asked == 0 || asked == entry).then_some(entry),
+        Policy::Best | Policy::Outside => (asked == 0 || asked == entry).then_some(entry),
         Policy::Linux(_) => (asked <= LINUX_ENTRY).then_some(asked),
     }
 }

@@ -66,7 +66,7 @@ fn jump(set: Set, over: &Insn, to: u64) -> Option<[u8; JUMP_MOST]> {
 
 fn may_move(set: Set, insn: &Insn, policy: Policy) -> bool {
     match policy {
-        Policy::Best => insn.flow == Flow::Next && matches!(rules::plan(set, insn, policy), Ok(Plan::Boost)),
+        Policy::Best | Policy::Outside => insn.flow == Flow::Next && matches!(rules::plan(set, insn, policy), Ok(Plan::Boost)),
         Policy::Linux(_) => linux::optimises(set, insn),
     }
 }

@@ -59,7 +59,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let is_it = |row: &&RuleRow| word & row.mask == row.value && (set.is_64() || !row.only_64);
     let found = TABLE.iter().find(is_it).filter(|_| !is_prefixed);
     let verdict = match policy {
-        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Best | Policy::Outside => found.map_or(Boost, |row| row.best),
         Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match verdict {
@@ -264,7 +264,9 @@ pub fn check_context(
         Set::Little64 => |insn| exclusive(Set::Little64, insn),
     };
     match policy {
-        Policy::Best if between_exclusives(set.isa(), kind, &function, insn.address, around) => Err(BETWEEN_EXCLUSIVES.refusal()),
+        Policy::Best | Policy::Outside if between_exclusives(set.isa(), kind, &function, insn.address, around) => {
+            Err(BETWEEN_EXCLUSIVES.refusal())
+        }
         _ => Ok(()),
     }
 }
@@ -276,7 +278,7 @@ fn is_second_word(set: Set, address: u64, policy: Policy, function: &Range<u64>,
     let mut before = [0; LENGTH];
     let at = address.wrapping_sub(LENGTH as u64);
     let may_be = match policy {
-        Policy::Best => function.contains(&at),
+        Policy::Best | Policy::Outside => function.contains(&at),
         Policy::Linux(_) => !address.is_multiple_of(PAGE),
     };
     may_be && around.read(at, &mut before).is_ok() && is_prefix(set, set.word(&before))

@@ -63,7 +63,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(insn);
     let found = TABLE.iter().find(|row| word & row.mask == row.value && row.only.is_none_or(|only| only == set));
     let verdict = match policy {
-        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Best | Policy::Outside => found.map_or(Boost, |row| row.best),
         Policy::Linux(release) => found.map_or(Step, |row| row.linux_of(release)),
     };
     match verdict {
@@ -222,7 +222,7 @@ pub fn check_context(
     function: Range<u64>,
     around: &mut dyn Surroundings,
 ) -> Result<(), Refusal> {
-    let is_between = policy == Policy::Best && between_exclusives(set.isa(), exclusive, &function, insn.address, around);
+    let is_between = !policy.is_linux() && between_exclusives(set.isa(), exclusive, &function, insn.address, around);
     if is_between { Err(BETWEEN_EXCLUSIVES.refusal()) } else { Ok(()) }
 }
 

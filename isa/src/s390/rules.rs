@@ -65,13 +65,13 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     }
     let found = TABLE.iter().find(|row| row.code == code);
     let verdict = match policy {
-        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Best | Policy::Outside => found.map_or(Boost, |row| row.best),
         Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match verdict {
         // A branch that is never taken is a no-op, which may run anywhere.
         Compute(_) if insn.flow == Flow::Next && is_conditional(code) => {
-            Ok(if policy == Policy::Best { Plan::Boost } else { Plan::Step })
+            Ok(if !policy.is_linux() { Plan::Boost } else { Plan::Step })
         }
         Compute(computation) => Ok(Plan::Emulate(Emulation::S390(computation(insn, insn.bytes())))),
         Boost => Ok(Plan::Boost),

@@ -40,7 +40,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(insn);
     let found = row_of(word);
     let verdict = match policy {
-        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Best | Policy::Outside => found.map_or(Boost, |row| row.best),
         Policy::Linux(_) => found.map_or(Step, |row| row.linux),
     };
     match verdict {
@@ -218,7 +218,7 @@ fn read_pc(word: u32) -> Computation {
 pub fn check_context(insn: &Insn, policy: Policy, _: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     let is_branch = matches!(plan(insn, Policy::Best), Ok(Plan::Emulate(Emulation::Sparc64(Computation::Branch(_)))));
     match policy {
-        Policy::Best if is_branch && follows_branch(insn.address, around) => Err(COUPLE.refusal()),
+        Policy::Best | Policy::Outside if is_branch && follows_branch(insn.address, around) => Err(COUPLE.refusal()),
         _ => Ok(()),
     }
 }

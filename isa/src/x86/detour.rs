@@ -59,14 +59,14 @@ pub(super) fn distance(mode: Mode, from: u64, to: u64) -> Option<i32> {
 /// Under `Best`, only instructions that may be boosted and do not branch. Linux's rule is in `linux.rs`.
 fn may_move(mode: Mode, insn: &Insn, policy: Policy) -> bool {
     match policy {
-        Policy::Best => insn.flow == Flow::Next && matches!(rules::plan(mode, insn, policy), Ok(Plan::Boost)),
+        Policy::Best | Policy::Outside => insn.flow == Flow::Next && matches!(rules::plan(mode, insn, policy), Ok(Plan::Boost)),
         Policy::Linux(_) => linux::may_move(mode, insn),
     }
 }
 
 fn flow(mode: Mode, insn: &Insn, policy: Policy) -> Flow {
     match policy {
-        Policy::Best => insn.flow,
+        Policy::Best | Policy::Outside => insn.flow,
         Policy::Linux(_) => linux_flow(mode, insn),
     }
 }

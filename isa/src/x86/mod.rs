@@ -48,11 +48,15 @@ impl Mode {
 /// The table of 64-bit x86.
 pub static X86_64: Isa = LONG;
 
+/// `ret_from_fork` is where a new task begins: its stack holds no return address.
+const SWITCHES_STACKS: &[&str] = &["__switch_to_asm", "ret_from_fork", "ret_from_fork_asm"];
+
 /// The table of 32-bit x86.
 pub static I386: Isa = Isa {
     arch: Arch::I386,
     word: Mode::Bits32.word(),
     entry: abi::entry_32,
+    switches_stacks: SWITCHES_STACKS,
     abi: &abi::I386,
     decode: |address, bytes| decode::decode(Mode::Bits32, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits32, insn, policy),
@@ -106,7 +110,7 @@ const LONG: Isa = Isa {
         program: Some(Program { below_top: 168, pc: 128, frame: Some((32, "bp")) }),
         ..Linux::USUAL
     },
-    switches_stacks: &["__switch_to_asm"],
+    switches_stacks: SWITCHES_STACKS,
     abi: &abi::X86_64,
     decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),

@@ -60,7 +60,7 @@ pub static RULES: &[&Rule] = &[
 /// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(mode: Mode, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let verdict = match policy {
-        Policy::Best => best(mode, insn),
+        Policy::Best | Policy::Outside => best(mode, insn),
         Policy::Linux(_) => linux::verdict(mode, insn),
     };
     verdict.map_err(Rule::refusal)

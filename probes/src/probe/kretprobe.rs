@@ -24,6 +24,8 @@ struct ReturnObject {
     active: AtomicU32,
     nmissed: Counter,
     returns: Counter,
+    abandoned: Counter,
+    declined: Counter,
 }
 
 /// A copy is a new probe with its own counters.
@@ -38,6 +40,8 @@ impl Clone for ReturnObject {
             active: AtomicU32::new(0),
             nmissed: Counter::new(0),
             returns: Counter::new(0),
+            abandoned: Counter::new(0),
+            declined: Counter::new(0),
         }
     }
 }
@@ -66,6 +70,8 @@ impl Kretprobe {
             active: AtomicU32::new(0),
             nmissed: Counter::new(0),
             returns: Counter::new(0),
+            abandoned: Counter::new(0),
+            declined: Counter::new(0),
         }))
     }
 
@@ -79,7 +85,8 @@ impl Kretprobe {
         self.change(|object| object.handler = Some(Arc::new(handler)))
     }
 
-    /// Sets how many calls can be followed at a time. 0 or less means max(10, 2 x CPUs).
+    /// Sets how many calls can be followed at a time. 0 or less means all of them: the number begins with max(10, 2 x
+    /// CPUs) and grows when needed. Under a policy of Linux it stays there.
     pub fn maxactive(self, maxactive: i32) -> Kretprobe {
         self.change(|object| object.maxactive = maxactive)
     }
@@ -115,7 +122,8 @@ impl Kretprobe {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many calls can be followed at a time: before registration the value asked for, then the real limit.
+    /// How many calls can be followed at a time: before registration the value asked for, then the real limit. If that
+    /// number grows, this is the one that it begins with.
     pub fn active_limit(&self) -> i32 {
         match self.0.active.load(Ordering::Relaxed) {
             0 => self.0.maxactive,
@@ -131,6 +139,16 @@ impl Kretprobe {
     /// Returns for which the return handler's turn came.
     pub fn returns(&self) -> u64 {
         self.0.returns.load(Ordering::Relaxed)
+    }
+
+    /// Calls that will never return, because their task has exited or has left them by a longjmp.
+    pub fn abandoned(&self) -> u64 {
+        self.0.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Calls that the entry handler did not want to follow.
+    pub fn declined(&self) -> u64 {
+        self.0.declined.load(Ordering::Relaxed)
     }
 
     /// Calls seen at entry.
@@ -161,10 +179,20 @@ impl Kretprobe {
         self.0.active.store(active, Ordering::Relaxed);
         self.0.nmissed.store(0, Ordering::Relaxed);
         self.0.returns.store(0, Ordering::Relaxed);
+        self.0.abandoned.store(0, Ordering::Relaxed);
+        self.0.declined.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn count_missed(&self) {
         bump(&self.0.nmissed);
+    }
+
+    pub(crate) fn count_abandoned(&self) {
+        bump(&self.0.abandoned);
+    }
+
+    pub(crate) fn count_declined(&self) {
+        bump(&self.0.declined);
     }
 
     #[inline]

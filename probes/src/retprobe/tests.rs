@@ -7,7 +7,7 @@ use crate::probe::{Flow, Frame, Jprobe, Kprobe, Kretprobe};
 use crate::toy::guest::STACKS;
 use crate::toy::isa::{STACK, TOY, TOY_LINK};
 use crate::toy::{Op, Stop, ToyCpu, ToyGuest, sample};
-use crate::{Engine, Errno};
+use crate::{Engine, Errno, Policy};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -128,6 +128,117 @@ fn too_much_memory_is_refused() {
     }
     assert_eq!(guest.text_bytes(), text);
     engine.register_kretprobe(&mut guest, &Kretprobe::at("vfs_read").data_size(4096)).expect("just enough");
+}
+
+/// Recurses that deep from a call that the caller has set up. The engine's worker runs after every `every` instructions.
+/// Returns whether the guest has halted.
+fn recurse(guest: &mut ToyGuest, engine: &mut Engine, depth: u64, every: usize) -> bool {
+    guest.cpus[0].registers[1] = depth;
+    let sp = guest.cpus[0].registers[8] - 8;
+    guest.cpus[0].registers[8] = sp;
+    let halt = guest.address("main") + 17;
+    guest.poke(sp, &halt.to_le_bytes());
+    guest.start(0, "recurse");
+    for step in 0..10_000 {
+        if guest.run_steps(engine, 0, 1) == Stop::Halted {
+            return true;
+        }
+        // Each level decrements r1 by adding 255. The recursion ends at 0.
+        guest.cpus[0].registers[1] &= 0xff;
+        if step % every == 0 {
+            engine.tick(guest, 0);
+        }
+    }
+    false
+}
+
+/// RP-2, RP-3: a probe without a limit loses no return, however deep the recursion is.
+#[test]
+fn a_probe_without_a_limit_loses_no_return() {
+    for depth in [5, 9, 10, 11, 40, 100] {
+        let (mut guest, mut engine) = new(1);
+        let probe = Kretprobe::at("recurse").data_size(8).entry(|call| {
+            let level = call.arg(1);
+            call.data().copy_from_slice(&level.to_le_bytes());
+            Flow::Continue
+        });
+        let notes = Notes::default();
+        let back = notes.clone();
+        let probe = probe.handler(move |call| back.add(format!("{}", call.data()[0])));
+        engine.register_kretprobe(&mut guest, &probe).expect("a function");
+        assert!(recurse(&mut guest, &mut engine, depth, 3), "{depth}");
+        let expected: Vec<_> = (0..=depth).map(|level| format!("{level}")).collect();
+        assert_eq!(notes.take(), expected, "each level has its own data");
+        let calls = engine.calls();
+        assert_eq!((calls.entries, calls.returns, calls.missed, calls.in_flight), (depth + 1, depth + 1, 0, 0), "{depth}");
+        assert!(calls.add_up() && probe.active_limit() == 10, "{calls:?}");
+    }
+}
+
+/// RP-2: Linux's policy keeps Linux's number.
+#[test]
+fn linuxs_policy_follows_ten_calls() {
+    let mut guest = sample::kernel(1);
+    let mut engine = Engine::new(&TOY, 1).with_policy(Policy::LINUX_6_1);
+    let probe = Kretprobe::at("recurse");
+    engine.register_kretprobe(&mut guest, &probe).expect("a function");
+    assert!(recurse(&mut guest, &mut engine, 30, 1));
+    let calls = engine.calls();
+    assert_eq!((calls.entries, calls.returns, calls.missed), (31, 10, 21));
+    assert!(calls.add_up(), "{calls:?}");
+}
+
+/// RP-3: without a stop of the machine, calls beyond the reserve are missed and counted. Then the pool grows.
+#[test]
+fn calls_before_the_machine_stops_use_the_reserve() {
+    let (mut guest, mut engine) = new(1);
+    let probe = Kretprobe::at("recurse");
+    engine.register_kretprobe(&mut guest, &probe).expect("a function");
+    assert!(recurse(&mut guest, &mut engine, 30, usize::MAX));
+    let calls = engine.calls();
+    // The first tick comes before the first call.
+    assert_eq!((calls.entries, calls.returns, calls.missed), (31, 10, 21), "{calls:?}");
+    engine.tick(&mut guest, 0);
+    assert!(recurse(&mut guest, &mut engine, 19, usize::MAX));
+    let after = engine.calls();
+    assert_eq!((after.entries, after.missed), (51, 21), "{after:?}");
+    assert!(after.add_up());
+}
+
+/// RP-3: calls of a task that exits, and calls that an entry handler declines, are accounted for.
+#[test]
+fn every_entry_is_accounted_for() {
+    let (mut guest, mut engine) = new(1);
+    let declines = Kretprobe::at("helper").entry(|_| Flow::Redirected);
+    let probe = Kretprobe::at("vfs_read");
+    engine.register_kretprobes(&mut guest, &[declines.clone(), probe.clone()]).expect("functions");
+    run(&mut guest, &mut engine, "main");
+    guest.start(0, "vfs_read");
+    guest.run_steps(&mut engine, 0, 1);
+    let calls = engine.calls();
+    assert!(calls.in_flight == 1 && calls.declined > 0 && calls.add_up(), "{calls:?}");
+    engine.task_exited(0x100);
+    let calls = engine.calls();
+    assert_eq!((calls.in_flight, calls.abandoned, probe.abandoned()), (0, 1, 1), "{calls:?}");
+    assert!(calls.add_up() && declines.declined() == calls.declined, "{calls:?}");
+    engine.unregister_kretprobe(&mut guest, &probe);
+    assert!(engine.calls().add_up());
+}
+
+/// RP-2: probes that are unregistered while their pool waits for more instances leave nothing behind.
+#[test]
+fn a_pool_that_waits_for_room_may_be_unregistered() {
+    let (mut guest, mut engine) = new(1);
+    let probe = Kretprobe::at("recurse");
+    for _ in 0..3 {
+        engine.register_kretprobe(&mut guest, &probe).expect("a function");
+        assert!(recurse(&mut guest, &mut engine, 30, usize::MAX));
+        engine.unregister_kretprobe(&mut guest, &probe);
+        let other = Kretprobe::at("helper");
+        engine.register_kretprobe(&mut guest, &other).expect("a function");
+        engine.tick(&mut guest, 0);
+        engine.unregister_kretprobe(&mut guest, &other);
+    }
 }
 
 /// RP-3, RP-7: in a recursion the innermost calls get no instance.

@@ -6,7 +6,7 @@ use super::state::{
     self, CALL_LENGTH, CALL_NUMBER, CONTROL, EXECUTED, HOME, PREFIX, PROBLEM, PROGRAM_CODE, PROGRAM_LENGTH, TRANSLATES, WIDE,
 };
 use super::trap::{PROGRAM, SYSTEM_CALL};
-use super::window::TRANSLATION;
+use super::window::{SET_PREFIX, TRANSLATION};
 use crate::unicorn::cpus::s390::LEFT_TO_US;
 use crate::unicorn::engine::Core;
 use crate::unicorn::line;
@@ -192,6 +192,9 @@ fn check_prefix(bench: &mut Bench) -> Result<(), String> {
     bench.core.flush_tlb();
     if (seen, bench.core.handle().live64(EXECUTED)) != (0x2000, 0) {
         return Err(unfit("where the prefix is kept"));
+    }
+    if bench.written != Some((SET_PREFIX, 0x2000)) {
+        return Err(unfit("that the machine is told when the lowcore moves"));
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ pub static S390X: Model = Model {
         deliver: deliver::deliver,
         forget: |cpu, _, ram, exception, before| window::forget(&cpu.handle(), ram, exception, before),
         fault_address: window::fault_address,
+        moves_fault_address: Some(window::SET_PREFIX),
         ..Exceptions::USUAL
     },
     interrupts: Interrupts {

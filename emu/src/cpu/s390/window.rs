@@ -74,6 +74,9 @@ pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace) -> O
 /// Offset in the lowcore of the translation-exception address.
 pub const TRANSLATION: u64 = 0xa8;
 
+/// The number by which the translator reports that SPX has moved the lowcore.
+pub const SET_PREFIX: u32 = 0xb210;
+
 /// The translation-exception address.
 pub fn fault_address(handle: &Handle, ram: &Ram) -> u64 {
     ram.get64(handle.live64(PREFIX) + TRANSLATION).unwrap_or(0)

@@ -78,6 +78,25 @@ static void control_0_loaded(CPUS390XState *env, uint64_t machine, uint64_t pc, 
 }
 
 /*
+ * A fault of a fetch in the probe window is undone, and with it the translation-exception address that the library has stored
+ * in the lowcore. SPX makes another page the lowcore. So the machine is told, and reads the field there before a fault
+ * overwrites it.
+ */
+#define SET_PREFIX 0xb210
+
+static bool moves_lowcore(DisasContextBase *db, CPUState *cpu, uint64_t pc)
+{
+    return !(db->tb->flags & FLAG_MASK_PSTATE) && code_at(db, cpu, pc) == SET_PREFIX;
+}
+
+static void lowcore_moved(CPUS390XState *env, uint64_t machine, uint64_t pc, uint64_t number)
+{
+    struct trapline_machine *from = (struct trapline_machine *)(uintptr_t)machine;
+
+    from->register_out(from, (uint32_t)number, env->psa);
+}
+
+/*
  * PER, by which a guest records its own code. The library raises that exception inside of the instruction and restores the
  * state in front of it: the condition code and the target of a branch are lost. So a block of recorded code has one
  * instruction, its event is kept (`not_yet`), and is raised in front of the next instruction, when all of the state is
@@ -196,6 +215,9 @@ static void target_after_instruction(DisasContextBase *db, CPUState *cpu, struct
     }
     if (machine && db->is_jmp != DISAS_NORETURN && loads_control_0(db, cpu, pc)) {
         call_with_machine(cpu->uc->tcg_ctx, (void *)(uintptr_t)control_0_loaded, "control_0_loaded", machine, pc, CONTROL_0);
+    }
+    if (machine && db->is_jmp != DISAS_NORETURN && moves_lowcore(db, cpu, pc)) {
+        call_with_machine(cpu->uc->tcg_ctx, (void *)(uintptr_t)lowcore_moved, "lowcore_moved", machine, pc, SET_PREFIX);
     }
 }
 #define target_after_instruction target_after_instruction

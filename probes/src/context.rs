@@ -10,6 +10,8 @@ use crate::program::Programs;
 use crate::records::{EventId, Header, Payload, Ring};
 use crate::tracepoint::TracepointRecord;
 use crate::user::Calls;
+use crate::watch::{Request, Watchpoint};
+use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
@@ -75,6 +77,10 @@ pub(crate) struct Scene {
     pub record: TracepointRecord,
     /// The calls of user programs that are followed at present.
     pub calls: Calls,
+    /// Changes of watchpoints that handlers have asked for.
+    pub watch_requests: Vec<Request>,
+    /// The watchpoints that the machine knows.
+    pub watched: Vec<Watchpoint>,
 }
 
 /// A [`Phase`], plus how the CPU reached the probe: by its breakpoint or by its jump.
@@ -282,6 +288,10 @@ impl<'a> Hit<'a> {
     /// The followed calls of user programs.
     pub(crate) fn calls(&mut self) -> &mut Calls {
         &mut self.scene.calls
+    }
+
+    pub(crate) fn scene(&mut self) -> &mut Scene {
+        self.scene
     }
 
     /// The programs of the engine.

@@ -112,6 +112,8 @@ impl Engine {
                 watch: Watch::default(),
                 record: TracepointRecord::none(),
                 calls: Calls::default(),
+                watch_requests: Vec::new(),
+                watched: Vec::new(),
             },
             counts: Counts::default(),
             last: Last::default(),

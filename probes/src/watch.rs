@@ -108,11 +108,16 @@ pub struct Watchpoint(Arc<Object>);
 
 struct Object {
     area: Area,
+    shared: Arc<Shared>,
+    is_enabled: AtomicBool,
+}
+
+/// The parts that a watchpoint has in common with those made of it at other addresses.
+struct Shared {
     handler: Box<Handler>,
     /// Counts the hits, and is the probe of [`Hit::probe`].
     probe: Kprobe,
     unseen: Counter,
-    is_enabled: AtomicBool,
 }
 
 impl Watchpoint {
@@ -128,21 +133,27 @@ impl Watchpoint {
 
     fn new(area: Area, handler: Box<Handler>, is_enabled: bool) -> Watchpoint {
         let probe = Kprobe::at_address(area.start).internal();
-        let (unseen, is_enabled) = (Counter::new(0), AtomicBool::new(is_enabled));
-        Watchpoint(Arc::new(Object { area, handler, probe, unseen, is_enabled }))
+        let shared = Arc::new(Shared { handler, probe, unseen: Counter::new(0) });
+        Watchpoint(Arc::new(Object { area, shared, is_enabled: AtomicBool::new(is_enabled) }))
+    }
+
+    /// The same watchpoint at another address: it has the same handler and counts into the same counters.
+    fn moved_to(&self, address: u64) -> Watchpoint {
+        let area = Area { start: address, ..self.0.area };
+        let shared = Arc::clone(&self.0.shared);
+        Watchpoint(Arc::new(Object { area, shared, is_enabled: AtomicBool::new(self.is_enabled()) }))
+    }
+
+    fn is_of(&self, other: &Watchpoint) -> bool {
+        Arc::ptr_eq(&self.0.shared, &other.0.shared)
     }
 
     /// Changes the area of a watchpoint that is not yet registered. A clone of the old one stays as it is.
     fn change(self, change: impl FnOnce(&mut Area)) -> Watchpoint {
         let mut area = self.0.area;
         change(&mut area);
-        match Arc::try_unwrap(self.0) {
-            Ok(object) => Watchpoint::new(area, object.handler, object.is_enabled.load(Ordering::Relaxed)),
-            Err(shared) => {
-                let is_enabled = shared.is_enabled.load(Ordering::Relaxed);
-                Watchpoint::new(area, Box::new(move |hit: &mut WatchHit<'_>| (shared.handler)(hit)), is_enabled)
-            }
-        }
+        let shared = Arc::clone(&self.0.shared);
+        Watchpoint::new(area, Box::new(move |hit: &mut WatchHit<'_>| (shared.handler)(hit)), self.is_enabled())
     }
 
     /// Watches loads.
@@ -185,12 +196,12 @@ impl Watchpoint {
 
     /// The number of accesses that were reported.
     pub fn hits(&self) -> u64 {
-        self.0.probe.hits()
+        self.0.shared.probe.hits()
     }
 
     /// How often the bytes turned out to have changed without an access that was reported.
     pub fn changed_unseen(&self) -> u64 {
-        self.0.unseen.load(Ordering::Relaxed)
+        self.0.shared.unseen.load(Ordering::Relaxed)
     }
 
     /// Whether its handler runs.
@@ -204,7 +215,7 @@ impl Watchpoint {
     }
 
     fn count_unseen(&self) {
-        self.0.unseen.store(self.changed_unseen().wrapping_add(1), Ordering::Relaxed);
+        self.0.shared.unseen.store(self.changed_unseen().wrapping_add(1), Ordering::Relaxed);
     }
 }
 
@@ -254,6 +265,8 @@ pub(crate) struct Watchpoints {
     /// The list as the machine knows it: accesses are passed on by their numbers in this one.
     told: Vec<Watchpoint>,
     has_changed: bool,
+    /// Watchpoints that handlers put at addresses.
+    templates: Vec<Watchpoint>,
 }
 
 impl Watchpoints {
@@ -283,7 +296,73 @@ impl Watchpoints {
     }
 }
 
+/// A change of watchpoints that a handler asks for.
+pub(crate) struct Request {
+    template: Watchpoint,
+    address: u64,
+    sets: bool,
+}
+
+/// Most requests that wait for the machine's next stop. It stops at the next block that a taken branch reaches.
+const MOST_REQUESTS: usize = 256;
+
+impl Hit<'_> {
+    /// Watches at another address, as a probe's action: from the next taken branch on, with the length, accesses and
+    /// handler of this watchpoint, and into its counters. Returns false if too many such changes wait.
+    pub fn watch_at(&mut self, template: &Watchpoint, address: u64) -> bool {
+        self.request(template, address, true)
+    }
+
+    /// Ends what [`Hit::watch_at`] began at this address.
+    pub fn unwatch_at(&mut self, template: &Watchpoint, address: u64) -> bool {
+        self.request(template, address, false)
+    }
+
+    fn request(&mut self, template: &Watchpoint, address: u64, sets: bool) -> bool {
+        let scene = self.scene();
+        let is_watched = scene.watched.iter().any(|known| known.is_of(template) && known.0.area.start == address);
+        if is_watched == sets && scene.watch_requests.is_empty() {
+            return true;
+        }
+        let requests = &mut scene.watch_requests;
+        let has_room = requests.len() < MOST_REQUESTS;
+        if has_room {
+            requests.push(Request { template: template.clone(), address, sets });
+            self.machine().look_soon();
+        }
+        has_room
+    }
+}
+
 impl Engine {
+    /// Carries out the changes that handlers have asked for. To be called while the machine stands still.
+    pub fn carry_out_watch_requests(&mut self, guest: &dyn Guest) {
+        for Request { template, address, sets } in core::mem::take(&mut self.scene.watch_requests) {
+            let known = self.watch.list.iter().position(|known| known.is_of(&template) && known.0.area.start == address);
+            match (sets, known) {
+                (true, None) => {
+                    if !self.watch.templates.iter().any(|known| known.is_of(&template)) {
+                        self.watch.templates.push(template.clone());
+                    }
+                    if let Err(refusal) = self.register_watchpoint(guest, &template.moved_to(address)) {
+                        self.say(alloc::format!("{address:#x} is not watched: {refusal}"));
+                    }
+                }
+                (false, Some(number)) => {
+                    self.watch.list.remove(number);
+                    self.watch.has_changed = true;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes a watchpoint ready for [`Hit::watch_at`]: clears its counters. Nothing is watched yet.
+    pub fn prepare_watchpoint(&mut self, template: &Watchpoint) {
+        template.0.shared.probe.begin(template.0.area.start);
+        self.watch.templates.push(template.clone());
+    }
+
     /// Registers a watchpoint. It watches from the machine's next run on.
     pub fn register_watchpoint(&mut self, guest: &dyn Guest, watchpoint: &Watchpoint) -> Result<(), Refusal> {
         let area = watchpoint.area();
@@ -307,23 +386,31 @@ impl Engine {
         if self.watch.list.len() >= MOST_WATCHPOINTS {
             return Err(Refusal::new(Errno::ENOSPC, "there are 65,536 watchpoints already: remove some"));
         }
-        watchpoint.0.probe.begin(area.start);
-        watchpoint.0.unseen.store(0, Ordering::Relaxed);
+        if !self.watch.list.iter().any(|known| known.is_of(watchpoint))
+            && !self.watch.templates.iter().any(|known| known.is_of(watchpoint))
+        {
+            watchpoint.0.shared.probe.begin(area.start);
+            watchpoint.0.shared.unseen.store(0, Ordering::Relaxed);
+        }
         self.watch.list.push(watchpoint.clone());
         self.watch.has_changed = true;
         Ok(())
     }
 
-    /// Removes a watchpoint. Its counters stay.
+    /// Removes a watchpoint, at all addresses where handlers have put it. Its counters stay.
     pub fn unregister_watchpoint(&mut self, watchpoint: &Watchpoint) {
         let before = self.watch.list.len();
-        self.watch.list.retain(|known| !known.is(watchpoint));
+        self.watch.list.retain(|known| !known.is_of(watchpoint));
+        self.watch.templates.retain(|known| !known.is_of(watchpoint));
+        self.scene.watch_requests.retain(|request| !request.template.is_of(watchpoint));
         self.watch.has_changed |= self.watch.list.len() != before;
     }
 
     /// Sets whether a watchpoint watches.
     pub fn enable_watchpoint(&mut self, watchpoint: &Watchpoint, enabled: bool) {
-        self.watch.has_changed |= watchpoint.0.is_enabled.swap(enabled, Ordering::Relaxed) != enabled;
+        let was_enabled = watchpoint.is_enabled();
+        watchpoint.0.is_enabled.store(enabled, Ordering::Relaxed);
+        self.watch.has_changed |= was_enabled != enabled;
     }
 
     /// The registered watchpoints.
@@ -334,13 +421,14 @@ impl Engine {
     /// Whether the machine must watch other areas than before.
     #[inline]
     pub fn has_new_areas(&self) -> bool {
-        self.watch.has_changed
+        self.watch.has_changed || !self.scene.watch_requests.is_empty()
     }
 
     /// The areas that the machine must watch from now on. An access is passed on by its area's number in this list.
     pub fn areas(&mut self) -> Vec<Area> {
         self.watch.has_changed = false;
         self.watch.told.clone_from(&self.watch.list);
+        self.scene.watched.clone_from(&self.watch.list);
         let area = |watchpoint: &Watchpoint| match watchpoint.is_enabled() {
             true => watchpoint.area(),
             false => Area { reads: false, writes: false, ..watchpoint.area() },
@@ -370,9 +458,9 @@ fn run(watchpoint: &Watchpoint, cpu: &mut impl Cpu, scene: &mut Scene, access: &
     if !watchpoint.is_enabled() {
         return;
     }
-    watchpoint.0.probe.count_hit();
+    watchpoint.0.shared.probe.count_hit();
     let pc = cpu.pc();
     let mut inside = Inside::new(cpu, access.time);
-    let hit = Hit::new(&mut inside, &watchpoint.0.probe, pc, scene, Stage::After);
-    (watchpoint.0.handler)(&mut WatchHit { hit, access, watchpoint });
+    let hit = Hit::new(&mut inside, &watchpoint.0.shared.probe, pc, scene, Stage::After);
+    (watchpoint.0.shared.handler)(&mut WatchHit { hit, access, watchpoint });
 }

@@ -18,6 +18,7 @@ use trapline_probes::probe::{Flow, Hit, Kprobe, Kretprobe, ReturnHit};
 use trapline_probes::program::{HitProgram, ProgramId};
 use trapline_probes::unwind::Stacks;
 use trapline_probes::user::UserProbe;
+use trapline_probes::watch::{Area, Watchpoint};
 
 /// The number of a script in its engine. It is never given to another script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,10 @@ pub enum Attached {
     Tracepoint(Vec<Kprobe>),
     /// A probe in a user program.
     User(UserProbe),
+    /// A watchpoint.
+    Watchpoint(Watchpoint),
+    /// A watchpoint on the memory to which an argument points, and the probe that sets it.
+    WatchArgument(Kprobe, Watchpoint),
 }
 
 impl Attached {
@@ -55,6 +60,7 @@ impl Attached {
             Attached::Kretprobe(probe) => probe.returns(),
             Attached::Tracepoint(probes) => probes.iter().map(Kprobe::hits).sum(),
             Attached::User(probe) => probe.hits(),
+            Attached::Watchpoint(watchpoint) | Attached::WatchArgument(_, watchpoint) => watchpoint.hits(),
         }
     }
 
@@ -65,6 +71,8 @@ impl Attached {
             Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
             Attached::Tracepoint(probes) => probes.iter().map(Kprobe::nmissed).sum(),
             Attached::User(probe) => probe.missed(),
+            Attached::Watchpoint(watchpoint) => watchpoint.changed_unseen(),
+            Attached::WatchArgument(probe, watchpoint) => probe.nmissed() + watchpoint.changed_unseen(),
         }
     }
 }
@@ -271,6 +279,23 @@ impl ScriptId {
             }
             PointKind::Tracepoint(event) => return tracepoint(engine, guest, &event, false, id, part),
             PointKind::RawTracepoint(event) => return tracepoint(engine, guest, &event, true, id, part),
+            PointKind::Watchpoint(area) => {
+                let watchpoint = watchpoint(area, id, part);
+                engine.register_watchpoint(guest, &watchpoint)?;
+                return Ok(Some(Attached::Watchpoint(watchpoint)));
+            }
+            PointKind::WatchArgument { function, argument, area } => {
+                let watchpoint = watchpoint(area, id, part);
+                engine.prepare_watchpoint(&watchpoint);
+                let there = watchpoint.clone();
+                let probe = Kprobe::at(function.as_str()).pre(move |hit| {
+                    let address = hit.arg(argument.into());
+                    hit.watch_at(&there, address);
+                    Flow::Continue
+                });
+                engine.register_kprobe(guest, &probe)?;
+                return Ok(Some(Attached::WatchArgument(probe, watchpoint)));
+            }
             PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_) => return Ok(None),
         };
         engine.register_kprobe(guest, &kprobe)?;
@@ -288,6 +313,13 @@ fn tracepoint(
 ) -> Result<Option<Attached>, Refusal> {
     let run = move |hit: &mut Hit<'_>| hit.run_program(id, part | TRACEPOINT);
     engine.register_tracepoint(guest, event, is_raw, run).map(|probes| Some(Attached::Tracepoint(probes)))
+}
+
+/// A watchpoint whose handler runs a block.
+fn watchpoint(area: Area, id: ProgramId, part: u64) -> Watchpoint {
+    Watchpoint::on(area).on_hit(move |hit| {
+        hit.run_program(id, part);
+    })
 }
 
 /// The handler of a block that only collects a number.

@@ -557,7 +557,12 @@ impl<'a> Compiler<'a> {
                     self.block.is_raw = true;
                     self.block.function = Some(format!("__traceiter_{}", event.name));
                 }
-                PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_) => kinds.others = true,
+                PointKind::Begin
+                | PointKind::End
+                | PointKind::Interval(_)
+                | PointKind::Profile(_)
+                | PointKind::Watchpoint(_)
+                | PointKind::WatchArgument { .. } => kinds.others = true,
             }
             self.block.kinds.typed |= point.is_typed;
             self.block.event = point.event.clone();

@@ -54,6 +54,7 @@ mod times;
 pub mod types;
 mod user_points;
 mod values;
+mod watchpoints;
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 pub(super) const LEAST_PERIOD: u64 = 1000;
 
 /// An attach point without a record.
-fn point_at(kind: PointKind, name: String, at: Span) -> Point {
+pub(super) fn point_at(kind: PointKind, name: String, at: Span) -> Point {
     Point { kind, name, at, is_typed: false, of_pattern: false, event: None, every: 1, result: None, counter: 0 }
 }
 
@@ -78,9 +78,7 @@ impl Compiler<'_> {
             ("software" | "s" | "hardware" | "h", _) => Err(point
                 .at
                 .error(format!("{provider} events are not counted by this machine: use interval, profile or a kprobe"))),
-            ("watchpoint" | "w" | "asyncwatchpoint" | "aw", _) => {
-                Err(point.at.error("watchpoints are not there yet: probe the functions that write the data"))
-            }
+            ("watchpoint" | "w" | "asyncwatchpoint" | "aw", rest) => self.watchpoint(provider, rest, point.at),
             ("uprobe" | "u", [path, place] | [path, _, place]) => self.in_program("uprobe", path, place, point.at, false),
             ("uretprobe" | "ur", [path, place] | [path, _, place]) => self.in_program("uretprobe", path, place, point.at, true),
             ("uprobe" | "u" | "uretprobe" | "ur", _) => {
@@ -92,7 +90,7 @@ impl Compiler<'_> {
             }
             ("BEGIN" | "begin" | "END" | "end", _) => Err(point.at.error(format!("nothing follows {provider}"))),
             _ => Err(point.at.error(format!(
-                "Invalid provider: '{provider}': BEGIN, END, kprobe, kretprobe, fentry, fexit, uprobe, uretprobe, tracepoint, rawtracepoint, interval, profile and software are known"
+                "Invalid provider: '{provider}': BEGIN, END, kprobe, kretprobe, fentry, fexit, uprobe, uretprobe, tracepoint, rawtracepoint, interval, profile, software and watchpoint are known"
             ))),
         }
     }

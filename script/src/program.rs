@@ -10,6 +10,7 @@ use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
 use trapline_probes::tracepoint::Tracepoint;
 use trapline_probes::user::Place;
+use trapline_probes::watch::Area;
 
 /// A compiled script.
 #[derive(Debug)]
@@ -158,6 +159,17 @@ pub enum PointKind {
     Interval(u64),
     /// A timer on every CPU, which samples the running code. Its period is in nanoseconds.
     Profile(u64),
+    /// Memory.
+    Watchpoint(Area),
+    /// The memory to which an argument points at a function's entry, from then on.
+    WatchArgument {
+        /// The function.
+        function: String,
+        /// The number of the argument, from 0.
+        argument: u8,
+        /// The area, without its address.
+        area: Area,
+    },
 }
 
 /// A map: its name, types and limits.

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use std::string::ToString;
 use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::regs::Reg;
+use trapline_probes::watch::Area;
 
 /// A guest without types.
 struct Plain;
@@ -308,6 +309,8 @@ fn attach_points_are_read_as_written() {
             .flat_map(|block| block.points.iter().map(|point| (point.kind.clone(), point.name.clone())))
             .collect::<Vec<_>>()
     };
+    let rw = |start, len| Area { start, len, reads: true, writes: true, ..Area::default() };
+    let at_argument = PointKind::WatchArgument { function: "vfs_read".into(), argument: 1, area: rw(0, 4) };
     #[rustfmt::skip]
     let cases = [
         ("kprobe:vfs_read { }",              PointKind::Kprobe("vfs_read".into(), 0),    "kprobe:vfs_read"),
@@ -318,12 +321,34 @@ fn attach_points_are_read_as_written() {
         ("i:5s { }",                         PointKind::Interval(5_000_000_000),         "interval:5s"),
         ("profile:ms:$1 { }",                PointKind::Profile(7_000_000),              "profile:ms:7"),
         ("END { }",                          PointKind::End,                             "end"),
+        ("watchpoint:0x10:8:rw { }",         PointKind::Watchpoint(rw(16, 8)),           "watchpoint:0x10:8:rw"),
+        ("aw:16+8:4096:wr { }",              PointKind::Watchpoint(rw(24, 4096)),        "asyncwatchpoint:16+8:4096:wr"),
+        ("w:vfs_read+arg1:4:rw { }",         at_argument,                                "watchpoint:vfs_read+arg1:4:rw"),
     ];
     for (text, kind, name) in cases {
         let text = text.replace("/arg0 == 1/", "/pid == 1/");
         assert_eq!(of(&text), [(kind, name.to_string())], "{text}");
     }
     assert_eq!(of("kprobe:vfs_* , END, { }").len(), 3);
+}
+
+/// BY-3: a watchpoint that cannot be is refused with the reason.
+#[test]
+fn a_bad_watchpoint_is_refused() {
+    let cases = [
+        ("watchpoint:16:8 { }", "is followed by an address, a length and a mode"),
+        ("watchpoint:16:0:w { }", "'0' is no length of a watchpoint"),
+        ("watchpoint:16:4097:w { }", "'4097' is no length of a watchpoint"),
+        ("watchpoint:16:8:q { }", "'q' is no mode of a watchpoint"),
+        ("watchpoint:16:8:x { }", "a watchpoint does not see execution"),
+        ("watchpoint:no_such:8:w { }", "'no_such' is no address"),
+        ("watchpoint:no_such+arg1:8:w { }", "no function has the name 'no_such'"),
+        ("watchpoint:16:8:w { @ = arg0; }", "arg0 can only be used with kprobes"),
+    ];
+    for (text, why) in cases {
+        let errors = compile(text, &Plain, &options(false)).expect_err(text);
+        assert!(errors.iter().any(|error| error.to_string().contains(why)), "{text}: {errors:?}");
+    }
 }
 
 /// BY-1: any text yields a program or an error, and every program can run.

@@ -3,10 +3,12 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use trapline::probed::Session;
+use trapline_probes::probe::{Flow, Kprobe};
 use trapline_probes::watch::{By, Watchpoint};
-use trapline_tests::{GUESTS, assert_same, kernel, run, session};
+use trapline_tests::{GUESTS, assert_same, boundaries, kernel, run, session};
 
 /// One access: pc, time, address, size, whether it is a store.
 type One = (u64, u64, u64, u64, bool);
@@ -116,6 +118,89 @@ fn accesses_are_told_with_the_old_and_the_new_value() {
         assert!(reads.0.hits() > 1000 && writes.0.hits() > 1000, "{name}: {reads:?}, {writes:?}");
         assert_eq!(reads.0.hits() + writes.0.hits(), watchpoint.hits(), "{name}");
         assert!(reads.1.lock().unwrap().first.iter().all(|one| !one.4) && writes.1.lock().unwrap().first.iter().all(|one| one.4));
+    }
+}
+
+/// BY-3: an action of a probe watches an object from one moment to another, and the guest cannot notice.
+#[test]
+fn a_probe_moves_a_watchpoint() {
+    for (_, name) in GUESTS.iter() {
+        let plain = run(&mut session(name, 1));
+        let mut session = session(name, 1);
+        let range = tasks(name);
+        let (object, seen) = collecting(Watchpoint::at(0..range.end - range.start));
+        let (template, calls) = (object.clone(), AtomicU64::new(0));
+        let probe = Kprobe::at("vfs_read").pre(move |hit| {
+            // Every fourth call begins, the one behind the next ends.
+            match calls.fetch_add(1, Ordering::Relaxed) % 4 {
+                0 => assert!(hit.watch_at(&template, range.start)),
+                2 => assert!(hit.unwatch_at(&template, range.start)),
+                _ => {}
+            }
+            Flow::Continue
+        });
+        session.register_kprobe(&probe).expect("vfs_read can be probed");
+        let ran = run(&mut session);
+        assert_same(name, &plain, &ran);
+        let all = {
+            let mut whole = trapline_tests::session(name, 1);
+            let (watchpoint, _) = collecting(Watchpoint::at(tasks(name)));
+            whole.register_watchpoint(&watchpoint).unwrap();
+            run(&mut whole);
+            watchpoint.hits()
+        };
+        let seen = seen.lock().unwrap();
+        assert!(seen.count > 100 && seen.count < all && object.hits() == seen.count, "{name}: {seen:?} of {all}");
+        assert_eq!(object.changed_unseen(), 0, "{name}");
+    }
+}
+
+/// BY-3: no write to the kernel's data escapes: whoever writes is told, or the change would be found.
+#[test]
+fn no_write_escapes() {
+    for (_, name) in GUESTS.iter() {
+        let plain = run(&mut session(name, 1));
+        let mut session = session(name, 1);
+        let start = tasks(name).start;
+        let kernel = kernel(name);
+        let segment = kernel.segments.iter().find(|segment| segment.range().contains(&start)).expect("a segment with tasks");
+        let physical = segment.physical + (start - segment.virtual_address) & !0xfff;
+        let counts: Arc<Mutex<HashMap<&str, u64>>> = Arc::default();
+        let into = Arc::clone(&counts);
+        let area = physical.saturating_sub(0x1_0000)..physical + 0x1_0000;
+        let watchpoint = Watchpoint::at(area).physical().writes().on_hit(move |hit| {
+            *into.lock().unwrap().entry(hit.access().by.name()).or_default() += 1;
+        });
+        session.register_watchpoint(&watchpoint).expect("memory can be watched");
+        assert_same(name, &plain, &run(&mut session));
+        session.compare_watched();
+        let counts = counts.lock().unwrap();
+        println!("{name}: {counts:?}");
+        assert!(counts.get("instruction").is_some_and(|count| *count > 1000), "{name}: {counts:?}");
+        assert_eq!(watchpoint.changed_unseen(), 0, "{name}: {counts:?}");
+    }
+}
+
+/// BY-3: under probes that displace, boost, compute and replace every instruction by jumps, the accesses are those of the
+/// guest's own instructions.
+#[test]
+fn displaced_and_computed_instructions_are_told_as_the_guests_own() {
+    for (_, name) in GUESTS.iter() {
+        let told = |probes: bool| {
+            let mut session = session(name, 1);
+            if probes {
+                for address in boundaries(session.kernel()) {
+                    let _ = session.register_kprobe(&Kprobe::at_address(address).pre(|_| Flow::Continue));
+                }
+            }
+            let (watchpoint, seen) = collecting(Watchpoint::at(tasks(name)));
+            session.register_watchpoint(&watchpoint).unwrap();
+            run(&mut session);
+            assert_eq!(watchpoint.changed_unseen(), 0, "{name}");
+            let seen = seen.lock().unwrap();
+            seen.clone()
+        };
+        assert_eq!(told(true), told(false), "{name}");
     }
 }
 

@@ -4,6 +4,7 @@ use super::summary::{Count, ProbeRow};
 use std::collections::BTreeMap;
 use trapline_probes::ProbeSummary;
 use trapline_probes::events::set::{Attached, Member};
+use trapline_probes::watch::Watchpoint;
 
 /// The guest time at which the probe of an event was first armed, by group and name.
 pub type Armed = BTreeMap<(String, String), u64>;
@@ -23,6 +24,7 @@ pub fn row(member: &Member, armed: &Armed, summaries: &[ProbeSummary]) -> (Optio
             let armed_ns = armed.get(&(member.group().into(), member.name().into())).copied();
             return (None, ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ns_per_hit: None });
         }
+        Attached::Watchpoint(watchpoint) => return (None, watched(member, watchpoint, armed)),
         Attached::Pending => return (None, ProbeRow { name, place, mode: "waits for its module".into(), ..ProbeRow::default() }),
     };
     let known = summaries.iter().find(|summary| Some(summary.address) == kprobe.address());
@@ -43,4 +45,16 @@ pub fn row(member: &Member, armed: &Armed, summaries: &[ProbeSummary]) -> (Optio
     ];
     let armed_ns = armed.get(&(member.group().into(), member.name().into())).copied();
     (kprobe.address(), ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ns_per_hit: None })
+}
+
+fn watched(member: &Member, watchpoint: &Watchpoint, armed: &Armed) -> ProbeRow {
+    ProbeRow {
+        name: member.name().into(),
+        place: member.definition.location.to_string(),
+        mode: if watchpoint.is_enabled() { "watched" } else { "watched [DISABLED]" }.into(),
+        armed_ns: armed.get(&(member.group().into(), member.name().into())).copied(),
+        hits: watchpoint.hits(),
+        misses: vec![Count::new("changed unseen", watchpoint.changed_unseen())],
+        ns_per_hit: None,
+    }
 }

@@ -263,6 +263,7 @@ impl GuestRun {
                 Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed() + probe.kprobe().passed(),
                 Attached::Jprobe(probe) => probe.kprobe().nmissed() + probe.kprobe().passed(),
                 Attached::User(probe) => probe.missed(),
+                Attached::Watchpoint(watchpoint) => watchpoint.changed_unseen(),
                 Attached::Pending => 0,
             };
             add(member.hits(), missed);

@@ -13,8 +13,8 @@ use trapline_probes::guest::Cpu;
 use trapline_probes::watch::{self, Area, By};
 
 const PAGE: u64 = 4096;
-/// With more areas, writes by page walks are not looked for, and show as changes that nobody was seen making.
-const MOST_COMPARED: usize = 64;
+/// With more watched bytes, writes by page walks are not looked for, and show as changes that nobody was seen making.
+const MOST_COMPARED: usize = 1 << 20;
 
 /// A watched area as it was last seen.
 pub(crate) struct Seen {
@@ -93,20 +93,19 @@ impl Seen {
         changed
     }
 
-    /// Compares the area with memory and takes note of what memory has. Returns the first and the last changed byte.
-    fn compare(&mut self, view: &View) -> Option<(usize, usize)> {
+    /// Compares the area with memory. Returns the first and the last changed byte.
+    fn compare(&self, view: &View) -> Option<(usize, usize)> {
         let mut changed = None;
         let mut now = [0; PAGE as usize];
         for number in 0..self.pages.len() {
             let Some((at, len, physical)) = self.part(number) else { continue };
-            if !view.ram.read(physical, &mut now[..len]) {
+            if !view.ram.read(physical, &mut now[..len]) || self.bytes[at..at + len] == now[..len] {
                 continue;
             }
-            for (number, (seen, now)) in self.bytes[at..at + len].iter_mut().zip(&now).enumerate() {
+            for (number, (seen, now)) in self.bytes[at..at + len].iter().zip(&now).enumerate() {
                 if seen != now {
                     let first = changed.map_or(at + number, |(first, _)| first);
                     changed = Some((first, at + number));
-                    *seen = *now;
                 }
             }
         }
@@ -133,6 +132,10 @@ fn translate(view: &mut View, area: &Area, page: u64) -> Option<u64> {
     if area.physical {
         return Some(page);
     }
+    // Another process has other memory there.
+    if area.process.is_some_and(|process| view.process() != process) {
+        return None;
+    }
     let look = |right| (view.model.translate)(&view.trap_handle(), &view.ram, page, right).ok();
     match area.process {
         None => look(Right::Look),
@@ -157,7 +160,9 @@ impl<L: Listener> Machine<L> {
         self.inner.settle_written(None, 0);
         let inner = &mut self.inner;
         for (number, seen) in inner.watched.iter_mut().enumerate() {
-            if seen.area.writes && seen.compare(&inner.view).is_some() {
+            // A program's memory may have gone to somebody else.
+            if seen.area.writes && seen.area.process.is_none() && seen.compare(&inner.view).is_some() {
+                (0..seen.pages.len()).for_each(|page| seen.learn(&inner.view, page));
                 inner.listener.changed_unseen(number);
             }
         }
@@ -234,7 +239,7 @@ impl<L: Listener> Inner<L> {
 
     /// Reports what a page walk of the core has written to watched areas.
     pub(super) fn core_walked(&mut self, cpu: &InstructionContext, pc: Option<u64>) {
-        if self.watched.len() > MOST_COMPARED {
+        if self.watched.iter().map(|seen| seen.bytes.len()).sum::<usize>() > MOST_COMPARED {
             return;
         }
         let pc = pc.unwrap_or_else(|| cpu.handle().pc());
@@ -244,11 +249,11 @@ impl<L: Listener> Inner<L> {
             if !seen.area.writes {
                 continue;
             }
-            let before = seen.bytes.clone();
             if let Some((first, last)) = seen.compare(&self.view) {
                 let len = last + 1 - first;
+                let old = seen.number(&self.view, first, len);
+                (0..seen.pages.len()).for_each(|page| seen.learn(&self.view, page));
                 let value = seen.number(&self.view, first, len);
-                let old = self.view.isa.order.number(&before[first..first + len.min(8)]);
                 self.tell(number, (first, len), (value, old), By::PageWalk, pc);
             }
         }

@@ -61,9 +61,10 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn memory_out(&mut self, cpu: &InstructionContext, physical: u64, size: u32, value: u64) {
-        let at = self.access(cpu.device_access_pc());
+        let pc = cpu.device_access_pc();
+        let at = self.access(pc);
         self.board.write(at, Bus::Memory, physical, size, value);
-        self.settle_written(Some(By::Device), cpu.device_access_pc().unwrap_or(0));
+        self.settle_written(Some(By::Device), pc.unwrap_or_else(|| cpu.handle().pc()));
         self.show_pins(cpu);
         self.after_access(at);
     }

@@ -439,6 +439,11 @@ impl Session {
             match probe {
                 Attached::Kprobe(probe) => self.unregister_kprobe(probe),
                 Attached::Kretprobe(probe) => self.unregister_kretprobe(probe),
+                Attached::Watchpoint(watchpoint) => self.unregister_watchpoint(watchpoint),
+                Attached::WatchArgument(probe, watchpoint) => {
+                    self.unregister_kprobe(probe);
+                    self.unregister_watchpoint(watchpoint);
+                }
                 Attached::Tracepoint(probes) => self.with_engine(|engine, guest| engine.unregister_kprobes(guest, probes)),
                 Attached::User(probe) => self.unregister_user(probe),
             }

@@ -59,10 +59,31 @@ pub enum Base {
     FileOffset(u64),
     /// `@jiffies+4`. The dereference is a hop of its own.
     Symbol(String, i64),
+    /// `$addr`, `$value`, `$old`, `$size`: of the access, in a watch event.
+    Access(Part),
+    /// `$who`, `$rw`: text about the access.
+    AccessText(Part),
     /// `\-1`
     Immediate(i128),
     /// `\"text"`
     Text(String),
+}
+
+/// A part of an access to watched memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The accessed address.
+    Address,
+    /// The number that was loaded or stored.
+    Value,
+    /// The number that was there before.
+    Old,
+    /// The number of bytes.
+    Size,
+    /// The party that made the access.
+    Who,
+    /// `r` or `w`.
+    Kind,
 }
 
 /// One dereference: reads memory at the previous value plus an offset.
@@ -165,7 +186,7 @@ fn parse_body(body: Piece<'_>, returns: bool) -> Result<(Fetch, Type, Option<u8>
     };
     let (kind, count) = type_text.map_or(Ok((Type::Word, None)), types::parse)?;
     let about_type = type_text.unwrap_or(what);
-    let is_text = matches!(what.text, "$comm" | "$COMM") || what.text.starts_with("\\\"");
+    let is_text = matches!(what.text, "$comm" | "$COMM" | "$who" | "$rw") || what.text.starts_with("\\\"");
     if is_text && (count.is_some() || type_text.is_some_and(|text| text.text != "string")) {
         return Err(EventError::new(about_type, Code::NEED_STRING_TYPE, "$comm and text are strings: leave the type out"));
     }
@@ -183,7 +204,7 @@ fn fits_type(fetch: &Fetch, kind: Type, count: Option<u8>, about: Piece<'_>) -> 
     if count.is_some() && !from_memory {
         return Err(EventError::new(about, Code::BAD_STRING, "an array must be in memory: write +0(...) around its address"));
     }
-    let is_address = matches!(fetch.base, Base::Immediate(_) | Base::Comm | Base::Text(_));
+    let is_address = matches!(fetch.base, Base::Immediate(_) | Base::Comm | Base::AccessText(_) | Base::Text(_));
     if matches!(kind, Type::String | Type::UserString) && !from_memory && !is_address {
         return Err(EventError::new(about, Code::BAD_STRING, "a string must be in memory: write +0(...) around its address"));
     }
@@ -233,6 +254,12 @@ fn parse_variable(text: Piece<'_>, returns: bool) -> Result<Base, EventError> {
         }
         "$comm" | "$COMM" => return Ok(Base::Comm),
         "$stack" => return Ok(Base::StackPointer),
+        "$addr" => return Ok(Base::Access(Part::Address)),
+        "$value" => return Ok(Base::Access(Part::Value)),
+        "$old" => return Ok(Base::Access(Part::Old)),
+        "$size" => return Ok(Base::Access(Part::Size)),
+        "$who" => return Ok(Base::AccessText(Part::Who)),
+        "$rw" => return Ok(Base::AccessText(Part::Kind)),
         _ => {}
     }
     if let Some(index) = numbered("$stack").and_then(|digits| digits.text.parse().ok()) {
@@ -306,7 +333,7 @@ fn parse_dereference(text: Piece<'_>, returns: bool) -> Result<Fetch, EventError
         return Err(EventError::new(behind, Code::BAD_FETCH_ARG, "only ':' and a type may follow the ')': remove this"));
     }
     let mut fetch = parse_fetch(inner, returns)?;
-    if fetch.hops.is_empty() && matches!(fetch.base, Base::Comm | Base::Text(_)) {
+    if fetch.hops.is_empty() && matches!(fetch.base, Base::Comm | Base::AccessText(_) | Base::Text(_)) {
         return Err(EventError::new(
             inner,
             Code::COMM_CANT_DEREF,

@@ -4,6 +4,7 @@
 use super::error::{Code, EventError};
 use super::fetch::Programs;
 use super::format::{DEEPEST, put_stack};
+use super::memory::Memory;
 use super::parse::{self, Definition, EventCommand, Location, Removal};
 use super::set::{Applied, Attached, EventSet, Member};
 use super::triggers::events_of;
@@ -15,6 +16,7 @@ use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
 use crate::unwind::Stacks;
 use crate::user::{Place, UserProbe};
+use crate::watch::Watchpoint;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
@@ -137,6 +139,11 @@ impl EventSet {
             }
         }
         programs.iter().for_each(|probe| probe.set_disabled(!enabled));
+        for member in self.members_of(event) {
+            if let Attached::Watchpoint(watchpoint) = &member.probe {
+                engine.enable_watchpoint(watchpoint, enabled);
+            }
+        }
         self.set_enabled(event, enabled);
         Ok(())
     }
@@ -191,6 +198,9 @@ fn register(
     (enabled, stacks): (bool, &Option<Arc<Stacks>>),
 ) -> Result<Attached, EventError> {
     let place = match &definition.location {
+        Location::Memory(memory) => {
+            return register_watchpoint(engine, guest, memory, (definition, programs, event), (enabled, stacks));
+        }
         Location::Address(address) => Kprobe::at_address(*address),
         Location::Symbol { name, offset } => Kprobe::at(name.as_str()).offset(*offset),
         Location::File { path, place } => {
@@ -244,6 +254,32 @@ fn in_program(definition: &Definition, (path, place): (&str, &Place), programs: 
     }
 }
 
+fn register_watchpoint(
+    engine: &mut Engine,
+    guest: &dyn Guest,
+    memory: &Memory,
+    (definition, programs, event): (&Definition, &Arc<Programs>, EventId),
+    (enabled, stacks): (bool, &Option<Arc<Stacks>>),
+) -> Result<Attached, EventError> {
+    let at = definition.location_at;
+    let (programs, stacks) = (Arc::clone(programs), stacks.clone());
+    let watchpoint = Watchpoint::on(memory.area(guest, at)?).on_hit(move |hit| {
+        let access = *hit.access();
+        let mut frames = [Frame::default(); DEEPEST];
+        let count = stacks.as_ref().map(|stacks| stacks.of(hit, &mut frames));
+        hit.emit(event, |cpu, payload| {
+            programs.run_at_access(cpu, &access, payload);
+            if let Some(count) = count {
+                put_stack(payload, &frames[..count]);
+            }
+        });
+    });
+    engine.enable_watchpoint(&watchpoint, enabled);
+    let refused = |refusal: Refusal| at.error(Code::FAIL_REG_PROBE, refusal.why).with_errno(refusal.errno);
+    engine.register_watchpoint(guest, &watchpoint).map_err(refused)?;
+    Ok(Attached::Watchpoint(watchpoint))
+}
+
 /// Writes the record of a hit, with its call chain if that is wanted.
 #[inline]
 fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>) {
@@ -276,6 +312,7 @@ fn leave_more(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &O
 /// suffix, such as `.isra.0`, counts as the one without it.
 fn refuse_notrace(guest: &dyn Guest, definition: &Definition) -> Result<(), EventError> {
     let symbol = match &definition.location {
+        Location::Memory(_) => None,
         Location::Address(address) => guest.symbol_at(*address),
         Location::Symbol { name, offset } => {
             guest.symbol(name).and_then(|symbol| guest.symbol_at(symbol.start.wrapping_add(u64::from(*offset))))
@@ -301,6 +338,11 @@ fn unregister(engine: &mut Engine, guest: &mut dyn Guest, members: &[Member]) {
     for probe in members.iter().filter_map(|member| of_program(&member.probe)) {
         engine.unregister_user(guest, &probe);
     }
+    for member in members {
+        if let Attached::Watchpoint(watchpoint) = &member.probe {
+            engine.unregister_watchpoint(watchpoint);
+        }
+    }
 }
 
 fn switch(engine: &mut Engine, guest: &mut dyn Guest, probe: &Kprobe, enabled: bool) -> Result<(), Refusal> {
@@ -313,7 +355,7 @@ fn probe_of(probe: &Attached) -> Option<Kprobe> {
         Attached::Kprobe(probe) => Some(probe.clone()),
         Attached::Kretprobe(probe) => Some(probe.kprobe().clone()),
         Attached::Jprobe(probe) => Some(probe.kprobe().clone()),
-        Attached::User(_) | Attached::Pending => None,
+        Attached::User(_) | Attached::Watchpoint(_) | Attached::Pending => None,
     }
 }
 

@@ -3,11 +3,12 @@
 //!
 //! An unreadable number becomes 0, an unreadable string is marked. Nothing here stops the hit, allocates or waits.
 
-use super::args::{Argument, Base, Hop};
+use super::args::{Argument, Base, Hop, Part};
 use super::error::{Code, EventError};
 use super::types::{Bits, Stored, Type};
 use crate::guest::{Cpu, Guest};
 use crate::records::{LARGEST_PAYLOAD, Payload};
+use crate::watch::Access;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
@@ -60,6 +61,10 @@ enum Start {
     FromPc(u64),
     Comm,
     Text(Box<[u8]>),
+    /// A number of the access to watched memory.
+    Access(Part),
+    /// Text about it.
+    AccessText(Part),
 }
 
 /// The context of a probe, which decides what its arguments may refer to.
@@ -73,6 +78,8 @@ pub struct Scope {
     pub by_symbol: bool,
     /// The probe's offset in its file, if it is in a user program.
     pub file_offset: Option<u64>,
+    /// It is a watchpoint.
+    pub watches: bool,
 }
 
 impl Programs {
@@ -119,7 +126,17 @@ impl Programs {
 
     /// Fetches all values into a record.
     pub fn run(&self, cpu: &mut dyn Cpu, into: &mut Payload<'_>) {
-        let mut run = Run { abi: self.isa.abi, word: self.isa.word, cpu, into, reserved: self.least };
+        self.run_with(cpu, None, into);
+    }
+
+    /// Fetches all values of an access to watched memory into a record.
+    pub fn run_at_access(&self, cpu: &mut dyn Cpu, access: &Access, into: &mut Payload<'_>) {
+        self.run_with(cpu, Some(access), into);
+    }
+
+    #[inline]
+    fn run_with(&self, cpu: &mut dyn Cpu, access: Option<&Access>, into: &mut Payload<'_>) {
+        let mut run = Run { abi: self.isa.abi, word: self.isa.word, cpu, access, into, reserved: self.least };
         for program in &self.programs {
             run.program(program);
         }
@@ -149,6 +166,12 @@ fn start(argument: &Argument, scope: Scope, guest: &dyn Guest) -> Result<Start, 
         Base::StackWord(_) => {
             Err(at.error(Code::BAD_STACK_NUM, format!("a kernel stack has {most} words: $stack0 to $stack{most}")))
         }
+        Base::Access(_) | Base::AccessText(_) if !scope.watches => {
+            Err(at
+                .error(Code::BAD_VAR, "only an access to memory has this: fetch it in a watch event, 'w:NAME w@SYMBOL:8 $value'"))
+        }
+        Base::Access(part) => Ok(Start::Access(*part)),
+        Base::AccessText(part) => Ok(Start::AccessText(*part)),
         Base::Argument(_) if scope.returns => {
             Err(at.error(Code::BAD_VAR, "arguments are gone when a function returns: fetch $argN in a 'p' event at its entry"))
         }
@@ -219,6 +242,7 @@ struct Run<'a, 'b> {
     abi: &'static Abi,
     word: usize,
     cpu: &'a mut dyn Cpu,
+    access: Option<&'a Access>,
     into: &'a mut Payload<'b>,
     /// Bytes that the remaining values need at least. Strings leave them free.
     reserved: usize,
@@ -257,6 +281,20 @@ impl Run<'_, '_> {
                 self.text(program, &comm[..len]);
             }
             Start::Text(text) => self.text(program, text),
+            Start::AccessText(part) => {
+                let text = match (self.access, part) {
+                    (Some(access), Part::Kind) => {
+                        if access.is_write {
+                            "w"
+                        } else {
+                            "r"
+                        }
+                    }
+                    (Some(access), _) => access.by.name(),
+                    (None, _) => "",
+                };
+                self.text(program, text.as_bytes());
+            }
             start => {
                 let value = self.start(start);
                 match is_string {
@@ -274,7 +312,13 @@ impl Run<'_, '_> {
             Start::Stack(above) => Some(self.stack_word(*above)),
             Start::Constant(value) => Some(*value),
             Start::FromPc(distance) => Some(self.masked(self.cpu.pc().wrapping_add(*distance))),
-            Start::Comm | Start::Text(_) => None,
+            Start::Access(part) => self.access.map(|access| match part {
+                Part::Address => access.address,
+                Part::Value => access.value,
+                Part::Old => access.old,
+                Part::Size | Part::Who | Part::Kind => access.size,
+            }),
+            Start::Comm | Start::Text(_) | Start::AccessText(_) => None,
         }
     }
 

@@ -16,6 +16,7 @@ pub mod filter;
 pub mod format;
 pub mod hist;
 pub mod json;
+pub mod memory;
 mod names;
 pub mod parse;
 pub mod places;
@@ -30,6 +31,8 @@ pub mod watch;
 mod attach_tests;
 #[cfg(test)]
 mod binding_tests;
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod output_tests;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use super::args::{self, Argument, split_offset};
 use super::error::{Code, EventError, Span};
 use super::file_place;
+use super::memory::{self, Memory};
 use super::text::{Piece, is_group_name, is_identifier, number, signed_number};
 use crate::user::Place;
 use alloc::borrow::{Cow, ToOwned};
@@ -63,6 +64,8 @@ pub enum Location {
         /// The place in the file.
         place: Place,
     },
+    /// `w@jiffies_64:8`
+    Memory(Memory),
 }
 
 /// Selects the events, or the probes of an event, to remove.
@@ -93,9 +96,10 @@ pub fn line(text: &str) -> Result<Option<EventCommand>, EventError> {
     let Some(command) = words.next() else { return Ok(None) };
     match command.text.as_bytes().first() {
         Some(b'p' | b'r' | b'j') => definition(command, words).map(|definition| Some(EventCommand::Add(definition))),
+        Some(b'w') => watch(command, words).map(|definition| Some(EventCommand::Add(definition))),
         Some(b'-') => removal(command, words).map(|removal| Some(EventCommand::Remove(removal))),
         _ => {
-            let why = "a line begins with 'p' (probe), 'r' (return probe), 'j' (jprobe, which Linux's lines do not have) or '-:' (remove an event)";
+            let why = "a line begins with 'p' (probe), 'r' (return probe), 'j' (jprobe, which Linux's lines do not have), 'w' (watchpoint) or '-:' (remove an event)";
             Err(EventError::new(command, Code::BAD_COMMAND, why))
         }
     }
@@ -128,6 +132,32 @@ fn definition<'a>(command: Piece<'a>, mut words: impl Iterator<Item = Piece<'a>>
     let group = group.or_else(|| matches!(location, Location::File { .. }).then(|| file_place::GROUP.to_owned()));
     let (command_at, location_at) = (Span::of(command), Span::of(place));
     Ok(Definition { returns, mirrors, maxactive, group, event, location, arguments, command_at, location_at })
+}
+
+/// `w:[GRP/][EVENT] [r|w|rw]@MEMORY [pid=PROCESS] ARGS`
+fn watch<'a>(command: Piece<'a>, mut words: impl Iterator<Item = Piece<'a>>) -> Result<Definition, EventError> {
+    let (head, names) = match command.split_at_first(':') {
+        Some((head, names)) => (head, Some(names)),
+        None => (command, None),
+    };
+    if head.text != "w" {
+        return Err(EventError::new(head.skip(1), Code::BAD_COMMAND, "after 'w' write ':' and a name, or a space"));
+    }
+    let Some(place) = words.next() else {
+        let why = "say which memory to watch: w@jiffies_64:8, rw@0xc0101000:4";
+        return Err(EventError::new(command.end(), Code::NO_PROBE_ADDR, why));
+    };
+    let mut memory = memory::parse(place)?;
+    let mut words = words.peekable();
+    memory.process = words.peek().and_then(|word| memory::process(*word));
+    if memory.process.is_some() {
+        words.next();
+    }
+    let (group, event) = names.map_or(Ok((None, None)), parse_names)?;
+    let arguments = args::parse(words, false, false)?;
+    let (command_at, location_at) = (Span::of(command), Span::of(place));
+    let location = Location::Memory(memory);
+    Ok(Definition { returns: false, mirrors: false, maxactive: 0, group, event, location, arguments, command_at, location_at })
 }
 
 fn maxactive(text: Piece<'_>, returns: bool) -> Result<u32, EventError> {
@@ -271,6 +301,7 @@ impl fmt::Display for Location {
             Location::Symbol { name, offset } => write!(f, "{name}+{offset}"),
             Location::File { path, place: Place::Offset(offset) } => write!(f, "{path}:0x{offset:016x}"),
             Location::File { path, place } => write!(f, "{path}:{place}"),
+            Location::Memory(memory) => memory.fmt(f),
         }
     }
 }
@@ -281,6 +312,7 @@ impl Definition {
         match self {
             Definition { returns: true, .. } => 'r',
             Definition { mirrors: true, .. } => 'j',
+            Definition { location: Location::Memory(_), .. } => 'w',
             _ => 'p',
         }
     }
@@ -292,6 +324,7 @@ impl Definition {
             Location::Address(_) => format!("{letter}_{}", self.location),
             Location::Symbol { name, offset } => format!("{letter}_{name}_{offset}"),
             Location::File { path, place } => return file_place::default_event(letter, path, place),
+            Location::Memory(memory) => memory.default_event(),
         };
         let end = (0..NAME_LIMIT).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
         name.truncate(end);

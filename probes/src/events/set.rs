@@ -13,6 +13,7 @@ use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
 use crate::unwind::Stacks;
 use crate::user::{Place, UserProbe};
+use crate::watch::Watchpoint;
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -100,6 +101,8 @@ pub enum Attached {
     Jprobe(Jprobe),
     /// A probe in a user program.
     User(UserProbe),
+    /// A watchpoint.
+    Watchpoint(Watchpoint),
     /// Not registered yet: its module is not loaded.
     Pending,
 }
@@ -149,6 +152,7 @@ impl EventSet {
             entry: target.entry,
             by_symbol: matches!(definition.location, Location::Symbol { .. } | Location::File { place: Place::Symbol(..), .. }),
             file_offset: target.file_offset,
+            watches: matches!(definition.location, Location::Memory(_)),
         };
         let programs = Arc::new(Programs::bind(&definition.arguments, scope, guest)?);
         let group = definition.group.get_or_insert_with(|| DEFAULT_GROUP.to_owned()).clone();
@@ -187,9 +191,11 @@ impl EventSet {
         let Some(Known { format: known, .. }) = self.known.get(&existing) else { return Ok(()) };
         let refused = |at: Span, code, why: String| Err(at.error(code, why).with_errno(Errno::EEXIST));
         let name = format!("{}/{}", known.group, known.event);
-        if (known.returns, known.mirrors) != (format.returns, format.mirrors) {
+        let watches = |definition: &Definition| matches!(definition.location, Location::Memory(_));
+        let is_other = self.members_of(existing).any(|member| watches(&member.definition) != watches(definition));
+        if (known.returns, known.mirrors) != (format.returns, format.mirrors) || is_other {
             let why = format!(
-                "the event {name} exists and its probes are of another kind (probe, return probe or jprobe): choose another name"
+                "the event {name} exists and its probes are of another kind (probe, return probe, jprobe or watchpoint): choose another name"
             );
             return refused(definition.command_at, Code::DIFF_PROBE_TYPE, why);
         }
@@ -364,6 +370,7 @@ impl Member {
                 Attached::Jprobe(probe) => probe.hits(),
                 Attached::Kretprobe(probe) => probe.returns(),
                 Attached::User(probe) => probe.hits(),
+                Attached::Watchpoint(watchpoint) => watchpoint.hits(),
                 Attached::Pending => 0,
             }
     }
@@ -376,6 +383,7 @@ impl Member {
                 Attached::Jprobe(probe) => probe.kprobe().nmissed(),
                 Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
                 Attached::User(probe) => probe.missed(),
+                Attached::Watchpoint(watchpoint) => watchpoint.changed_unseen(),
                 Attached::Pending => 0,
             }
     }
@@ -435,6 +443,10 @@ fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_
             let entry =
                 guest.symbol_at(*address).is_some_and(|symbol| entry_of(symbol.start, address.wrapping_sub(symbol.start)));
             Target { entry, is_there: true, file_offset: None }
+        }
+        Location::Memory(memory) => {
+            memory.area(guest, at)?;
+            Target { entry: false, is_there: true, file_offset: None }
         }
         Location::Symbol { name, offset } => {
             let in_module = name.contains(':');

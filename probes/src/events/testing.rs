@@ -89,6 +89,9 @@ impl Guest for FakeKernel {
     }
     fn window_give(&mut self, _: u64, _: usize) {}
     fn window_write(&mut self, _: u64, _: &[u8], _: WindowUse) {}
+    fn can_watch(&self) -> bool {
+        true
+    }
     fn any_cpu_inside(&self, _: Range<u64>) -> bool {
         false
     }

@@ -229,7 +229,7 @@ static uint64_t bytes_at(CPUArchState *env, target_ulong addr, size_t size, unsi
     return value;
 }
 
-/* While something is watched: makes a store, and reports it if it is watched. */
+/* Reads what a store will overwrite, if it is watched. False: it is not, or it will fault. */
 static __attribute__((noinline)) bool
 prepare_store(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, MemOp op, struct trapline_access *access)
 {

@@ -1,0 +1,53 @@
+//! Watchpoints as people meet them: the commands of docs/watchpoints.md, and what they print.
+#![cfg(feature = "cpu")]
+
+use std::process::{Command, Stdio};
+
+fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_trapline")).args(args).stdin(Stdio::null()).output().expect("the program runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// The words of a command line with single quotes.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (number, part) in line.split('\'').enumerate() {
+        match number % 2 {
+            0 => words.extend(part.split_whitespace().map(str::to_string)),
+            _ => words.push(part.to_string()),
+        }
+    }
+    words
+}
+
+/// BY-3: every command of the document runs, hits its watchpoints and prints.
+#[test]
+fn the_documents_commands_run() {
+    let document = include_str!("../../docs/watchpoints.md");
+    let commands: Vec<&str> = document.lines().filter_map(|line| line.strip_prefix("    trapline ")).collect();
+    assert!(commands.len() >= 5, "{commands:?}");
+    for command in commands {
+        let words = words(command);
+        let (status, out, err) = run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(status, Some(0), "{command}: {err}");
+        assert!(out.lines().count() > 3 || out.contains("]: "), "{command}: {out}{err}");
+        assert!(!out.contains("changed unseen\",\"count\":1") && !err.contains("missed: "), "{command}: {out}{err}");
+    }
+}
+
+/// BY-3: a record has the accessing instruction, the values, and who made the access; the summary has the watchpoint.
+#[test]
+fn records_and_summary_have_the_watchpoint() {
+    let (status, out, err) =
+        run(&["run", "tiny/x86_64", "-q", "--json", "-e", "w:task w@tasks:64 at=$addr new=$value old=$old who=$who rw=$rw"]);
+    assert_eq!(status, Some(0), "{err}");
+    let rows: Vec<serde_json::Value> =
+        out.lines().chain(err.lines()).filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let records: Vec<_> = rows.iter().filter(|row| row["event"] == "task").collect();
+    assert!(records.len() > 10, "{out}{err}");
+    assert!(records.iter().all(|record| record["args"]["who"] == "instruction" && record["args"]["rw"] == "w"), "{out}");
+    let (status, _, err) = run(&["run", "tiny/x86_64", "-e", "w:x w@no_such_variable:8"]);
+    assert_eq!(status, Some(2), "{err}");
+    assert!(err.contains("no symbol has the name 'no_such_variable'"), "{err}");
+}

@@ -1,0 +1,65 @@
+//! Resolves `watchpoint:ADDRESS:LENGTH:MODE` and `watchpoint:FUNCTION+argN:LENGTH:MODE`. In place of an address the name
+//! of a variable may stand, which bpftrace does not have.
+
+use super::compile::Compiler;
+use super::error::{ScriptError, Span};
+use super::points::point_at;
+use super::program::{Point, PointKind};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use trapline_probes::watch::Area;
+
+/// The longest range. bpftrace allows 8 bytes, as processors do.
+const MOST_BYTES: u64 = 4096;
+
+impl Compiler<'_> {
+    /// The attach point of a watchpoint.
+    pub(super) fn watchpoint(&self, provider: &str, parts: &[String], at: Span) -> Result<Vec<Point>, ScriptError> {
+        let provider = if provider.starts_with('a') { "asyncwatchpoint" } else { "watchpoint" };
+        let [place, len, mode] = parts else {
+            return Err(at.error(format!(
+                "{provider} is followed by an address, a length and a mode: {provider}:0xffff800010001234:8:rw, or {provider}:FUNCTION+arg1:8:w"
+            )));
+        };
+        let Some(len) = number(len).filter(|len| (1..=MOST_BYTES).contains(len)) else {
+            return Err(at.error(format!("'{len}' is no length of a watchpoint: 1 to {MOST_BYTES} bytes are watched")));
+        };
+        let has = |letter| mode.contains(letter);
+        if mode.is_empty() || mode.chars().any(|letter| !"rwx".contains(letter)) {
+            return Err(at.error(format!("'{mode}' is no mode of a watchpoint: r (reads), w (writes) and rw are")));
+        }
+        if has('x') {
+            return Err(at.error("a watchpoint does not see execution: use kprobe with the address"));
+        }
+        let area = Area { start: 0, len, reads: has('r'), writes: has('w'), ..Area::default() };
+        let name = format!("{provider}:{}", parts.join(":"));
+        if let Some((function, argument)) = place.split_once("+arg") {
+            let argument =
+                argument.parse().map_err(|_| at.error(format!("'arg{argument}' is no argument: arg0 is the first")))?;
+            if self.knowledge.address(function).is_none() {
+                return Err(at.error(format!("no function has the name '{function}'")));
+            }
+            let kind = PointKind::WatchArgument { function: function.to_owned(), argument, area };
+            return Ok(alloc::vec![point_at(kind, name, at)]);
+        }
+        let (variable, offset) = place.split_once('+').map_or((place.as_str(), Some(0)), |(name, offset)| (name, number(offset)));
+        let start = match (number(variable), offset) {
+            (Some(address), Some(offset)) => Some(address.wrapping_add(offset)),
+            (None, Some(offset)) => self.knowledge.data(variable).map(|start| start.wrapping_add(offset)),
+            _ => None,
+        };
+        match start {
+            Some(start) => Ok(alloc::vec![point_at(PointKind::Watchpoint(Area { start, ..area }), name, at)]),
+            None => Err(at.error(format!("'{place}' is no address, and no variable of the kernel has that name"))),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

@@ -221,7 +221,8 @@ impl Guest for Live<'_> {
 
     fn observe(&mut self, place: &FilePlace<'_>, point: u32) -> Result<KnownBy, Refusal> {
         let FilePlace { path, offset } = *place;
-        let alignment = self.parts.isa.alignment;
+        // A kernel of ARM code runs programs of Thumb code, too.
+        let alignment = self.parts.isa.alignment.min(2);
         if offset % alignment != 0 {
             let why = format!("{path}:{offset:#x} is no instruction: they begin at multiples of {alignment}");
             return Err(Refusal::because(Errno::EILSEQ, why));

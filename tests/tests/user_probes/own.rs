@@ -17,7 +17,7 @@ AFTER
 ";
 
 /// The number of functions that are probed, at their entries and at their returns.
-const FUNCTIONS: usize = 60;
+const FUNCTIONS: usize = 200;
 
 /// BY-2: in the kernel's own run, `uprobe_profile` counts hits of functions' entries and returns; in ours, probes at the
 /// same places count as many. So instructions that fault, forks and programs that end are counted alike.
@@ -45,7 +45,7 @@ pub fn hits_equal_those_of_the_guests_own_uprobes(name: &'static str) {
         .collect();
     assert_eq!(counted.len(), 2 * chosen.len(), "{name}: {console}");
 
-    let script = WORK.replace("BEFORE", "").replace("AFTER", "");
+    let script = WORK.replace("BEFORE", "").replace("AFTER", "true");
     let mut ours = Stock::new(name, script.as_bytes()).session();
     let probe = |offset: &u64| {
         let place = || Place::Offset(*offset);
@@ -70,5 +70,5 @@ pub fn hits_equal_those_of_the_guests_own_uprobes(name: &'static str) {
         "{name}: theirs {differing:?}, ours {:?}",
         differing.iter().map(|(event, _)| hits.get(*event)).collect::<Vec<_>>()
     );
-    assert!(total > 1_000, "{name}: {total} hits");
+    assert!(total > 100, "{name}: {total} hits");
 }

@@ -184,7 +184,7 @@ stands_on booted boot devices error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on sweep boot probed verify
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boards boot booted devices disks machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked verify
+stands_on cli arches boards boot booted devices disks error machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

@@ -100,7 +100,7 @@ fn what_is_wrong_is_said() {
         ("no such CPU",                 vec!["run", "--cpu", "68000"],                                      2, vec!["`68000` is not a CPU for x86_64", "amd, intel"]),
         ("a CPU for a still image",     vec!["check", "tiny/x86_64", "--cpu", "intel"],                     2, vec!["give --booted too"]),
         ("a form that the ISA has not", vec!["run", "tiny/arm", "--detour", "faithful"],                    2, vec!["no faithful detour", "use lean ones"]),
-        ("too many CPUs",               vec!["run", "--cpus", "3"],                                         2, vec!["3 is not in 1..=2"]),
+        ("too many CPUs",               vec!["run", "--cpus", "3"],                                         2, vec!["3 CPUs were asked for", "1 to 2 CPUs"]),
         ("an unknown blacklist entry",  vec!["run", "--blacklist", "vfs_raed"],                             1, vec!["did you mean `vfs_read`"]),
     ];
     for (what, args, status, expected) in cases {

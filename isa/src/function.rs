@@ -67,12 +67,7 @@ where
 
 /// Like [`walk`], but an indirect jump or call has its target where the instruction before it builds that
 /// ([`Isa::far_target`]).
-pub fn walk_far<R>(
-    isa: &'static Isa,
-    start: u64,
-    end: u64,
-    read: R,
-) -> impl Iterator<Item = Result<Insn, Undecodable>> + use<R>
+pub fn walk_far<R>(isa: &'static Isa, start: u64, end: u64, read: R) -> impl Iterator<Item = Result<Insn, Undecodable>> + use<R>
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
 {

@@ -164,7 +164,7 @@ fn no_write_escapes() {
         let start = tasks(name).start;
         let kernel = kernel(name);
         let segment = kernel.segments.iter().find(|segment| segment.range().contains(&start)).expect("a segment with tasks");
-        let physical = segment.physical + (start - segment.virtual_address) & !0xfff;
+        let physical = (segment.physical + (start - segment.virtual_address)) & !0xfff;
         let counts: Arc<Mutex<HashMap<&str, u64>>> = Arc::default();
         let into = Arc::clone(&counts);
         let area = physical.saturating_sub(0x1_0000)..physical + 0x1_0000;

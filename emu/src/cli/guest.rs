@@ -13,6 +13,7 @@ use crate::boot::Kernel;
 use crate::boot::guest_files::{GuestFiles, Sources};
 use crate::boot::whole::Whole;
 use crate::devices::virtio::Attached;
+use crate::error::MachineError;
 use crate::machine::Config;
 use crate::probed::Session;
 use crate::snapshot::{Snapshot, file::Key};
@@ -186,7 +187,7 @@ impl Guest {
             None => Session::with_policy(kernel, &config, policy),
             Some(snapshot) => Session::from_snapshot(kernel, &config, policy, snapshot),
         };
-        session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))
+        session.map_err(|error| cannot_be_made(&error))
     }
 
     /// The machine of one side of a comparison, which logs all events. `coverage` says whether it notes the blocks that run.
@@ -198,7 +199,7 @@ impl Guest {
             (Side::Probed, None) => Session::with_policy(kernel, &config, policy),
             (Side::Probed, Some(snapshot)) => Session::from_snapshot(kernel, &config, policy, snapshot),
         };
-        session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))
+        session.map_err(|error| cannot_be_made(&error))
     }
 
     /// Everything that the guest is given besides its image, as a text that two equal guests share.
@@ -215,6 +216,15 @@ impl Guest {
     /// Types at the shell of a booted guest.
     pub fn typist(&self) -> Option<Typist> {
         self.from_boot.as_ref().map(|typed| Typist::new(typed.load, typed.script.as_deref()))
+    }
+}
+
+/// The failure of a machine that was not made. A machine that no board can be is an error of the command line.
+fn cannot_be_made(error: &MachineError) -> Failure {
+    let message = format!("the machine cannot be made: {error}");
+    match error {
+        MachineError::Config(_) => Failure::usage(message),
+        _ => Failure::failed(message),
     }
 }
 

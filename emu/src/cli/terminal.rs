@@ -221,7 +221,10 @@ impl Prefix {
                     through.push(key);
                     continue;
                 }
-                (true, b'x' | b'X') => return Typed::Leave,
+                (true, b'x' | b'X') => {
+                    keys.clear();
+                    return Typed::Leave;
+                }
                 (true, b'c' | b'C') => Wish::Ask,
                 (true, b'l' | b'L') => Wish::Live,
                 (true, b'f' | b'F') => Wish::File,

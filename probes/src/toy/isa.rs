@@ -376,6 +376,7 @@ pub(crate) const BASE: Isa = Isa {
     switches_stacks: &["__switch_to_asm"],
     abi: &ABI_STACK,
     decode: |address, bytes| decode(ByteOrder::Little, address, bytes),
+    far_target: |_, _| None,
     plan: |insn, _| plan(insn),
     check_context: |_, _, _, _| Ok(()),
     in_delay_slot: NO_DELAY_SLOTS,

@@ -307,7 +307,6 @@ fn scripts_that_are_no_scripts_are_said_so() {
         ("import \"stdlib\"; BEGIN { }",                    "nothing can be imported"),
         ("interval:s:0 { }",                                "a number greater than 0"),
         ("hardware:cycles:1 { }",                           "are not counted by this machine"),
-        ("watchpoint:0x10:8:w { }",                         "watchpoints are not there yet"),
         ("uprobe:/bin/sh:main { }",                         "/bin/sh is not in the guest's initial file system"),
         ("uprobe:sh:main { }",                              "needs the whole path of the file"),
         ("usdt:/bin/sh:shell:start { }",                    "usdt probes are not known here"),

@@ -48,6 +48,6 @@ fn records_and_summary_have_the_watchpoint() {
     assert!(records.len() > 10, "{out}{err}");
     assert!(records.iter().all(|record| record["args"]["who"] == "instruction" && record["args"]["rw"] == "w"), "{out}");
     let (status, _, err) = run(&["run", "tiny/x86_64", "-e", "w:x w@no_such_variable:8"]);
-    assert_eq!(status, Some(2), "{err}");
+    assert_eq!(status, Some(1), "{err}");
     assert!(err.contains("no symbol has the name 'no_such_variable'"), "{err}");
 }

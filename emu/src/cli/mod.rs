@@ -1,6 +1,5 @@
 //! The command line: one file for each sub-command, and the list of them here.
 
-mod ask;
 mod assembly;
 mod attach_points;
 mod attached;

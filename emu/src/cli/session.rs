@@ -1,7 +1,6 @@
 //! Carries out a run from its request to its summary: boots, defines the events, runs the guest, prints its console,
 //! the records and the summary.
 
-use super::ask::{Asked, Asker, Next};
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
 use super::coverage::CoverageFile;
@@ -12,7 +11,7 @@ use super::probe_row::row;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::run_events::RunEvents;
 use super::summary::{Count, FollowedCalls, ProbeRow, Summary, TextWork};
-use super::terminal::{GREETING, HELP, Terminal, Typed, Wish};
+use super::terminal::{GREETING, Typed};
 use super::tracing_script::TracingScript;
 use super::{Failure, output, report};
 use crate::outputs::kept::Kept;
@@ -20,7 +19,6 @@ use crate::outputs::records::{self, Format, Records};
 use crate::probed::Session;
 use crate::tracefs::About;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::time::Instant;
 use trapline_probes::events::set::Member;
 
@@ -68,7 +66,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         let stacks = session.stacks();
         session.with_engine(|engine, _| events.set.stacks_for_triggers(engine, stacks));
     }
-    if script.needs_records() || input == Input::Terminal {
+    if script.needs_records() {
         records.keep();
     }
     session.time_hits();
@@ -80,7 +78,6 @@ pub fn run(request: Request) -> Result<(), Failure> {
         records,
         commands,
         script,
-        asker: None,
         outputs,
         removed: Vec::new(),
         log: Vec::new(),
@@ -120,8 +117,6 @@ struct Run {
     records: Records,
     commands: VecDeque<Timed>,
     script: TracingScript,
-    /// The command line, once it was opened.
-    asker: Option<Asker>,
     outputs: Outputs,
     /// Probes that were removed during the run, with their counts.
     removed: Vec<Member>,
@@ -147,7 +142,6 @@ impl Work for Run {
         match self.console.typed(session.machine().now()) {
             Typed::Keys(keys) => session.machine_mut().console_input(&keys),
             Typed::Leave => return Ok(Some(End::Left)),
-            Typed::Wants(wish) => return self.grant(wish, session),
         }
         Ok(None)
     }
@@ -216,62 +210,6 @@ impl Run {
         self.events.note_armed(session);
         session.time_hits();
         self.shown.print(text.as_bytes())
-    }
-
-    /// Does what the user asks for by a key behind Ctrl-A, while the guest stands still.
-    fn grant(&mut self, wish: Wish, session: &mut Session) -> Result<Option<End>, Failure> {
-        let next = match wish {
-            Wish::Help => {
-                print!("\n{HELP}");
-                Next::Continue
-            }
-            Wish::Live => {
-                self.records.set_live(!self.records.is_live());
-                println!("\n(records are {} as they come)", if self.records.is_live() { "shown" } else { "no longer shown" });
-                Next::Continue
-            }
-            Wish::File => self.ask(session, |asker, run, session| {
-                let Some(name) = asker.ask_for_file()? else { return Ok(Next::Continue) };
-                let (isa, cpus) = (session.engine().isa(), session.with_engine(|_, guest| guest.cpus()));
-                let path = PathBuf::from(&name);
-                match run.records.also(Format::Trace.of_file(&path), &path, &records::about(isa, cpus)) {
-                    Ok(()) => println!("(records go to {name}, too)"),
-                    Err(error) => eprintln!("{} {error}", output::Paint::for_errors().error("error:")),
-                }
-                Ok(Next::Continue)
-            })?,
-            Wish::Ask => self.ask(session, |asker, run, session| {
-                let mut live = run.records.is_live();
-                let mut none = Kept::default();
-                let next = asker.ask(&mut Asked {
-                    about: About { session, events: &mut run.events.set, kept: run.records.kept().as_mut().unwrap_or(&mut none) },
-                    files: &mut run.script.files,
-                    removed: &mut run.removed,
-                    live: &mut live,
-                })?;
-                run.records.set_live(live);
-                run.events.note_armed(session);
-                session.time_hits();
-                Ok(next)
-            })?,
-        };
-        Ok(Some(End::Left).filter(|_| next == Next::Leave))
-    }
-
-    /// Lends the terminal to the command line.
-    fn ask(
-        &mut self,
-        session: &mut Session,
-        with: impl FnOnce(&mut Asker, &mut Run, &mut Session) -> Result<Next, Failure>,
-    ) -> Result<Next, Failure> {
-        let mut asker = match self.asker.take() {
-            Some(asker) => asker,
-            None => Asker::new(session)?,
-        };
-        println!();
-        let next = Terminal::lend(|| with(&mut asker, self, session));
-        self.asker = Some(asker);
-        next
     }
 
     fn finish(mut self, session: &mut Session, guest: &Guest, end: &End, host_ns: u64) -> Result<(), Failure> {

@@ -82,7 +82,7 @@ fn shards_make_the_same_bytes_as_the_whole() {
         assert!(armed > places / 2 && hit * 10 > armed * 9, "{kind}: {armed} of {places} armed, {hit} hit");
         assert_eq!(jumps > 0, kind != "kprobe", "{kind}: {jumps} jumps");
     }
-    // The same command again only reads the file.
+    // A second run of the command only reads the file.
     let said = done(&trapline(&sweep_args("kprobe,optimised,return", &["--out", &whole])), 0);
     assert_eq!(said.matches(" known").count(), 1, "{said}");
     assert_eq!(fs::read(&whole).unwrap(), fs::read(&merged).unwrap());

@@ -137,7 +137,7 @@ impl Watchpoint {
         Watchpoint(Arc::new(Object { area, shared, is_enabled: AtomicBool::new(is_enabled) }))
     }
 
-    /// The same watchpoint at another address: it has the same handler and counts into the same counters.
+    /// Returns a copy of this watchpoint at another address. Both share the handler and the counters.
     fn moved_to(&self, address: u64) -> Watchpoint {
         let area = Area { start: address, ..self.0.area };
         let shared = Arc::clone(&self.0.shared);

@@ -238,7 +238,7 @@ const LINK: u32 = 0o120_000;
 
 /// Reads one archive. Returns where it ends, or `None` if it is damaged.
 fn read_part(bytes: &[u8], part: usize, entries: &mut HashMap<String, Entry>) -> Option<usize> {
-    // Of several names of a file only the last one has the content.
+    // A file with several names has its content at the last one only.
     let mut names: HashMap<(u32, u32, u32), Vec<String>> = HashMap::new();
     let mut at = 0_usize;
     loop {

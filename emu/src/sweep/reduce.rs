@@ -22,7 +22,7 @@ pub fn reduce<T: Clone, E>(set: &[T], most: u32, differs: &mut dyn FnMut(&[T]) -
             let others = pieces.iter().enumerate().filter(|(number, _)| *number != piece);
             others.flat_map(|(_, piece)| piece.iter().cloned()).collect::<Vec<T>>()
         };
-        // Of two pieces, each is what is left without the other.
+        // With two pieces, leaving one out tests the other, which was tested already.
         let complements = if pieces.len() > 2 { (0..pieces.len()).map(without).collect() } else { Vec::new() };
         let mut smaller = None;
         for (number, candidate) in pieces.iter().chain(&complements).enumerate() {

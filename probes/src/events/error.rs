@@ -94,6 +94,6 @@ codes! {
     BAD_COMMAND, NO_PROBE_ADDR, NO_SUCH_EVENT, EVENT_IN_USE,
     // Linux has no jprobe events.
     BAD_JPROBE,
-    // Of watch events.
+    // Errors of watch events.
     BAD_ACCESS, BAD_ACCESS_LEN,
 }

@@ -98,7 +98,7 @@ impl Watched {
     }
 }
 
-/// What a hit of a watched event shares between its steps.
+/// The state that the steps of one watched event's hit share.
 struct Occurrence<'a> {
     event: EventId,
     header: Header,

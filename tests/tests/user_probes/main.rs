@@ -54,7 +54,7 @@ impl Stock {
         Stock::with_files(name, script, &[])
     }
 
-    /// The same with further files in its initial file system.
+    /// Boots the guest with further files in its initial file system.
     pub fn with_files(name: &str, script: &[u8], files: &[(String, Vec<u8>)]) -> Stock {
         let found = harness::stock(name);
         let read = |path: &Path| std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -3,7 +3,7 @@
 /// Whether the text matches the pattern as a whole. The time is at most the product of both lengths.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // Where to go on after a mismatch: behind the last `*`, one character further in the text.
+    // A mismatch continues here: behind the last `*`, one character further in the text.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         let next = match (pattern.get(at), text.get(from)) {

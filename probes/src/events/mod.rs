@@ -37,6 +37,7 @@ mod memory_tests;
 mod output_tests;
 #[cfg(test)]
 mod set_tests;
+mod stop;
 #[cfg(test)]
 mod syntax_tests;
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub(crate) struct Watch {
     pub(super) hists: Vec<Option<Box<Hist>>>,
     /// The rule by which call chains are found.
     pub(super) stacks: Option<Arc<Stacks>>,
+    /// The event whose hit has ended the run.
+    stopped: Option<EventId>,
 }
 
 /// The filter and the triggers of an event.
@@ -48,12 +50,14 @@ pub(super) struct Watched {
     pub soft_mode: u32,
     /// Whether a trigger needs the call chain.
     pub needs_stack: bool,
+    /// Whether the next record ends the run.
+    pub stops: bool,
 }
 
 impl Watched {
     /// Whether nothing of it makes a difference.
     pub fn is_idle(&self) -> bool {
-        self.filter.is_none() && self.triggers.is_empty() && self.soft_mode == 0 && !self.soft_disabled
+        self.filter.is_none() && self.triggers.is_empty() && self.soft_mode == 0 && !self.soft_disabled && !self.stops
     }
 }
 
@@ -81,6 +85,10 @@ impl Watch {
 
     pub(super) fn forget(&mut self, event: EventId) -> Option<Box<Watched>> {
         self.events.get_mut(event.0 as usize)?.take()
+    }
+
+    pub(super) fn take_stopped(&mut self) -> Option<EventId> {
+        self.stopped.take()
     }
 
     /// Switches an event softly, as a trigger of another event does. Returns whether that changed anything.
@@ -114,15 +122,23 @@ pub(super) fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stac
     let count = rule.map_or(0, |rule| rule.of(hit, &mut frames));
     let header = hit.header(event);
     let occurrence = Occurrence { event, header, frames: &frames[..count] };
-    watched.at_hit(hit, &occurrence, programs, stacks.is_some());
+    let passes = watched.at_hit(hit, &occurrence, programs, stacks.is_some());
+    let stops = passes && core::mem::take(&mut watched.stops);
     let (_, scene) = hit.parts();
+    if stops {
+        scene.watch.stopped = Some(event);
+    }
     if let Some(place) = scene.watch.events.get_mut(event.0 as usize) {
         *place = Some(watched);
+    }
+    if stops {
+        hit.end_run();
     }
 }
 
 impl Watched {
-    fn at_hit(&mut self, hit: &mut Hit<'_>, now: &Occurrence<'_>, programs: &Programs, leaves_stack: bool) {
+    /// Returns whether the record passes the filter.
+    fn at_hit(&mut self, hit: &mut Hit<'_>, now: &Occurrence<'_>, programs: &Programs, leaves_stack: bool) -> bool {
         let (cpu, scene) = hit.parts();
         let Scene { watch, records, .. } = scene;
         let mut values = 0;
@@ -157,6 +173,7 @@ impl Watched {
             trigger.fire_late(&mut effects);
         }
         effects.carry_out(records, now);
+        passes
     }
 }
 

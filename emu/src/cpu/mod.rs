@@ -4,6 +4,7 @@
 pub mod arm;
 pub mod arm64;
 mod check;
+pub mod core_file;
 pub mod mappings;
 pub mod members;
 pub mod mips;
@@ -23,6 +24,7 @@ pub mod x86;
 use crate::boards::Interrupt;
 use crate::unicorn::engine::TrapContext;
 
+pub use core_file::{CoreFile, Layout, Word};
 pub use model::{
     Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Many, Model, Named, Pins, Place, Registers, Start, Tasks,
     Window,

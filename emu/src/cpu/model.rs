@@ -1,6 +1,7 @@
 //! A [`Model`]: one ISA as a table of functions for the machine, as `Isa` is for the engine. The functions are grouped
 //! by purpose.
 
+use super::core_file::CoreFile;
 use super::moment::Moments;
 use super::{Access, Exception, Left, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
 use crate::boards::{At, Board};
@@ -31,6 +32,8 @@ pub struct Model {
     pub interrupts: Interrupts,
     /// Translates a kernel address by the current page tables.
     pub translate: fn(&Handle, &Ram, address: u64, Access) -> Result<u64, Fault>,
+    /// Whether an address can be a program's, as the kernel's `access_ok` decides before it reads there.
+    pub is_user: fn(address: u64) -> bool,
     /// The mapping of the probe window.
     pub window: Window,
     /// The state of a CPU at a kernel's entry.
@@ -45,6 +48,8 @@ pub struct Model {
     pub firmware: Firmware,
     /// The architectural state by register names, for snapshots.
     pub named: Named,
+    /// Core dumps.
+    pub core_file: CoreFile,
 }
 
 /// Traps from the core, and their delivery to the guest.
@@ -306,6 +311,7 @@ impl Model {
         exceptions: Exceptions::USUAL,
         interrupts: Interrupts::USUAL,
         translate: |_, _, address, access| Err(Fault { address, write: access == Access::Write }),
+        is_user: |_| true,
         window: Window::USUAL,
         entry: Entry::USUAL,
         registers: Registers::USUAL,
@@ -313,6 +319,7 @@ impl Model {
         instructions: Instructions::NONE,
         firmware: Firmware::NONE,
         named: Named::NONE,
+        core_file: CoreFile::USUAL,
     };
 
     /// The CPU model with that name, or the kernel's default.

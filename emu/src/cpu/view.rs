@@ -334,6 +334,11 @@ impl Cpu for View {
         (self.model.registers.held)(&self.trap.handle(), address).or_else(|| self.read_number(address, size).ok())
     }
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let address = address & self.mask;
+        let last = address.wrapping_add(into.len().saturating_sub(1) as u64) & self.mask;
+        if !(self.model.is_user)(address) || !(self.model.is_user)(last) {
+            return Err(Fault { address, write: false });
+        }
         self.page_by_page(address, into.len(), Access::User, |ram, physical, done, part| {
             ram.read(physical, &mut into[done..done + part]);
         })

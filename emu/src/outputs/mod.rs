@@ -15,6 +15,7 @@ mod spool;
 pub mod text;
 pub mod tracedat;
 mod values;
+pub mod vmcore;
 
 use std::io;
 use trapline_probes::events::format::Format;

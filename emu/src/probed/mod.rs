@@ -1,6 +1,7 @@
 //! A [`Session`]: a machine with a probe engine as its listener.
 
 mod code;
+mod core_dump;
 pub mod guest;
 mod guest_alone;
 mod memory;
@@ -23,6 +24,7 @@ use crate::clock::{DetourTiming, Meaning, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
 use crate::machine::{Attention, Config, Detours, Follower, Machine, ProbeWindow, Stop, Traps, UserCode, Watcher};
+pub use core_dump::{Mapped, TrueMemory};
 use guest::{Facts, Live};
 use modules::{ModuleNote, Modules};
 pub use originals::TextPiece;

@@ -13,7 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::moment::Moments;
-use super::{Choice, Entry, Exception, Exceptions, Firmware, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
+use super::{Choice, CoreFile, Entry, Exception, Exceptions, Firmware, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::arm::abi::AAPCS;
 
@@ -47,6 +47,7 @@ const fn model(arch: Arch) -> Model {
             ..Interrupts::USUAL
         },
         translate: paging::translate,
+        is_user: |address| address < 0xbf00_0000,
         window: Window {
             start: |_, _| window::WINDOW_START,
             most: |_| window::WINDOW_MOST,
@@ -83,6 +84,7 @@ const fn model(arch: Arch) -> Model {
         },
         firmware: Firmware { arguments: AAPCS.arguments, results: AAPCS.arguments },
         named: named::NAMED,
+        core_file: CoreFile { direct_maps: &[0xc000_0000, 0x8000_0000], ..CoreFile::USUAL },
         ..Model::USUAL
     }
 }

@@ -15,7 +15,7 @@ pub mod window;
 mod walks;
 
 use super::moment::{Moments, PerCpu};
-use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
+use super::{Choice, CoreFile, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::arm64::abi::AAPCS64;
 
@@ -45,6 +45,8 @@ pub static ARM64: Model = Model {
         ..Interrupts::USUAL
     },
     translate: paging::translate,
+    // The top byte of a program's address may be a tag.
+    is_user: |address| address & 0x00ff_ffff_ffff_ffff < 1 << 48,
     window: Window {
         start: |kernel, _| window::window_start(kernel),
         most: |_| window::WINDOW_MOST,
@@ -82,5 +84,7 @@ pub static ARM64: Model = Model {
     instructions: Instructions { register: core::register, ..Instructions::NONE },
     firmware: Firmware { arguments: AAPCS64.arguments, results: AAPCS64.arguments },
     named: named::NAMED,
+    // With addresses of 48 bits: since Linux 5.4, and before.
+    core_file: CoreFile { direct_maps: &[0xffff_0000_0000_0000, 0xffff_8000_0000_0000], ..CoreFile::USUAL },
     ..Model::USUAL
 };

@@ -11,7 +11,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::{Choice, Entry, Exception, Exceptions, Interrupts, Model, Named, Pins, Registers, Tasks, Window};
+use super::{Choice, CoreFile, Entry, Exception, Exceptions, Interrupts, Model, Named, Pins, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 
@@ -26,6 +26,13 @@ pub static MIPS64EL: Model =
     model(Arch::Mips64el, &[Choice::of("MIPS64R2-generic", &core::LITTLE_64)], check::little_64, named::LITTLE_64);
 
 const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Result<(), String>, named: Named) -> Model {
+    // Programs live in the segments useg and xuseg.
+    let (is_user, direct_maps): (fn(u64) -> bool, &[u64]) = match arch {
+        Arch::Mips64 | Arch::Mips64el => {
+            (|address| address < 1 << 62, &[0x9800_0000_0000_0000, 0xa800_0000_0000_0000, 0xffff_ffff_8000_0000])
+        }
+        _ => (|address| address < 0x8000_0000, &[0x8000_0000]),
+    };
     let (order, word) = match arch {
         Arch::Mips => (ByteOrder::Big, 4),
         Arch::Mips64 => (ByteOrder::Big, 8),
@@ -55,6 +62,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             ..Interrupts::USUAL
         },
         translate: paging::translate,
+        is_user,
         window: Window { start: window::start, most: |_| window::WINDOW_MOST, show: window::show_window, ..Window::USUAL },
         entry: Entry { enter: boot::enter, ..Entry::USUAL },
         registers: Registers {
@@ -74,6 +82,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             ..Tasks::USUAL
         },
         named,
+        core_file: CoreFile { layout: state::core_layout, direct_maps },
         ..Model::USUAL
     }
 }

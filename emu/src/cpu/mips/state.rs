@@ -1,8 +1,10 @@
 //! Registers in `isa`'s numbering, and their offsets in the core's state.
 
+use crate::cpu::{Layout, Word};
 use crate::unicorn::cpus::mips::Place;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::CoreState;
+use trapline_isa::arch::Isa;
 use trapline_isa::mips::abi;
 use trapline_isa::regs::Reg;
 
@@ -113,4 +115,12 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
         ("entryhi", Some(Place::EntryHi)),
     ];
     general.chain(system.map(|(name, place)| (name, place.map_or_else(|| handle.pc(), |place| handle.at_place(place))))).collect()
+}
+
+/// The registers of core dumps, in 45 words. On 32 bits six words for arguments are in front.
+pub fn core_layout(isa: &Isa) -> Layout {
+    let general = (0..GENERAL).map(|number| Word::Of(abi::r(number)));
+    let special =
+        [Word::Of(abi::LO), Word::Of(abi::HI), Word::Pc, Word::Of(abi::BADVADDR), Word::Of(abi::STATUS), Word::Of(abi::CAUSE)];
+    Layout::words(isa, general.chain(special), 45).behind(if isa.word == 4 { 6 } else { 0 }, isa)
 }

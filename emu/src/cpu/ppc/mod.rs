@@ -12,7 +12,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::{Choice, Entry, Exceptions, Firmware, Interrupts, Model, Registers, Start, Tasks, Window};
+use super::{Choice, CoreFile, Entry, Exceptions, Firmware, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::ppc::abi::r;
@@ -47,6 +47,7 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
             ..Interrupts::USUAL
         },
         translate: paging::translate,
+        is_user: |address| address < 0x0010_0000_0000_0000,
         window: Window {
             start: window::start,
             most: window::most,
@@ -80,6 +81,7 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
         },
         firmware: Firmware { arguments: OPAL, results: RESULT },
         named: named::NAMED,
+        core_file: CoreFile { layout: state::core_layout, direct_maps: &[0xc000_0000_0000_0000] },
         ..Model::USUAL
     }
 }

@@ -1,8 +1,10 @@
 //! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
+use crate::cpu::{Layout, Word};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::ppc64 as offset;
 use crate::unicorn::surgery::CoreState;
+use trapline_isa::arch::Isa;
 use trapline_isa::ppc::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterPPC;
@@ -207,4 +209,11 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     ];
     let special = special.map(|(name, at)| (name, handle.live64(at)));
     own.map(|(name, reg)| (*name, get(handle, *reg, handle.pc()))).chain(special).collect()
+}
+
+/// The registers of core dumps: `pt_regs` with `orig_gpr3` behind MSR, in 48 words.
+pub fn core_layout(isa: &Isa) -> Layout {
+    let (first, others) = isa.abi.names.split_at(usize::from(GENERAL) + 2);
+    let named = |names: &'static [(&str, Reg)]| names.iter().map(|(_, reg)| Word::Of(*reg));
+    Layout::words(isa, named(first).chain([Word::Empty]).chain(named(others)), 48)
 }

@@ -13,7 +13,8 @@ pub mod window;
 
 use super::moment::{CountPlace, Moments};
 use super::{
-    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, Tasks, Window,
+    Choice, CoreFile, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, Tasks,
+    Window,
 };
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
@@ -31,6 +32,10 @@ static CALL: [Reg; 8] = [x(10), x(11), x(12), x(13), x(14), x(15), x(16), x(17)]
 static ANSWER: [Reg; 2] = [x(10), x(11)];
 
 const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Result<(), String>, named: Named) -> Model {
+    let is_user: fn(u64) -> bool = match arch {
+        Arch::Riscv32 => |address| address < 0x9c00_0000,
+        _ => |address| address < 1 << 56,
+    };
     Model {
         arch,
         choices,
@@ -57,6 +62,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             pins: Some(Pins { let_in: state::lets_in, show: state::show_pins }),
         },
         translate: paging::translate,
+        is_user,
         window: Window {
             start: |kernel, _| window::start(kernel),
             most: window::most,
@@ -91,5 +97,17 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         instructions: Instructions::NONE,
         firmware: Firmware { arguments: &CALL, results: &ANSWER },
         named,
+        core_file: CoreFile {
+            layout: state::core_layout,
+            // Of 64-bit kernels: with three levels of tables, in new releases and in old ones, with four, with five. Of 32-bit ones.
+            direct_maps: &[
+                0xffff_ffd6_0000_0000,
+                0xffff_ffd8_0000_0000,
+                0xffff_ffe0_0000_0000,
+                0xffff_af80_0000_0000,
+                0xff60_0000_0000_0000,
+                0xc000_0000,
+            ],
+        },
     }
 }

@@ -1,8 +1,10 @@
 //! Registers in `isa`'s numbering, and their offsets in the core's state for both widths.
 
+use crate::cpu::{Layout, Word};
 use crate::unicorn::engine::{Handle, InstructionContext, TrapContext};
 use crate::unicorn::offsets::{riscv32, riscv64};
 use crate::unicorn::surgery::CoreState;
+use trapline_isa::arch::Isa;
 use trapline_isa::regs::Reg;
 use trapline_isa::riscv::abi;
 
@@ -226,4 +228,9 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
         ("mode", word(|places| places.mode)),
     ];
     general.chain(system).collect()
+}
+
+/// The registers of core dumps: the pc, then x1 to x31.
+pub fn core_layout(isa: &Isa) -> Layout {
+    Layout::words(isa, [Word::Pc].into_iter().chain((1..GENERAL).map(|number| Word::Of(abi::x(number)))), 0)
 }

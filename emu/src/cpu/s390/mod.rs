@@ -13,7 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::moment::{Moments, PerCpu};
-use super::{Choice, Entry, Exception, Exceptions, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
+use super::{Choice, CoreFile, Entry, Exception, Exceptions, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// Kernels in 64-bit mode.
@@ -79,5 +79,6 @@ pub static S390X: Model = Model {
     },
     instructions: Instructions { left: left::left, ..Instructions::NONE },
     named: named::NAMED,
+    core_file: CoreFile { layout: state::core_layout, direct_maps: &[0] },
     ..Model::USUAL
 };

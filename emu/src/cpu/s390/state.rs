@@ -1,8 +1,10 @@
 //! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
+use crate::cpu::{Layout, Word};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::s390x as offset;
 use crate::unicorn::surgery::CoreState;
+use trapline_isa::arch::Isa;
 use trapline_isa::regs::Reg;
 use trapline_isa::s390::abi;
 use unicorn_engine_sys::RegisterS390X;
@@ -194,3 +196,10 @@ const GENERALS: [RegisterS390X; GENERAL as usize] = [
     RegisterS390X::R7, RegisterS390X::R8, RegisterS390X::R9, RegisterS390X::R10, RegisterS390X::R11, RegisterS390X::R12, RegisterS390X::R13,
     RegisterS390X::R14, RegisterS390X::R15,
 ];
+
+/// The registers of core dumps: the PSW, general registers, access registers (which the kernel does not use) and
+/// `orig_gpr2`.
+pub fn core_layout(isa: &Isa) -> Layout {
+    let general = (0..GENERAL).map(|number| Word::Of(abi::r(number)));
+    Layout::words(isa, [Word::Of(abi::MASK), Word::Pc].into_iter().chain(general), 0).with_room(16 * 4 + 8)
+}

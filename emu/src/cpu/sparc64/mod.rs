@@ -13,7 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::moment::Moments;
-use super::{Choice, Entry, Exception, Exceptions, Interrupts, Many, Model, Registers, TaskPlace, Tasks, Window};
+use super::{Choice, CoreFile, Entry, Exception, Exceptions, Interrupts, Many, Model, Registers, TaskPlace, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// 64-bit kernels.
@@ -42,6 +42,8 @@ pub static SPARC64: Model = Model {
         ..Interrupts::USUAL
     },
     translate: paging::translate,
+    // Below the hole of the address space. The kernel's image lies there too, in an address space of its own.
+    is_user: |address| address < 0x0800_0000_0000,
     window: Window {
         start: window::start,
         most: |_| window::WINDOW_MOST,
@@ -69,6 +71,7 @@ pub static SPARC64: Model = Model {
         ..Tasks::USUAL
     },
     named: named::NAMED,
+    core_file: CoreFile { layout: state::core_layout, direct_maps: &[0xffff_f800_0000_0000] },
     ..Model::USUAL
 };
 

@@ -3,8 +3,10 @@
 //! Unicorn counts register windows downwards: `save` goes to the previous one, whose %i0-%i7 are this one's %o0-%o7. So
 //! a window's registers are stored in the order %o, %l, %i.
 
+use crate::cpu::{Layout, Word};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::CoreState;
+use trapline_isa::arch::Isa;
 use trapline_isa::regs::Reg;
 use trapline_isa::sparc64::abi::{self, BEHIND_CALL, BIAS, WINDOWS};
 
@@ -245,4 +247,10 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
         names.into_iter().zip([pc, next, state, handle.live32(at + 24).into()])
     });
     general.chain(others).chain(saved).collect()
+}
+
+/// The registers of core dumps: %g, %o, %l and %i, then TSTATE, pc, npc and Y.
+pub fn core_layout(isa: &Isa) -> Layout {
+    let general = (0..32).map(|number| Word::Of(abi::r(number)));
+    Layout::words(isa, general.chain([Word::Of(abi::TSTATE), Word::Pc, Word::Of(abi::NPC), Word::Of(abi::Y)]), 0)
 }

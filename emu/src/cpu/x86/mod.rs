@@ -59,6 +59,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             ..Interrupts::USUAL
         },
         translate: paging::translate::<LONG>,
+        is_user: |address| address < if LONG { 0x7fff_ffff_f000 } else { 0xc000_0000 },
         window: Window {
             start: |_, _| window::window_start(LONG),
             most: |_| window::WINDOW_MOST,
@@ -101,6 +102,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         },
         instructions: Instructions { read_clock: cpuid::read_clock, system_call: deliver::system_call, ..Instructions::NONE },
         named: named::NAMED,
+        core_file: if LONG { state::CORE_64 } else { state::CORE_32 },
         ..Model::USUAL
     }
 }

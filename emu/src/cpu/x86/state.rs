@@ -1,5 +1,6 @@
 //! The architectural state: offsets of fields in the core's state, and the entry states of the two widths.
 
+use crate::cpu::{CoreFile, Layout, Word};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::x86_64 as offset;
 use crate::unicorn::surgery::CoreState;
@@ -251,6 +252,19 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
         },
     }
 }
+
+/// Core dumps of 64-bit kernels: `pt_regs`, then the bases and the selectors of segments (`struct user_regs_struct`).
+pub const CORE_64: CoreFile = CoreFile {
+    layout: |isa| {
+        let more = [abi::FS_BASE, abi::GS_BASE, abi::DS, abi::ES, abi::FS, abi::GS];
+        Layout::words(isa, isa.abi.names.iter().map(|(_, reg)| *reg).chain(more).map(Word::Of), 0)
+    },
+    // Since Linux 4.20, and before.
+    direct_maps: &[0xffff_8880_0000_0000, 0xffff_8800_0000_0000],
+};
+
+/// Core dumps of 32-bit kernels.
+pub const CORE_32: CoreFile = CoreFile { direct_maps: &[0xc000_0000], ..CoreFile::USUAL };
 
 /// Sets a register in `isa`'s numbering. Segments, their bases and the pc are not changed.
 #[inline]

@@ -13,7 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::trap::{SYSTEM_CALL, TRACE};
-use crate::cpu::{Choice, Entry, Exception, Exceptions, Interrupts, Model, Registers, Tasks, Window};
+use crate::cpu::{Choice, CoreFile, Entry, Exception, Exceptions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// 32-bit big-endian kernels.
@@ -40,6 +40,7 @@ pub static PPC: Model = Model {
         ..Interrupts::USUAL
     },
     translate: paging::translate,
+    is_user: |address| address < 0xc000_0000,
     window: Window { start: window::start, most: window::most, clear: window::clear, show: window::show_window, ..Window::USUAL },
     entry: Entry { enter: boot::enter, ..Entry::USUAL },
     registers: Registers {
@@ -59,5 +60,6 @@ pub static PPC: Model = Model {
         ..Tasks::USUAL
     },
     named: named::NAMED,
+    core_file: CoreFile { layout: crate::cpu::ppc::state::core_layout, direct_maps: &[0xc000_0000] },
     ..Model::USUAL
 };

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The versions to install. Any version that is already installed is accepted.
-readonly NEXTEST=0.9.143 DENY=0.20.2 FUZZ=0.13.2 PERFETTO=0.59.1 KUBERNETES=1.37.0
+readonly NEXTEST=0.9.143 DENY=0.20.2 FUZZ=0.13.2 PERFETTO=0.59.1 DRGN=0.3.0 KUBERNETES=1.37.0
 
 missing=()  # descriptions for the user
 packages=() # the Debian packages that provide them
@@ -176,6 +176,18 @@ bring_perfetto_classes() {
     "$python" -m pip install --quiet "perfetto==$PERFETTO"
 }
 
+# drgn comes from PyPI, into the same folder. It reads core dumps.
+bring_drgn() {
+    local python=target/readers/bin/python3
+    "$python" -c 'import drgn' 2>/dev/null && return
+    if [[ -n ${NO_INSTALL:-} ]]; then
+        echo "drgn is missing, and NO_INSTALL is set. Install it with: python3 -m venv target/readers && $python -m pip install drgn==$DRGN" >&2
+        exit 1
+    fi
+    [[ -x $python ]] || python3 -m venv target/readers
+    "$python" -m pip install --quiet "drgn==$DRGN"
+}
+
 # The validator of Kubernetes' manifests comes from PyPI, beside Perfetto's classes. It holds the schemas and needs no cluster.
 bring_kubernetes_schema() {
     local python=target/readers/bin/python3
@@ -226,7 +238,10 @@ for need in "${needs[@]}"; do
         licences) cargo_tool cargo-deny "$DENY" ;;
         fuzz) cargo_tool cargo-fuzz "$FUZZ" ;;
         machines) bring_newest_qemu ;;
-        readers) bring_perfetto_classes ;;
+        readers)
+            bring_perfetto_classes
+            bring_drgn
+            ;;
         clusters) bring_kubernetes_schema ;;
     esac
 done

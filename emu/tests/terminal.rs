@@ -134,6 +134,87 @@ fn one_can_leave_at_any_time() {
     assert!(seat.echoes(), "the terminal is as it was");
 }
 
+/// A text without the terminal's escape sequences.
+fn plain(text: &str) -> String {
+    let mut pieces = text.split('\x1b');
+    let first = pieces.next().unwrap_or_default().to_string();
+    let behind = |piece: &str| {
+        piece.find(|letter: char| letter.is_ascii_alphabetic()).map_or(String::new(), |at| piece[at + 1..].to_string())
+    };
+    pieces.fold(first, |text, piece| text + &behind(piece))
+}
+
+/// AN-2, DV-4: Ctrl-A c opens a command line; events, filters and histograms are made there while the guest stands still.
+fn a_person_asks_while_the_guest_stands_still() {
+    let mut seat = Seat::run(IMAGE, &["--summary", "none"]);
+    seat.until_printed("/ # ");
+    seat.keys(b"\x01c");
+    seat.until_printed("trapline> ");
+    let mut ask = |line: &str, answer: &str| {
+        seat.screen.clear();
+        seat.keys(line.as_bytes());
+        seat.keys(b"\r");
+        seat.until_printed(answer);
+        seat.until("the next prompt", |seat| plain(&seat.screen).trim_end().ends_with("trapline>"));
+        plain(&seat.screen)
+    };
+    ask("help", "shows who called");
+    ask("p:open do_sys_openat2 file=+0($arg2):ustring", "open");
+    ask("p:bad nothing_has_this_name", "ENOENT");
+    ask("echo 'hist:keys=file' > events/kprobes/open/trigger", "trigger");
+    ask("events", "p:kprobes/open do_sys_openat2 file=+0($arg2):ustring");
+    ask("tasks", "kthreadd");
+    let (registers, back) = (ask("regs", "registers of CPU 0"), ask("bt", "registers of CPU 0"));
+    assert!(registers.contains("CPU 0 is at") && back.contains("CPU 0 is at"), "{registers}\n{back}");
+    ask("mem linux_banner 16", "Linux versi");
+    ask("where vfs_read+0x4", "vfs_read+0x4/0x");
+    ask("disasm vfs_read 3", "vfs_read");
+    ask("list", "do_sys_openat2+0x0");
+    ask("time", "s of guest time");
+    ask("nonsense", "is no command");
+    let core = std::env::temp_dir().join(format!("trapline-asked-{}.vmcore", std::process::id()));
+    ask(&format!("dump {}", core.display()), "is the guest at");
+    assert!(std::fs::metadata(&core).is_ok_and(|facts| facts.len() > 1 << 28), "all memory is in it");
+    std::fs::remove_file(&core).expect("our file");
+    // The line before the last comes back by the arrow key, and a name is completed.
+    ask("time", "s of guest time");
+    ask("nonsense", "is no command");
+    ask("\x1b[A\x1b[A", "s of guest time");
+    ask("where vfs_symlin\t", "vfs_symlink+0x0");
+    seat.keys(b"continue\r");
+    seat.screen.clear();
+    seat.keys(b"cat /proc/version\r");
+    seat.until_printed("Linux version");
+    seat.keys(b"\x01c");
+    seat.until_printed("trapline> ");
+    seat.keys(b"cat events/kprobes/open/hist\r");
+    seat.until_printed("{ file: /proc/version   ");
+    seat.keys(b"live\r");
+    seat.until_printed("records are shown");
+    // Ctrl-D lets the guest go on.
+    seat.keys(b"\x04");
+    seat.screen.clear();
+    seat.keys(b"cat /proc/stat > /dev/null\r");
+    seat.until_printed("open: (do_sys_openat2+0x0/");
+    seat.until_printed("file=\"/proc/stat\"");
+    seat.keys(b"\x01l");
+    seat.until_printed("no longer shown");
+    let file = std::env::temp_dir().join(format!("trapline-asked-{}.csv", std::process::id()));
+    seat.keys(b"\x01f");
+    seat.until_printed("file for records: ");
+    seat.keys(format!("{}\r", file.display()).as_bytes());
+    seat.until_printed("records go to");
+    seat.keys(b"cat /proc/uptime > /dev/null; echo do''ne\r");
+    seat.until_printed("\ndone");
+    // What is typed in one go behind Ctrl-A c is for the command line, too.
+    seat.keys(b"\x01cquit\r");
+    assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
+    assert!(seat.echoes(), "the terminal is as it was");
+    let written = std::fs::read_to_string(&file).expect("the file");
+    std::fs::remove_file(&file).expect("our file");
+    assert!(written.contains("/proc/uptime") && !written.contains("/proc/stat"), "{written}");
+}
+
 /// DV-4
 fn a_signal_gives_the_terminal_back() {
     let mut seat = Seat::run(IMAGE, &[]);
@@ -176,6 +257,7 @@ fn main() -> ExitCode {
             tests![
                 a_person_at_the_shell_is_heard_and_answered,
                 one_can_leave_at_any_time,
+                a_person_asks_while_the_guest_stands_still,
                 a_signal_gives_the_terminal_back,
                 what_a_file_holds_is_typed_and_then_ended,
             ],

@@ -95,7 +95,8 @@ fn unknown(text: &str) -> Failure {
 }
 
 impl Chosen {
-    fn parse(text: &str) -> Chosen {
+    /// Parses `[GROUP/]EVENT`.
+    pub fn parse(text: &str) -> Chosen {
         let (group, name) = match text.split_once('/') {
             Some((group, name)) => (Some(group.to_string()), name),
             None => (None, text),
@@ -104,7 +105,7 @@ impl Chosen {
     }
 
     /// The selected events, without duplicates.
-    fn of(&self, events: &EventSet) -> Vec<EventId> {
+    pub fn of(&self, events: &EventSet) -> Vec<EventId> {
         events.named(self.group.as_deref(), self.name.as_deref())
     }
 }

@@ -65,6 +65,13 @@ impl Console {
     }
 }
 
+impl Console {
+    /// The next key for trapline's own command line. Waits for it; `None` without a terminal.
+    pub fn next_key(&mut self) -> Option<u8> {
+        self.terminal.as_mut()?.next_key()
+    }
+}
+
 /// Keeps virtual time from running ahead of wall-clock time. After a slow phase, the guest does not have to catch up.
 #[derive(Clone, Copy, Debug)]
 struct Pace {

@@ -1,5 +1,6 @@
 //! The command line: one file for each sub-command, and the list of them here.
 
+mod ask;
 mod assembly;
 mod attach_points;
 mod attached;
@@ -11,6 +12,7 @@ mod console;
 mod coverage;
 mod cpu;
 mod disasm;
+mod doctor;
 mod driver;
 mod end;
 mod event_error;
@@ -22,6 +24,8 @@ mod guest_files;
 mod image;
 mod images;
 mod last_words;
+mod line_editor;
+mod man;
 mod merge;
 mod modules;
 mod output;
@@ -50,6 +54,7 @@ mod until;
 mod verdict;
 mod verify;
 mod verify_report;
+mod vmcore;
 
 pub use failure::Failure;
 
@@ -90,7 +95,9 @@ enum Command {
     Symbols(symbols::Args),
     Images(images::Args),
     Bench(bench::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Parses and carries out the command line.
@@ -128,7 +135,9 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
         Command::Symbols(args) => symbols::main(args),
         Command::Images(args) => images::main(args),
         Command::Bench(args) => bench::main(args),
+        Command::Doctor(args) => doctor::main(args),
         Command::Completions(args) => completions::main(args),
+        Command::Man(args) => man::main(args),
     }
 }
 

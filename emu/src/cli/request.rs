@@ -1,6 +1,6 @@
 //! A request for a run: the command line makes it, and the session carries it out.
 
-use super::commands::{Timed, View};
+use super::commands::{Chosen, Timed, View};
 use super::console::Input;
 use super::event_error::Event;
 use super::guest::Guest;
@@ -56,6 +56,10 @@ pub struct Outputs {
     pub flame: Option<PathBuf>,
     /// The file for the blocks of code that ran.
     pub coverage: Option<PathBuf>,
+    /// The file for a core dump.
+    pub vmcore: Option<PathBuf>,
+    /// The event at whose first hit it is made, instead of at the end.
+    pub vmcore_at: Option<Chosen>,
     /// The format of the summary.
     pub summary: SummaryFormat,
     /// The files to show at the end.

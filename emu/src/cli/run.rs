@@ -1,6 +1,6 @@
 //! `trapline run`: the arguments, and the check of everything that can be checked before booting.
 
-use super::commands::{Command, Timed, View};
+use super::commands::{Chosen, Command, Timed, View};
 use super::console::Input;
 use super::event_error::{Script, read_events, read_lines};
 use super::file::{self, Kind};
@@ -51,6 +51,13 @@ pub struct Args {
     /// run takes longer on the host
     #[arg(long, value_name = "FILE")]
     coverage: Option<PathBuf>,
+    /// Writes the guest as a core dump (ELF vmcore) for drgn, crash and gdb, when the run ends: at --until, at a panic,
+    /// or when the guest stops
+    #[arg(long, value_name = "FILE")]
+    vmcore: Option<PathBuf>,
+    /// Writes the core dump at the first hit of this event instead. The run goes on
+    #[arg(long, value_name = "[GROUP/]EVENT", requires = "vmcore")]
+    vmcore_at: Option<String>,
     /// Adds a backtrace to each record, like ftrace's option `stacktrace`; entries that are only guesses are marked
     /// with `?`
     #[arg(long)]
@@ -109,6 +116,9 @@ Examples:
   trapline run -e 'p vfs_read' --flame reads.svg        who calls vfs_read, as a flame graph
   trapline run -e 'p vfs_read count=$arg3' --format csv --quiet
   trapline run --coverage tiny.drcov                    the blocks of code that ran
+  trapline run debian/amd64 --script work.sh --vmcore work.vmcore
+                                                        for `drgn -c work.vmcore -s vmlinux`
+  trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2' --vmcore open.vmcore --vmcore-at open
   trapline run debian/amd64 --script work.sh -f script.events  with lines such as
                                                           echo 'p:open do_sys_openat2' >> kprobe_events
                                                           echo 'hist:keys=common_pid' > events/kprobes/open/trigger
@@ -162,6 +172,8 @@ impl Args {
                 stacktrace: self.stacktrace || self.needs_stacks(),
                 flame: self.flame.clone(),
                 coverage: self.coverage.clone(),
+                vmcore: self.vmcore.clone(),
+                vmcore_at: self.vmcore_at.as_deref().map(Chosen::parse),
                 summary: if self.json { SummaryFormat::Json } else { self.summary },
                 views: self.views(),
             },

@@ -1,6 +1,7 @@
 //! Carries out a run from its request to its summary: boots, defines the events, runs the guest, prints its console,
 //! the records and the summary.
 
+use super::ask::{Asked, Asker, Next};
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
 use super::coverage::CoverageFile;
@@ -11,14 +12,16 @@ use super::probe_row::row;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::run_events::RunEvents;
 use super::summary::{Count, FollowedCalls, ProbeRow, Summary, TextWork};
-use super::terminal::{GREETING, Typed};
+use super::terminal::{GREETING, HELP, Typed, Wish};
 use super::tracing_script::TracingScript;
+use super::vmcore::VmcoreFile;
 use super::{Failure, output, report};
 use crate::outputs::kept::Kept;
 use crate::outputs::records::{self, Format, Records};
 use crate::probed::Session;
 use crate::tracefs::About;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::Instant;
 use trapline_probes::events::set::Member;
 
@@ -58,15 +61,19 @@ pub fn run(request: Request) -> Result<(), Failure> {
         records.also(Format::Flame, file, &about)?;
     }
     let coverage = outputs.coverage.as_deref().map(CoverageFile::new).transpose()?;
+    let mut vmcore = outputs.vmcore.as_deref().map(VmcoreFile::new).transpose()?;
     session.stop_at_modules(true);
     settle(&mut session, &probes)?;
     let script = TracingScript::new(probes.script);
     let mut events = RunEvents::define(&mut session, &probes.events, outputs.stacktrace)?;
+    if let (Some(file), Some(event)) = (&mut vmcore, &outputs.vmcore_at) {
+        file.wait_for(event, &mut session, &mut events.set)?;
+    }
     if script.next() < u64::MAX {
         let stacks = session.stacks();
         session.with_engine(|engine, _| events.set.stacks_for_triggers(engine, stacks));
     }
-    if script.needs_records() {
+    if script.needs_records() || input == Input::Terminal {
         records.keep();
     }
     session.time_hits();
@@ -78,11 +85,13 @@ pub fn run(request: Request) -> Result<(), Failure> {
         records,
         commands,
         script,
+        asker: None,
         outputs,
         removed: Vec::new(),
         log: Vec::new(),
         refused: 0,
         coverage,
+        vmcore,
         shown,
     };
     let started = Instant::now();
@@ -117,6 +126,8 @@ struct Run {
     records: Records,
     commands: VecDeque<Timed>,
     script: TracingScript,
+    /// The command line, once it was opened.
+    asker: Option<Asker>,
     outputs: Outputs,
     /// Probes that were removed during the run, with their counts.
     removed: Vec<Member>,
@@ -125,6 +136,8 @@ struct Run {
     /// The number of commands that failed.
     refused: usize,
     coverage: Option<CoverageFile>,
+    /// The core dump, until it is written.
+    vmcore: Option<VmcoreFile>,
     /// The destination of text for people.
     shown: Shown,
 }
@@ -142,6 +155,7 @@ impl Work for Run {
         match self.console.typed(session.machine().now()) {
             Typed::Keys(keys) => session.machine_mut().console_input(&keys),
             Typed::Leave => return Ok(Some(End::Left)),
+            Typed::Wants(wish) => return self.grant(wish, session),
         }
         Ok(None)
     }
@@ -157,6 +171,9 @@ impl Work for Run {
             }
             records.take(events, engine, guest)
         })?;
+        if let Some(file) = self.vmcore.take_if(|file| file.is_due(session, &mut self.events.set)) {
+            file.write(session)?;
+        }
         Ok(())
     }
 
@@ -212,6 +229,49 @@ impl Run {
         self.shown.print(text.as_bytes())
     }
 
+    /// Does what the user asks for by a key behind Ctrl-A, while the guest stands still.
+    fn grant(&mut self, wish: Wish, session: &mut Session) -> Result<Option<End>, Failure> {
+        let Run { console, asker, events, records, script, removed, .. } = self;
+        let mut keys = || console.next_key();
+        println!();
+        let next = match wish {
+            Wish::Help => {
+                print!("{HELP}");
+                Next::Continue
+            }
+            Wish::Live => {
+                records.set_live(!records.is_live());
+                println!("(records are {} as they come)", if records.is_live() { "shown" } else { "no longer shown" });
+                Next::Continue
+            }
+            Wish::File => {
+                let asker = asker.get_or_insert_with(|| Asker::new(session));
+                if let Some(name) = asker.ask_for_file(&mut keys)? {
+                    let (isa, cpus) = (session.engine().isa(), session.with_engine(|_, guest| guest.cpus()));
+                    let path = PathBuf::from(&name);
+                    match records.also(Format::Trace.of_file(&path), &path, &records::about(isa, cpus)) {
+                        Ok(()) => println!("(records go to {name}, too)"),
+                        Err(error) => eprintln!("{} {error}", output::Paint::for_errors().error("error:")),
+                    }
+                }
+                Next::Continue
+            }
+            Wish::Ask => {
+                let asker = asker.get_or_insert_with(|| Asker::new(session));
+                let mut live = records.is_live();
+                let mut none = Kept::default();
+                let kept = records.kept().as_mut().unwrap_or(&mut none);
+                let about = About { session, events: &mut events.set, kept };
+                let next = asker.ask(&mut keys, &mut Asked { about, files: &mut script.files, removed, live: &mut live })?;
+                records.set_live(live);
+                events.note_armed(session);
+                session.time_hits();
+                next
+            }
+        };
+        Ok(Some(End::Left).filter(|_| next == Next::Leave))
+    }
+
     fn finish(mut self, session: &mut Session, guest: &Guest, end: &End, host_ns: u64) -> Result<(), Failure> {
         // The terminal is given back before the summary is printed.
         drop(self.console);
@@ -244,6 +304,9 @@ impl Run {
         let records = self.records.finish(&run, &symbols)?;
         if let Some(file) = self.coverage {
             file.write(session)?;
+        }
+        if let Some(file) = self.vmcore {
+            file.end(session)?;
         }
         let losses = vec![
             Count::new("records lost because the ring buffer was full", dropped),

@@ -8,6 +8,7 @@ use super::Failure;
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +16,16 @@ use std::thread;
 use std::time::Duration;
 
 /// The greeting when the terminal is taken.
-pub const GREETING: &str = "(this terminal is the guest's console; Ctrl-A x leaves, Ctrl-A Ctrl-A types a Ctrl-A)";
+pub const GREETING: &str = "(this terminal is the guest's console; Ctrl-A c takes commands, Ctrl-A x leaves, Ctrl-A h helps)";
+
+/// The help of Ctrl-A h.
+pub const HELP: &str = "\
+Ctrl-A c       opens trapline's command line; the guest stands still meanwhile
+Ctrl-A l       shows records as they come, or no longer
+Ctrl-A f       writes records to a file, too
+Ctrl-A x       leaves
+Ctrl-A Ctrl-A  types a Ctrl-A
+";
 
 /// The number of reads that may wait for the guest; enough for any pasted text.
 const MOST_READS: usize = 1024;
@@ -34,6 +44,8 @@ pub fn give_back() {
 pub struct Terminal {
     keys: Receiver<Vec<u8>>,
     prefix: Prefix,
+    /// Keys that were read behind a command to trapline.
+    rest: VecDeque<u8>,
 }
 
 /// The user's input since the last call.
@@ -43,6 +55,21 @@ pub enum Typed {
     Keys(Vec<u8>),
     /// The user typed Ctrl-A x, or the terminal was closed.
     Leave,
+    /// The user typed Ctrl-A and one of these keys.
+    Wants(Wish),
+}
+
+/// A command by a key behind Ctrl-A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// `c`: the command line.
+    Ask,
+    /// `l`: show records as they come, or no longer.
+    Live,
+    /// `f`: write records to a file.
+    File,
+    /// `h` or `?`: the help.
+    Help,
 }
 
 impl Terminal {
@@ -67,7 +94,7 @@ impl Terminal {
         *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(before.clone());
         tcsetattr(io::stdin(), OptionalActions::Now, &raw).map_err(|error| failed(&error))?;
         let (send, keys) = sync_channel(MOST_READS);
-        let terminal = Terminal { keys, prefix: Prefix::default() };
+        let terminal = Terminal { keys, prefix: Prefix::default(), rest: VecDeque::new() };
         thread::spawn(move || mind_signals(signals, &before, &raw));
         thread::spawn(move || {
             let mut bytes = [0; 1024];
@@ -82,8 +109,11 @@ impl Terminal {
 
     /// The keys typed so far, without waiting.
     pub fn typed(&mut self) -> Typed {
+        if !self.rest.is_empty() {
+            return self.prefix.filter(&mut self.rest);
+        }
         match self.keys.try_recv() {
-            Ok(bytes) => self.prefix.filter(&bytes),
+            Ok(bytes) => self.filter(&bytes),
             Err(TryRecvError::Empty) => Typed::Keys(Vec::new()),
             Err(TryRecvError::Disconnected) => Typed::Leave,
         }
@@ -91,11 +121,27 @@ impl Terminal {
 
     /// The keys typed so far. Waits at most `time` for the first one.
     pub fn typed_within(&mut self, time: Duration) -> Typed {
+        if !self.rest.is_empty() {
+            return self.typed();
+        }
         match self.keys.recv_timeout(time) {
-            Ok(bytes) => self.prefix.filter(&bytes),
+            Ok(bytes) => self.filter(&bytes),
             Err(RecvTimeoutError::Timeout) => Typed::Keys(Vec::new()),
             Err(RecvTimeoutError::Disconnected) => Typed::Leave,
         }
+    }
+
+    fn filter(&mut self, bytes: &[u8]) -> Typed {
+        self.rest.extend(bytes);
+        self.prefix.filter(&mut self.rest)
+    }
+
+    /// The next key for trapline's own command line. Waits for it; `None` if the terminal was closed.
+    pub fn next_key(&mut self) -> Option<u8> {
+        while self.rest.is_empty() {
+            self.rest.extend(self.keys.recv().ok()?);
+        }
+        self.rest.pop_front()
     }
 }
 
@@ -127,17 +173,35 @@ struct Prefix {
 }
 
 impl Prefix {
-    /// Separates keys for the guest from commands to trapline.
-    fn filter(&mut self, keys: &[u8]) -> Typed {
+    /// Separates keys for the guest from commands to trapline. Keys in front of a command are returned first.
+    fn filter(&mut self, keys: &mut VecDeque<u8>) -> Typed {
         let mut through = Vec::new();
-        for key in keys {
-            match (std::mem::take(&mut self.typed), *key) {
-                (false, PREFIX) => self.typed = true,
-                (false, key) => through.push(key),
-                (true, b'x' | b'X') => return Typed::Leave,
-                (true, PREFIX) => through.push(PREFIX),
-                (true, _) => {}
+        while let Some(key) = keys.pop_front() {
+            let wish = match (std::mem::take(&mut self.typed), key) {
+                (false, PREFIX) => {
+                    self.typed = true;
+                    continue;
+                }
+                (false, key) | (true, key @ PREFIX) => {
+                    through.push(key);
+                    continue;
+                }
+                (true, b'x' | b'X') => {
+                    keys.clear();
+                    return Typed::Leave;
+                }
+                (true, b'c' | b'C') => Wish::Ask,
+                (true, b'l' | b'L') => Wish::Live,
+                (true, b'f' | b'F') => Wish::File,
+                (true, b'h' | b'H' | b'?') => Wish::Help,
+                (true, _) => continue,
+            };
+            if through.is_empty() {
+                return Typed::Wants(wish);
             }
+            keys.push_front(key);
+            self.typed = true;
+            break;
         }
         Typed::Keys(through)
     }
@@ -152,17 +216,27 @@ mod tests {
         type Case<'a> = (&'a str, &'a [&'a [u8]], &'a [Typed]);
         let keys = |text: &[u8]| Typed::Keys(text.to_vec());
         #[rustfmt::skip]
-        let cases: [Case<'_>; 6] = [
+        let cases: [Case<'_>; 9] = [
             ("plain keys",          &[b"ls\r", b"\x03"],    &[keys(b"ls\r"), keys(b"\x03")]),
             ("leaving",             &[b"ls\x01xrm"],        &[Typed::Leave]),
             ("in two reads",        &[b"a\x01", b"x"],      &[keys(b"a"), Typed::Leave]),
             ("the key itself",      &[b"a\x01\x01b"],       &[keys(b"a\x01b")]),
             ("an unknown one",      &[b"a\x01qb"],          &[keys(b"ab")]),
             ("an x without it",     &[b"x"],                &[keys(b"x")]),
+            ("a wish",              &[b"\x01c"],            &[Typed::Wants(Wish::Ask)]),
+            ("keys around a wish",  &[b"a\x01lb"],          &[keys(b"a"), Typed::Wants(Wish::Live), keys(b"b")]),
+            ("two wishes",          &[b"\x01f\x01", b"h"],  &[Typed::Wants(Wish::File), keys(b""), Typed::Wants(Wish::Help)]),
         ];
         for (what, reads, expected) in cases {
             let mut prefix = Prefix::default();
-            let got: Vec<Typed> = reads.iter().map(|read| prefix.filter(read)).collect();
+            let mut got = Vec::new();
+            for read in reads {
+                let mut rest: VecDeque<u8> = read.iter().copied().collect();
+                got.push(prefix.filter(&mut rest));
+                while !rest.is_empty() {
+                    got.push(prefix.filter(&mut rest));
+                }
+            }
             assert_eq!(got, expected, "{what}");
         }
     }

@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::Engine;
+use trapline_probes::events::places::Places;
 use trapline_probes::events::set::EventSet;
+use trapline_probes::events::trace;
 use trapline_probes::events::watch;
 use trapline_probes::guest::{Guest, Symbol};
 use trapline_probes::records::Record;
@@ -119,6 +121,8 @@ pub struct Records {
     dropped: u64,
     /// The newest records, if somebody wants them.
     kept: Option<Kept>,
+    /// The printed names, if records are printed as they come.
+    live: Option<Places>,
 }
 
 struct Output {
@@ -152,7 +156,7 @@ impl Records {
         if outputs.is_empty() {
             outputs.push(Output { sink: format.sink(Box::new(io::stdout()), about, false), name: String::new() });
         }
-        Ok(Records { outputs, record: Record::default(), shown: 0, dropped: 0, kept: None })
+        Ok(Records { outputs, record: Record::default(), shown: 0, dropped: 0, kept: None, live: None })
     }
 
     /// Writes to one more file.
@@ -166,6 +170,16 @@ impl Records {
         self.kept.get_or_insert_with(Kept::default);
     }
 
+    /// Prints records as they come, or no longer. What is printed so is shown at the end all the same.
+    pub fn set_live(&mut self, live: bool) {
+        self.live = if live { self.live.take().or_else(|| Some(Places::default())) } else { None };
+    }
+
+    /// Whether records are printed as they come.
+    pub fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// The newest records. Empty unless [`Records::keep`] was called.
     pub fn kept(&mut self) -> &mut Option<Kept> {
         &mut self.kept
@@ -175,6 +189,7 @@ impl Records {
     pub fn take(&mut self, events: &EventSet, engine: &mut Engine, guest: &dyn Guest) -> Result<(), OutputError> {
         let mut record = std::mem::take(&mut self.record);
         let symbols = |address| guest.symbol_at(address);
+        let mut live = String::new();
         while engine.records().pop_into(&mut record) {
             if record.header.event == watch::SNAPSHOT {
                 if let Some(kept) = &mut self.kept {
@@ -187,6 +202,9 @@ impl Records {
             }
             if let Some(format) = events.format(record.header.event) {
                 self.shown += 1;
+                if let Some(places) = &mut self.live {
+                    trace::write(&mut live, &record, format, places, &symbols);
+                }
                 let seen = Seen { record: &record, format, events, symbols: &symbols };
                 for Output { sink, name } in &mut self.outputs {
                     sink.record(&seen).map_err(|error| failed(name, error))?;
@@ -194,6 +212,10 @@ impl Records {
             }
         }
         self.record = record;
+        if !live.is_empty() {
+            let mut out = io::stdout();
+            out.write_all(live.as_bytes()).and_then(|()| out.flush()).map_err(OutputError::Stdout)?;
+        }
         // The ring drops new records while it is full, so the lost ones are younger than all that were in it.
         let lost = engine.records().dropped() - self.dropped;
         self.dropped += lost;

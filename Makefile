@@ -92,6 +92,12 @@ package: ## packs isa, probes and script as for the registry and compiles the pa
 	@scripts/setup.sh build
 	scripts/package.sh
 
+.PHONY: deb
+deb: ## builds the Debian package target/trapline.deb, with manual pages and completions
+	@scripts/setup.sh build
+	$(CARGO) build --locked --release --package trapline --bin trapline
+	scripts/deb.sh target/release/trapline target/trapline.deb
+
 .PHONY: release
 release: ## checks and prepares a release, VERSION=1.2.3: release notes, packages; prints the commands that make it
 	@scripts/setup.sh build

@@ -41,7 +41,8 @@ fn done(command: &mut Command) -> String {
 fn the_package_installs_into_an_empty_root() {
     let room = Room::new("deb");
     let (package, root) = (room.0.join("trapline.deb"), room.0.join("root"));
-    done(Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/deb.sh")).arg(PROGRAM).arg(&package));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join("scripts/deb.sh");
+    done(Command::new(script).arg(PROGRAM).arg(&package));
     let facts = done(Command::new("dpkg-deb").arg("--field").arg(&package));
     assert!(facts.contains("Package: trapline") && facts.contains(concat!("Version: ", env!("CARGO_PKG_VERSION"))), "{facts}");
     for folder in ["updates", "info"] {
@@ -68,7 +69,7 @@ fn the_package_installs_into_an_empty_root() {
         "zsh/vendor-completions/_trapline",
         "fish/vendor_completions.d/trapline.fish",
         "doc/trapline/copyright",
-        "doc/trapline/outputs.md",
+        "doc/trapline/changelog.gz",
     ];
     for file in files {
         let length = fs::metadata(root.join("usr/share").join(file)).map(|facts| facts.len());

@@ -6,6 +6,7 @@ use goblin::elf::Elf;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use trapline::Kernel;
 use trapline_harness::{self as harness, Test, guests, kernel, python, python_module, tests};
 
 /// A program header of memory.
@@ -56,6 +57,7 @@ fn probes_leave_nothing_in_a_core_dump(name: &'static str) {
     };
     let calls: Vec<String> = CALLS.iter().map(|function| format!("r {function}")).collect();
     let events: Vec<&str> = calls.iter().flat_map(|event| ["-e", event]).chain(["-e", "p vfs_read", "--out", &trace]).collect();
+    let text = Kernel::from_bytes(trapline_images::find(name).unwrap().bytes).unwrap().tables.text;
     for (time, events) in [("90us", &events[events.len() - 4..]), ("650us", &events[..])] {
         let (with, without) = (run(events, &probed, time), run(&["-f", &nothing], &plain, time));
         let elf = Elf::parse(&with).unwrap();
@@ -70,7 +72,8 @@ fn probes_leave_nothing_in_a_core_dump(name: &'static str) {
             let big = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
             (if elf.little_endian { little } else { big }) & !15
         };
-        let old: Vec<u64> = words.map(|(one, _)| number(one)).collect();
+        // The engine leaves true return addresses in link registers, which functions save before they get their own.
+        let old: Vec<u64> = words.map(|(one, _)| number(one)).filter(|word| !text.contains(word)).collect();
         let pad = old.iter().copied().max().unwrap_or(0);
         assert!(old.iter().all(|word| pad - word <= 16) && old.len() < 64, "{name} at {time}: {old:x?}");
         assert!(time != "90us" || old.is_empty(), "{name}: {old:x?}");
@@ -123,7 +126,7 @@ prog.register_symbol_finder("kallsyms", load_vmlinux_kallsyms(prog), enable_inde
 function = prog.symbol("vfs_read")
 print("release", prog["UTS_RELEASE"].string_().decode())
 print("function", hex(function.address))
-print("bytes", prog.read(function.address, 2).hex())
+print("bytes", prog.read(function.address, 8).hex())
 "#;
 
 /// Runs the guest to its shell and writes a core dump there.
@@ -153,15 +156,12 @@ fn drgn_reads_a_core_dump(name: &'static str) {
     let said = drgn(BY_KALLSYMS, &[&core]);
     let field = |name: &str| said.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_string();
     assert!(out.lines().any(|line| line.trim() == field("release")), "{name}: {said}\n{out}");
-    let (disassembly, _) = trapline(&["disasm", name, "vfs_read"]);
-    assert!(disassembly.starts_with(field("function").trim_start_matches("0x")), "{name}: {said}\n{disassembly}");
-    let first = disassembly.lines().nth(1).unwrap().replace(' ', "");
-    // x86 kernels replace the call of ftrace while they boot.
-    let bytes = field("bytes");
-    assert!(
-        first.starts_with(&format!("+0x0{bytes}")) || ["0f1f", "3e8d", "1f20", "e903"].contains(&&*bytes),
-        "{name}: {said}\n{first}"
-    );
+    let kernel = Kernel::from_bytes(&fs::read(harness::stock(name).local.kernel).unwrap()).unwrap();
+    let address = u64::from_str_radix(field("function").trim_start_matches("0x"), 16).ok();
+    assert_eq!(address, kernel.symbols.address_of("vfs_read"), "{name}: {said}");
+    let digits = field("bytes");
+    let bytes: Vec<u8> = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect();
+    assert!(bytes.len() == 8 && !(kernel.arch.isa().is_breakpoint)(&bytes), "{name}: a probed function: {said}");
 }
 
 /// Asks drgn with the kernel's types: the tasks, and the stack of the first one, which sleeps.

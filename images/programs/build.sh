@@ -4,7 +4,7 @@
 #   images/programs/build.sh [ISA...]
 #
 # Needs Debian's cross compilers: apt-get install gcc gcc-multilib gcc-{aarch64,s390x,powerpc64le,mipsel,riscv64}-linux-gnu
-# gcc-arm-linux-gnueabihf gcc-mips64el-linux-gnuabi64
+# gcc-arm-linux-gnueabihf gcc-mips64el-linux-gnuabi64 systemtap-sdt-dev
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -19,13 +19,19 @@ ppc64el   488:504 powerpc64le-linux-gnu-gcc
 mipsel    24:40   mipsel-linux-gnu-gcc -G0 -mno-abicalls
 mips64el  616:632 mips64el-linux-gnuabi64-gcc -G0 -mno-abicalls
 riscv64   688:696 riscv64-linux-gnu-gcc -Wl,--no-relax
+mipsn32   -       mips64el-linux-gnuabi64-gcc -mabi=n32 -G0 -mno-abicalls
+s390      -       s390x-linux-gnu-gcc -m31
 '
 mkdir -p prebuilt
 while read -r isa control compiler; do
     [[ -n $isa ]] || continue
     [[ $# -eq 0 || " $* " == *" $isa "* ]] || continue
+    common=(-O2 -Wall -Wextra -Werror -ffreestanding -nostdlib -static -fno-pic -no-pie -fno-stack-protector
+        -fno-asynchronous-unwind-tables -Wl,-e,_start -Wl,--build-id=none -Wl,-z,noexecstack)
     # shellcheck disable=SC2086 # the compiler's options are words
-    $compiler -O2 -Wall -Wextra -Werror -ffreestanding -nostdlib -static -fno-pic -no-pie -fno-stack-protector -fno-asynchronous-unwind-tables \
-        -DFRAME_BYTES=1024 -DCONTROL_FROM="${control%:*}" -DCONTROL_TO="${control#*:}" \
-        -Wl,-e,_start -Wl,--build-id=none -Wl,-z,noexecstack -s -o "prebuilt/sigreturn-$isa" sigreturn.c
+    $compiler "${common[@]}" -idirafter "/usr/include/$(gcc -dumpmachine)" -o "prebuilt/calls-$isa" calls.c
+    [[ $control != - ]] || continue
+    # shellcheck disable=SC2086
+    $compiler "${common[@]}" -DFRAME_BYTES=1024 -DCONTROL_FROM="${control%:*}" -DCONTROL_TO="${control#*:}" -s \
+        -o "prebuilt/sigreturn-$isa" sigreturn.c
 done <<<"$rows"

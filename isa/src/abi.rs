@@ -1,6 +1,7 @@
 //! A calling convention as data: the registers of arguments, results and return addresses, and the names of registers.
 
 use crate::entry::Pointers;
+use crate::operand::Assembler;
 use crate::regs::Reg;
 
 /// The calling convention of one ISA's kernels.
@@ -28,6 +29,9 @@ pub struct Abi {
     pub link_slot: Option<u64>,
     /// The distance in bytes from the address that a call stores to the return address.
     pub link_offset: u64,
+    /// The bits of the link register that are an address in a 32-bit program on a 64-bit kernel. On z/Architecture its
+    /// highest bit is the addressing mode.
+    pub narrow_code: u64,
     /// Whether functions also return by popping the pc, with any value in the link register. Behind the return pad's jump
     /// the link register then holds the return address instead.
     pub pops_pc: bool,
@@ -44,6 +48,8 @@ pub struct Abi {
     /// The greatest alignment of a number in a structure, in bytes. It is 4 on i386, where a 64-bit number may follow a
     /// 32-bit one without a gap.
     pub most_aligned: u64,
+    /// The way in which its assembler writes operands.
+    pub assembler: Assembler,
 }
 
 /// The place of the return address at a function's entry.
@@ -69,6 +75,7 @@ impl Abi {
         return_address: ReturnAddress::OnStack,
         link_slot: None,
         link_offset: 0,
+        narrow_code: u64::MAX,
         pops_pc: false,
         pointers: Pointers::Code(None),
         names: &[],
@@ -76,6 +83,7 @@ impl Abi {
         jprobe_stack: 64,
         stack_size: 16384,
         most_aligned: 8,
+        assembler: Assembler::USUAL,
     };
 
     /// The register with that name, given without the `%`.

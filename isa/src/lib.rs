@@ -23,6 +23,7 @@ pub mod insn;
 pub mod linux;
 pub mod mem;
 pub mod mips;
+pub mod operand;
 pub mod plan;
 pub mod ppc;
 pub mod region;

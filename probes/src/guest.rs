@@ -307,6 +307,12 @@ pub trait Cpu: Registers + Memory {
     fn runs_program(&self) -> bool {
         false
     }
+    /// The number of the mapping of a file that holds this address of the running program. The machine can name the
+    /// address by it later. `None` if it cannot.
+    fn mapping_at(&mut self, address: u64) -> Option<u16> {
+        let _ = address;
+        None
+    }
     /// From now on the machine calls [`crate::Engine::user_arrival`] when a program arrives at the code that is now at
     /// this address of the running program. False if the address is not mapped or the machine cannot do that.
     fn observe_arrival(&mut self, address: u64) -> bool {

@@ -4,7 +4,7 @@
 //! [`ScriptId::add`] loads a script and [`ScriptId::attach`] registers its probes.
 
 pub use super::moments::Outside;
-use super::moments::{Entry, Recorded, Return};
+use super::moments::{Entry, Marked, Recorded, Return};
 use super::program::{Block, Collected, Collects, Point, PointKind, Program};
 use super::run::{Settings, State};
 use alloc::boxed::Box;
@@ -17,7 +17,7 @@ use trapline_probes::guest::Guest;
 use trapline_probes::probe::{Flow, Hit, Kprobe, Kretprobe, ReturnHit};
 use trapline_probes::program::{HitProgram, ProgramId};
 use trapline_probes::unwind::Stacks;
-use trapline_probes::user::UserProbe;
+use trapline_probes::user::{Place, UserProbe};
 use trapline_probes::watch::{Area, Watchpoint};
 
 /// The number of a script in its engine. It is never given to another script.
@@ -101,7 +101,7 @@ impl Running {
         self.state.lost(&self.program).collect()
     }
 
-    /// Runs a block at a hit of a tracepoint.
+    /// Runs a block at a hit of a tracepoint or of a USDT probe.
     #[inline(never)]
     fn at_record(&mut self, part: u64, hit: &mut Hit<'_>) {
         let Running { program, state, stacks, .. } = self;
@@ -109,8 +109,12 @@ impl Running {
         if state.exit().is_some() {
             return;
         }
-        let is_raw = matches!(point.kind, PointKind::RawTracepoint(_));
-        state.run(program, block, point, &mut Recorded { hit, stacks, is_raw });
+        if let PointKind::Usdt(_, usdt) = &point.kind {
+            state.run(program, block, point, &mut Marked { hit, stacks, usdt });
+        } else {
+            let is_raw = matches!(point.kind, PointKind::RawTracepoint(_));
+            state.run(program, block, point, &mut Recorded { hit, stacks, is_raw });
+        }
         if state.exit().is_some() {
             hit.end_run();
         }
@@ -148,16 +152,18 @@ fn part(block: usize, point: usize) -> u64 {
 
 /// Set in the `part` of a tracepoint, so that a hit of a kprobe need not look at the kind of its attach point.
 const TRACEPOINT: u64 = 1 << 63;
+/// Set in the `part` of a USDT probe.
+const USDT: u64 = 1 << 62;
 
 #[inline]
 fn block_and_point(program: &Program, part: u64) -> Option<(&Block, &Point)> {
-    let block = program.blocks.get(((part & !TRACEPOINT) >> 32) as usize)?;
+    let block = program.blocks.get(((part & !(TRACEPOINT | USDT)) >> 32) as usize)?;
     Some((block, block.points.get(part as u32 as usize)?))
 }
 
 impl HitProgram for Running {
     fn at_hit(&mut self, part: u64, hit: &mut Hit<'_>) -> Flow {
-        if part & TRACEPOINT != 0 {
+        if part & (TRACEPOINT | USDT) != 0 {
             self.at_record(part, hit);
             return Flow::Continue;
         }
@@ -274,6 +280,13 @@ impl ScriptId {
                     }),
                     true => UserProbe::returning(path, place, move |hit| hit.run_program(id, part)),
                 };
+                engine.register_user(guest, &probe)?;
+                return Ok(Some(Attached::User(probe)));
+            }
+            PointKind::Usdt(path, usdt) => {
+                let probe = UserProbe::at(path, Place::Offset(usdt.offset), move |hit| {
+                    hit.run_program(id, part | USDT);
+                });
                 engine.register_user(guest, &probe)?;
                 return Ok(Some(Attached::User(probe)));
             }

@@ -53,6 +53,7 @@ impl Compiler<'_> {
             if kinds.returns || kinds.others || !kinds.entries {
                 return Err(at.error(format!("{name} can only be used with kprobes: at other places there are no arguments")));
             }
+            self.check_usdt_argument(number, at)?;
             return Ok(Some((Any::Num(Num::Argument(number)), Type::U64)));
         }
         if let Some(number) = numbered("sarg") {
@@ -70,12 +71,14 @@ impl Compiler<'_> {
             "elapsed" => (Any::Num(Num::Elapsed), Type::U64),
             "rand" => (Any::Num(Num::Random), Type::U64),
             "usermode" => (Any::Num(Num::InUser), Type::TRUTH),
+            "func" if self.block.program.is_some() => self.in_program_named(Num::Function),
             "func" => (Any::Num(Num::Function), Type::Symbol),
             "probe" => (Any::Bytes(Bytes::Probe), Type::Text(0)),
-            "kstack" | "ustack" => (
-                Any::Bytes(Bytes::Stack { user: name == "ustack", form: self.stack_form, limit: 127 }),
-                Type::Stack(self.stack_form),
-            ),
+            "kstack" | "ustack" => {
+                self.names_programs |= name == "ustack";
+                let form = self.stack_form;
+                (Any::Bytes(Bytes::Stack { user: name == "ustack", form, limit: 127 }), Type::Stack(form))
+            }
             "args" => self.all_parameters(at)?,
             "username" => self.user_name(at)?,
             "ctx" => {

@@ -120,7 +120,7 @@ impl Compiler<'_> {
             "ksym" | "usym" => {
                 let [of] = self.arguments::<1>(name, arguments, at)?;
                 let num = self.number(of)?.0;
-                Ok((Any::Num(num), if name == "ksym" { Type::Symbol } else { Type::UserSymbol }))
+                Ok(if name == "ksym" { (Any::Num(num), Type::Symbol) } else { self.in_program_named(num) })
             }
             "kaddr" => {
                 let [of] = self.arguments::<1>(name, arguments, at)?;
@@ -346,6 +346,7 @@ impl Compiler<'_> {
                 }
             }
         }
+        self.names_programs |= name == "ustack";
         Ok((Any::Bytes(Bytes::Stack { user: name == "ustack", form, limit }), Type::Stack(form)))
     }
 

@@ -21,7 +21,7 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::budget::Budget;
 use trapline_probes::tracepoint::Tracepoint;
-use trapline_probes::user::Place;
+use trapline_probes::user::{Place, Usdt};
 
 /// Facts about the guest that the compiler needs. The machine implements this trait.
 pub trait Knowledge {
@@ -56,6 +56,17 @@ pub trait Knowledge {
     fn program_address(&self, path: &str, name: &str) -> Option<u64> {
         let _ = (path, name);
         None
+    }
+    /// The number of functions and USDT probes of a user program's file, which a pattern is compared with.
+    fn program_size(&self, path: &str) -> u64 {
+        let _ = path;
+        0
+    }
+    /// The USDT probes of a user program's file that match a provider and a name, in a fixed order. Several places may
+    /// have one name. Fails with a sentence if the file is not known.
+    fn usdt(&self, path: &str, provider: &str, name: &str) -> Result<Vec<Usdt>, String> {
+        let _ = (provider, name);
+        Err(format!("the files of this guest are not known, {path} among them"))
     }
     /// The number of names that a pattern is compared with.
     fn names(&self) -> u64 {
@@ -110,7 +121,7 @@ const MOST_POINTS_EVER: u64 = 1 << 20;
 /// Largest number of timers, all of which are checked at every tick.
 const MOST_CLOCKS: usize = 1024;
 /// Comparing this many names with a pattern costs one step.
-const NAMES_A_STEP: u64 = 16;
+pub(super) const NAMES_A_STEP: u64 = 16;
 
 /// Looking at so many members of a structure, or copying so many bytes of their names, costs as much as any other step.
 const TYPE_WORK_A_STEP: u64 = 8;
@@ -156,6 +167,7 @@ pub fn compile_within(
         longest_text: if options.old { 64 } else { 1024 },
         trailer: "..".into(),
         stack_form: StackForm::Bpftrace,
+        names_programs: false,
         most_points: MOST_POINTS,
         limit: 0,
         prints_maps: true,
@@ -212,6 +224,8 @@ pub(super) struct Scope {
     pub function: Option<String>,
     /// The file of its probes in user programs, if it has any.
     pub program: Option<String>,
+    /// Its USDT probes, with their names.
+    pub usdt: Vec<(String, Arc<Usdt>)>,
     pub loops: u32,
     pub overrides: bool,
     /// The nesting depth of code that may be skipped, such as the branches of an `if`.
@@ -266,6 +280,8 @@ pub(super) struct Compiler<'a> {
     pub longest_text: u32,
     trailer: String,
     pub stack_form: StackForm,
+    /// Whether the script names addresses of user programs.
+    pub names_programs: bool,
     most_points: u64,
     limit: u64,
     prints_maps: bool,
@@ -407,6 +423,7 @@ impl<'a> Compiler<'a> {
                 prints_maps: self.prints_maps,
                 word: self.known.word,
                 big_endian: knowledge.isa().order == ByteOrder::Big,
+                names_programs: self.names_programs,
                 warnings: core::mem::take(&mut self.warnings),
             });
         }
@@ -545,6 +562,11 @@ impl<'a> Compiler<'a> {
                     if let Place::Symbol(name, _) = place {
                         self.block.function.get_or_insert_with(|| name.clone());
                     }
+                }
+                PointKind::Usdt(path, usdt) => {
+                    kinds.entries = true;
+                    self.block.program.get_or_insert_with(|| path.clone());
+                    self.block.usdt.push((point.name.clone(), Arc::clone(usdt)));
                 }
                 PointKind::Tracepoint(event) => {
                     kinds.others = true;

@@ -13,6 +13,7 @@ use trapline_probes::context::{Frame, Hit};
 use trapline_probes::guest::Cpu;
 use trapline_probes::probe::ReturnHit;
 use trapline_probes::unwind::{self, Stacks, Standing, Unwind, Walked};
+use trapline_probes::user::Usdt;
 
 /// Writes the kernel stack of a hit, innermost frame first, and returns its length.
 pub(super) fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
@@ -145,6 +146,9 @@ macro_rules! of_the_hit {
         fn address(&self) -> u64 {
             self.hit.address()
         }
+        fn mapping_at(&mut self, address: u64) -> Option<u16> {
+            self.hit.machine().mapping_at(address)
+        }
         fn in_user(&mut self) -> bool {
             self.hit.machine().runs_program()
         }
@@ -227,6 +231,29 @@ impl Moment for Recorded<'_, '_> {
     of_the_hit!();
 }
 
+/// A hit of a USDT probe.
+pub(super) struct Marked<'a, 'b> {
+    pub hit: &'a mut Hit<'b>,
+    pub stacks: &'a Stacks,
+    pub usdt: &'a Usdt,
+}
+
+impl Moment for Marked<'_, '_> {
+    fn argument(&mut self, number: usize) -> u64 {
+        self.usdt.argument(number, self.hit).unwrap_or(0)
+    }
+    fn stack_word(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn result(&mut self) -> u64 {
+        0
+    }
+    fn skip(&mut self, _: u64) -> bool {
+        false
+    }
+    of_the_hit!();
+}
+
 impl Moment for Outside<'_> {
     fn argument(&mut self, _: usize) -> u64 {
         0
@@ -264,6 +291,9 @@ impl Moment for Outside<'_> {
     }
     fn address(&self) -> u64 {
         0
+    }
+    fn mapping_at(&mut self, address: u64) -> Option<u16> {
+        self.cpu.mapping_at(address)
     }
     fn in_user(&mut self) -> bool {
         self.in_user

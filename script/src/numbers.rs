@@ -3,7 +3,7 @@
 use super::acts::Goes;
 use super::program::{Act, Bytes, Key, Num, Op};
 use super::run::{Runner, State};
-use super::show::part;
+use super::show::{in_mapping, part};
 use super::stored::Stored;
 use super::strings::skip;
 use super::types::Type;
@@ -34,6 +34,10 @@ impl Runner<'_> {
             Num::Elapsed => self.moment.now().wrapping_sub(self.state.started),
             Num::Random => self.random(),
             Num::Function => self.moment.address(),
+            Num::InProgram(of) => {
+                let address = self.num(of);
+                in_mapping(address, self.moment.mapping_at(address))
+            }
             Num::Task => self.moment.task(),
             Num::Cpus => self.state.cpus,
             Num::InUser => self.moment.in_user().into(),

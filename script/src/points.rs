@@ -84,13 +84,17 @@ impl Compiler<'_> {
             ("uprobe" | "u" | "uretprobe" | "ur", _) => {
                 Err(point.at.error(format!("{provider} is followed by a file and a function: {provider}:/bin/sh:main")))
             }
-            ("usdt" | "U", _) => Err(point.at.error("usdt probes are not known here: probe the function that contains the one that is meant, by uprobe")),
+            ("usdt" | "U", [path, name]) => self.usdt(path, "", name, point.at),
+            ("usdt" | "U", [path, provider, name]) => self.usdt(path, provider, name, point.at),
+            ("usdt" | "U", _) => {
+                Err(point.at.error("usdt is followed by a file, a provider and a name: usdt:/lib/libc.so.6:libc:setjmp"))
+            }
             ("iter" | "it" | "self" | "bench" | "test", _) => {
                 Err(point.at.error(format!("{provider} has no meaning outside of the guest")))
             }
             ("BEGIN" | "begin" | "END" | "end", _) => Err(point.at.error(format!("nothing follows {provider}"))),
             _ => Err(point.at.error(format!(
-                "Invalid provider: '{provider}': BEGIN, END, kprobe, kretprobe, fentry, fexit, uprobe, uretprobe, tracepoint, rawtracepoint, interval, profile, software and watchpoint are known"
+                "Invalid provider: '{provider}': BEGIN, END, kprobe, kretprobe, fentry, fexit, uprobe, uretprobe, usdt, tracepoint, rawtracepoint, interval, profile, software and watchpoint are known"
             ))),
         }
     }

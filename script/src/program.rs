@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
 use trapline_probes::tracepoint::Tracepoint;
-use trapline_probes::user::Place;
+use trapline_probes::user::{Place, Usdt};
 use trapline_probes::watch::Area;
 
 /// A compiled script.
@@ -33,6 +33,8 @@ pub struct Program {
     pub word: u8,
     /// Whether the guest is big-endian.
     pub big_endian: bool,
+    /// Whether it names addresses of user programs.
+    pub names_programs: bool,
     /// Warnings of the compiler.
     pub warnings: Vec<super::error::ScriptError>,
 }
@@ -151,6 +153,8 @@ pub enum PointKind {
     Kretprobe(String),
     /// A probe in a user program: the file's path in the guest, the place in it, and whether it is at returns.
     User(String, Place, bool),
+    /// A place in a user program that its author has marked, and the file's path in the guest.
+    Usdt(String, Arc<Usdt>),
     /// A tracepoint of the kernel, with its record.
     Tracepoint(Arc<Tracepoint>),
     /// A tracepoint with the arguments of its functions (rawtracepoint).
@@ -204,6 +208,8 @@ pub enum Num {
     Random,
     /// The address of the probed function.
     Function,
+    /// An address of the running program, with the number of its mapping.
+    InProgram(Box<Num>),
     /// The address of the running task's structure.
     Task,
     Cpus,

@@ -40,6 +40,11 @@ pub trait Moment {
     fn now(&self) -> u64;
     /// The probed address.
     fn address(&self) -> u64;
+    /// The number of the mapping of a file that holds this address of the running program. `None` if it is not known.
+    fn mapping_at(&mut self, address: u64) -> Option<u16> {
+        let _ = address;
+        None
+    }
     /// Whether the CPU was in user mode.
     fn in_user(&mut self) -> bool;
     /// Reads guest memory. Returns false if it cannot be read.

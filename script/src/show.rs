@@ -2,6 +2,7 @@
 
 use super::times::moment;
 use super::types::{StackForm, Type};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
@@ -18,6 +19,34 @@ pub struct Style {
 pub trait Names {
     /// The symbol that contains an address, and the offset from its start.
     fn symbol(&self, address: u64) -> Option<(&str, u64)>;
+    /// The function of a user program that contains an address in a mapping of that number, and the offset from its start.
+    fn program_symbol(&self, mapping: u16, address: u64) -> Option<(String, u64)> {
+        let _ = (mapping, address);
+        None
+    }
+}
+
+/// Bits of an address of a program. The number of its mapping, plus one, stands above them.
+const ADDRESS_BITS: u32 = 48;
+/// Greater numbers above an address are part of it.
+const MOST_MAPPINGS: u64 = 0xfe00;
+
+/// Packs an address of a program and the number of its mapping.
+pub fn in_mapping(address: u64, mapping: Option<u16>) -> u64 {
+    match mapping {
+        Some(number) if address >> ADDRESS_BITS == 0 && u64::from(number) < MOST_MAPPINGS => {
+            (u64::from(number) + 1) << ADDRESS_BITS | address
+        }
+        _ => address,
+    }
+}
+
+/// Takes the number of the mapping and the address apart.
+fn apart(packed: u64) -> (Option<u16>, u64) {
+    match packed >> ADDRESS_BITS {
+        above @ 1..=MOST_MAPPINGS => (u16::try_from(above - 1).ok(), packed & !(u64::MAX << ADDRESS_BITS)),
+        _ => (None, packed),
+    }
 }
 
 /// A value to be written.
@@ -118,7 +147,10 @@ impl Show<'_> {
                 Some((name, _)) => out.extend_from_slice(name.as_bytes()),
                 None => put(out, format_args!("{number:#x}")),
             },
-            Type::UserSymbol => put(out, format_args!("{number:#x}")),
+            Type::UserSymbol => match self.in_program(number) {
+                (_, Some((name, _))) => out.extend_from_slice(name.as_bytes()),
+                (address, None) => put(out, format_args!("{address:#x}")),
+            },
             Type::Inet => inet(out, value.bytes()),
             Type::Mac => {
                 for (at, byte) in value.bytes().iter().enumerate() {
@@ -141,16 +173,26 @@ impl Show<'_> {
         }
     }
 
+    /// The address without the number of its mapping, and its function.
+    fn in_program(&self, packed: u64) -> (u64, Option<(String, u64)>) {
+        let (mapping, address) = apart(packed);
+        (address, mapping.and_then(|mapping| self.names.program_symbol(mapping, address)))
+    }
+
     fn stack(&self, out: &mut Vec<u8>, form: StackForm, bytes: &[u8], indent: usize) {
         out.push(b'\n');
         for frame in bytes.chunks_exact(8) {
-            let address = frame.try_into().map_or(0, u64::from_le_bytes);
+            let (address, in_program) = match form {
+                StackForm::Raw => (apart(frame.try_into().map_or(0, u64::from_le_bytes)).1, None),
+                _ => self.in_program(frame.try_into().map_or(0, u64::from_le_bytes)),
+            };
             match form {
                 StackForm::Perf => put(out, format_args!("\t{address:x} ")),
                 _ => put(out, format_args!("{:indent$}", "")),
             }
-            match self.names.symbol(address) {
-                Some((name, offset)) if form != StackForm::Raw => put(out, format_args!("{name}+{offset}")),
+            match (&in_program, self.names.symbol(address)) {
+                (Some((name, offset)), _) => put(out, format_args!("{name}+{offset}")),
+                (None, Some((name, offset))) if form != StackForm::Raw => put(out, format_args!("{name}+{offset}")),
                 _ => put(out, format_args!("{address:#x}")),
             }
             out.push(b'\n');

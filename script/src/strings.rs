@@ -3,7 +3,7 @@
 use super::acts::TOO_MUCH_WORK;
 use super::program::{Any, Bytes, Key, PathPlaces};
 use super::run::{MOST_WORKED, Runner, State};
-use super::show::part;
+use super::show::{in_mapping, part};
 use super::stored::Stored;
 use super::types::Type;
 
@@ -166,6 +166,9 @@ impl Runner<'_> {
         let mut frames = [0; MOST];
         let most = usize::from(limit).min(MOST);
         let found = self.moment.stack(user, &mut frames[..most]).min(most);
+        for frame in frames[..found].iter_mut().filter(|_| user) {
+            *frame = in_mapping(*frame, self.moment.mapping_at(*frame));
+        }
         frames[..found].iter().for_each(|frame| self.state.scratch.extend_from_slice(&frame.to_le_bytes()));
     }
 

@@ -4,6 +4,7 @@
 mod bounds_tests;
 mod layout_tests;
 mod text_tests;
+mod user_tests;
 
 use super::compile::{Knowledge, Options, compile};
 use super::program::{PointKind, Program};

@@ -24,6 +24,7 @@ pub mod tables;
 pub mod tracepoints;
 pub mod unnamed;
 pub mod unplaced;
+pub mod usdt;
 pub mod vmlinuz;
 pub mod whole;
 pub mod zimage;

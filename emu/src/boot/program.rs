@@ -1,11 +1,17 @@
 //! A user program's file: its functions by name, and the offsets of addresses in it.
 
 use super::kernels;
+use super::usdt::{self, Note};
+use crate::symbols::pattern::Pattern;
 use goblin::elf::Elf;
 use goblin::elf::program_header::{PF_X, PT_LOAD, PT_NOTE};
 use goblin::elf::section_header::SHN_UNDEF;
-use goblin::elf::sym::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC};
+use goblin::elf::sym::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_OBJECT};
+use std::collections::HashMap;
 use std::fmt::Write;
+use trapline_isa::arch::Isa;
+use trapline_isa::operand;
+use trapline_probes::user::Usdt;
 
 /// The functions and segments of a program.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -15,6 +21,11 @@ pub struct Program {
     /// The numbers of the functions, sorted by address.
     by_address: Vec<u32>,
     segments: Vec<Segment>,
+    notes: Vec<Note>,
+    /// The addresses of variables, if the file has notes whose operands may name them.
+    variables: HashMap<String, u64>,
+    /// Bytes of an address.
+    word: usize,
 }
 
 /// A function of a program.
@@ -78,7 +89,42 @@ impl Program {
         let functions: Vec<Function> = functions.into_iter().map(|(_, function)| function).collect();
         let mut by_address: Vec<u32> = (0..functions.len() as u32).collect();
         by_address.sort_by_key(|number| functions.get(*number as usize).map_or(0, |function| function.address));
-        Some(Program { functions, by_address, segments: segments.collect() })
+        let notes = usdt::notes(&elf, bytes);
+        let mut variables = HashMap::new();
+        for (table, names) in [(&elf.syms, &elf.strtab), (&elf.dynsyms, &elf.dynstrtab)] {
+            for symbol in table.iter().take(if notes.is_empty() { 0 } else { MOST_FUNCTIONS }) {
+                if symbol.st_type() == STT_OBJECT
+                    && symbol.st_shndx != SHN_UNDEF as usize
+                    && let Some(name) = names.get_at(symbol.st_name).filter(|name| name.len() < LONGEST_NAME)
+                {
+                    variables.entry(name.to_string()).or_insert(symbol.st_value);
+                }
+            }
+        }
+        let word = if elf.is_64 { 8 } else { 4 };
+        Some(Program { functions, by_address, segments: segments.collect(), notes, variables, word })
+    }
+
+    /// The USDT probes whose provider and name match these patterns. Several places may have one name.
+    pub fn usdt(&self, isa: &Isa, provider: &str, name: &str) -> Vec<Usdt> {
+        let (provider, name) = (Pattern::new(provider), Pattern::new(name));
+        let matching = self.notes.iter().filter(|note| provider.matches(&note.provider) && name.matches(&note.name));
+        let found = matching.filter_map(|note| {
+            Some(Usdt {
+                provider: note.provider.clone(),
+                name: note.name.clone(),
+                offset: self.offset_at(note.address)?,
+                linked: note.address,
+                has_semaphore: note.has_semaphore,
+                arguments: operand::arguments(isa, &note.arguments, self.word, &|name| self.variables.get(name).copied()),
+            })
+        });
+        found.collect()
+    }
+
+    /// The number of its functions and USDT probes.
+    pub fn size(&self) -> usize {
+        self.functions.len() + self.notes.len()
     }
 
     /// All functions, sorted by name.

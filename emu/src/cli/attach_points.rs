@@ -4,6 +4,7 @@ use super::Failure;
 use super::output;
 use crate::probed::scripts::Facts;
 use crate::symbols::pattern;
+use trapline_probes::user::Usdt;
 use trapline_script::Knowledge;
 use trapline_script::types::{CType, Tag};
 
@@ -22,10 +23,23 @@ pub(super) fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
             let (group, event) = rest.split_once(':').unwrap_or((rest, "*"));
             tracepoints(facts, group, event)
         }
+        "uprobe" | "u" | "uretprobe" | "ur" => {
+            let (path, function) = in_file(rest, provider)?;
+            let full = if provider.starts_with("ur") { "uretprobe" } else { "uprobe" };
+            let names = facts.program_functions(path, function).map_err(Failure::failed)?;
+            names.iter().map(|name| format!("{full}:{path}:{name}\n")).collect()
+        }
+        "usdt" | "U" => {
+            let (path, rest) = in_file(rest, provider)?;
+            let (group, name) = rest.rsplit_once(':').unwrap_or(("*", rest));
+            let mut lines: Vec<String> = facts.usdt(path, group, name).map_err(Failure::failed)?.into_iter().map(usdt).collect();
+            lines.dedup();
+            lines.iter().map(|line| format!("usdt:{path}:{line}\n")).collect()
+        }
         "rawtracepoint" | "rt" => raw_tracepoints(facts, rest.rsplit(':').next().unwrap_or(rest)),
         _ => {
             return Err(Failure::usage(format!("nothing can be listed for `{provider}`")).advise(
-                "kprobe, kretprobe, fentry, fexit, tracepoint and rawtracepoint are listed: -l 'kprobe:vfs_*', or -l '*sleep*'",
+                "kprobe, kretprobe, fentry, fexit, uprobe, uretprobe, usdt, tracepoint and rawtracepoint are listed: -l 'kprobe:vfs_*', or -l '*sleep*'",
             ));
         }
     };
@@ -33,6 +47,20 @@ pub(super) fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
         return Err(Failure::failed(format!("nothing matches `{wanted}`")));
     }
     output::emit(&text)
+}
+
+/// Splits a file of the guest from the pattern behind it. Without a pattern, everything in the file is meant.
+fn in_file<'a>(rest: &'a str, provider: &str) -> Result<(&'a str, &'a str), Failure> {
+    if !rest.starts_with('/') {
+        return Err(Failure::usage(format!("{provider} is followed by the path of a file in the guest"))
+            .advise(format!("-l '{provider}:/bin/busybox:*'")));
+    }
+    Ok(rest.split_once(':').unwrap_or((rest, "*")))
+}
+
+/// A USDT probe: its provider and its name.
+fn usdt(found: Usdt) -> String {
+    format!("{}:{}", found.provider, found.name)
 }
 
 /// Lists functions that match. If `typed`, only functions with a known prototype, with their parameters.

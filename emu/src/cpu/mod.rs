@@ -12,6 +12,7 @@ pub mod model;
 pub mod moment;
 pub mod named;
 pub mod ppc;
+pub mod program_names;
 pub mod riscv;
 pub mod s390;
 pub mod sparc64;

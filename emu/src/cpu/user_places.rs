@@ -8,6 +8,7 @@
 
 use super::View;
 use super::mappings::{self, MappingPlace, Path};
+use super::program_names::{MappedFiles, ProgramNames};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ const KEY: usize = 32;
 /// The observed instructions of user programs.
 #[derive(Default)]
 pub struct UserPlaces {
-    mapping: Option<MappingPlace>,
+    pub(super) mapping: Option<MappingPlace>,
     files: Vec<File>,
     by_path: HashMap<String, usize>,
     /// File and page by the page's first bytes, of files whose content is known.
@@ -30,7 +31,9 @@ pub struct UserPlaces {
     arrivals: HashMap<u64, Vec<u32>>,
     /// The running task of each CPU, on ISAs where it cannot be read while a program runs. 0 means unknown.
     running: Vec<u64>,
-    path: Path,
+    pub(super) path: Path,
+    /// The mappings in which addresses are named, if a script wants names.
+    pub(super) names: Option<ProgramNames>,
     /// The last answer.
     list: Vec<u32>,
     has_changed: bool,
@@ -103,6 +106,18 @@ impl UserPlaces {
             file.pages.values_mut().for_each(|points| points.retain(|(_, number)| *number != point));
         }
         self.has_changed = true;
+    }
+
+    /// From now on addresses of programs can be named. Returns the list of mappings, which grows as they are met.
+    pub fn name_addresses(&mut self) -> MappedFiles {
+        self.names.get_or_insert_default().mapped()
+    }
+
+    /// The path of the file, and the page in it, whose content the page at this physical address has.
+    pub(super) fn path_by_content(&self, view: &View, physical: u64) -> Option<(String, u64)> {
+        let (file, page) = self.by_content(view, physical)?;
+        let path = self.by_path.iter().find(|(_, number)| **number == file)?.0;
+        Some((path.clone(), page))
     }
 
     /// Whether any instruction is observed.

@@ -346,6 +346,9 @@ impl Cpu for View {
     fn narrow_word(&self) -> Option<usize> {
         (self.model.tasks.narrow_word)(&self.trap.handle())
     }
+    fn mapping_at(&mut self, address: u64) -> Option<u16> {
+        View::mapping_at(self, address)
+    }
     fn observe_arrival(&mut self, address: u64) -> bool {
         self.add_arrival(address)
     }

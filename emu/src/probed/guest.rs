@@ -9,6 +9,7 @@ use crate::boot::{Kernel, Segment};
 use crate::cpu::user_places::UnknownFile;
 use crate::machine::Parts;
 use std::ops::Range;
+use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::{Errno, Refusal};
@@ -21,18 +22,18 @@ pub struct Facts {
     modules: Modules,
     /// The kernel's blacklist, followed by those of the modules.
     blacklist: Vec<Blacklisted>,
-    files: GuestFiles,
+    files: Arc<GuestFiles>,
 }
 
 impl Facts {
     /// A kernel that has just been loaded.
     pub fn new(kernel: Kernel, files: GuestFiles) -> Facts {
         let blacklist = kernel.tables.blacklist.clone();
-        Facts { kernel, init_freed: false, modules: Modules::default(), blacklist, files }
+        Facts { kernel, init_freed: false, modules: Modules::default(), blacklist, files: Arc::new(files) }
     }
 
     /// The guest's files, as far as they are known.
-    pub fn files(&self) -> &GuestFiles {
+    pub fn files(&self) -> &Arc<GuestFiles> {
         &self.files
     }
 

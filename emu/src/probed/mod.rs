@@ -10,6 +10,7 @@ mod originals;
 mod panics;
 pub mod patchers;
 pub mod report;
+mod script_names;
 pub mod scripts;
 pub mod timing;
 mod unwinders;

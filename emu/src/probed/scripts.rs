@@ -35,9 +35,10 @@ use trapline_isa::arch::Isa;
 use trapline_probes::Refusal;
 use trapline_probes::tracepoint::Tracepoint;
 use trapline_probes::unwind::Stacks;
+use trapline_probes::user::Usdt;
 use trapline_script::attach::{Attached, Outside, ScriptId};
 use trapline_script::run::{Secret, Settings};
-use trapline_script::show::{Names, Style};
+use trapline_script::show::Style;
 use trapline_script::types::Types;
 use trapline_script::{Knowledge, Options, PointKind, Program, ScriptError, SystemCallShown, compile};
 
@@ -171,6 +172,16 @@ impl Knowledge for Facts<'_> {
         program.address_at(program.offset_of(name)?)
     }
 
+    fn program_size(&self, path: &str) -> u64 {
+        self.files.program(&self.files.resolved(path)).map_or(0, |program| program.size() as u64)
+    }
+
+    fn usdt(&self, path: &str, provider: &str, name: &str) -> Result<Vec<Usdt>, String> {
+        let path = self.files.resolved(path);
+        let program = self.files.program(&path).map_err(|error| error.to_string())?;
+        Ok(program.usdt(self.kernel.arch.isa(), provider, name))
+    }
+
     fn names(&self) -> u64 {
         self.named_functions().len() as u64
     }
@@ -180,21 +191,6 @@ impl Knowledge for Facts<'_> {
 fn texts(symbols: &Symbols) -> Vec<Range<u64>> {
     let range = |start, end| Some(symbols.address_of(start)?..symbols.address_of(end)?);
     [range("_stext", "_etext"), range("_sinittext", "_einittext")].into_iter().flatten().collect()
-}
-
-/// The kernel's symbols, for script output.
-struct KernelNames(Symbols);
-
-impl Names for KernelNames {
-    fn symbol(&self, address: u64) -> Option<(&str, u64)> {
-        let places = self.0.places();
-        let at = places.partition_point(|entry| entry.address <= address).checked_sub(1)?;
-        let start = places[at].address;
-        // Addresses outside the kernel have no name, although a symbol precedes them.
-        self.0.containing(address)?;
-        let first = places.partition_point(|entry| entry.address < start);
-        Some((&places[first].name, address - start))
-    }
 }
 
 /// A compiled script.
@@ -301,7 +297,7 @@ impl Session {
             seed: how.seed,
             secret: how.secret.unwrap_or_else(random_secret),
             cpus: self.with_engine(|_, guest| guest.cpus()),
-            names: Box::new(KernelNames(self.kernel().symbols.clone())),
+            names: Box::new(self.names_for(&program)),
         };
         let stacks = self.stacks();
         let points: Vec<_> = program.blocks.iter().map(|block| block.points.clone()).collect();

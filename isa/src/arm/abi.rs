@@ -1,6 +1,7 @@
 //! The AAPCS as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
+use crate::operand::{Assembler, Part, numbered};
 use crate::regs::Reg;
 
 /// The stack pointer. General registers have the hardware's numbers.
@@ -39,8 +40,19 @@ pub(crate) const BASE: Abi = Abi {
         ("r9", r(9)), ("r10", r(10)), ("fp", r(11)), ("ip", r(12)), ("sp", SP), ("lr", LR), ("pc", PC), ("cpsr", CPSR), ("ORIG_r0", ORIG_R0),
     ],
     stack_size: 8192,
+    assembler: Assembler { constant: Some('#'), register: named, ..Assembler::USUAL },
     ..Abi::USUAL
 };
+
+/// `r11` to `r15`, and the names that only assemblers know.
+fn named(name: &str) -> Option<Part> {
+    let number = match name {
+        "sb" => Some(9),
+        "sl" => Some(10),
+        _ => numbered(name, "r", 16),
+    };
+    number.map(|number| Part::lowest(r(number)))
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! The AAPCS64 as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
+use crate::operand::{Assembler, Part, numbered};
 use crate::regs::Reg;
 
 /// The first argument and the result. Registers 0 to 30 have the hardware's numbers.
@@ -49,8 +50,20 @@ pub static AAPCS64: Abi = Abi {
     ],
     // Stack arguments belong to the caller, and Linux's jprobes saved none (JP-1).
     jprobe_stack: 0,
+    assembler: Assembler { constant: Some('#'), register: named, ..Assembler::USUAL },
     ..Abi::USUAL
 };
+
+/// `w0` to `w30`, and the names that only assemblers know.
+fn named(name: &str) -> Option<Part> {
+    let register = match name {
+        "fp" => Some(FP),
+        "lr" => Some(LR),
+        "wsp" => Some(SP),
+        _ => numbered(name, "w", 31).map(x),
+    };
+    register.map(Part::lowest)
+}
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::Pointers;
+use crate::operand::{Assembler, Part, numbered};
 use crate::regs::Reg;
 
 /// The stack pointer. General registers have the hardware's numbers.
@@ -53,8 +54,21 @@ const N64_FACTS: Abi = Abi {
     names: &NAMES,
     // The value of Linux (MAX_JPROBES_STACK_SIZE).
     jprobe_stack: 128,
+    assembler: Assembler { register: named, ..Assembler::USUAL },
     ..Abi::USUAL
 };
+
+/// `4` of `$4`, and names by their use that o32 and n64 share.
+fn named(name: &str) -> Option<Part> {
+    let number = match name {
+        "gp" => Some(28),
+        "sp" => Some(29),
+        "fp" | "s8" => Some(30),
+        "ra" => Some(31),
+        _ => numbered(name, "", 32),
+    };
+    number.map(|number| Part::lowest(r(number)))
+}
 
 /// The kernel's own names, in its order.
 #[rustfmt::skip]

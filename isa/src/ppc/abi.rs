@@ -3,6 +3,7 @@
 use super::Set;
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::{Beginning, Pointers};
+use crate::operand::{Assembler, Part, numbered};
 use crate::plan::Policy;
 use crate::regs::Reg;
 
@@ -71,8 +72,14 @@ const ELF_V2_FACTS: Abi = Abi {
     names: &NAMES_64,
     // Stack arguments belong to the caller, and Linux's jprobes saved none (JP-1).
     jprobe_stack: 0,
+    assembler: Assembler { constant: Some('i'), numbers_are_registers: true, zero: [Some(r(0)), None], register: named },
     ..Abi::USUAL
 };
+
+/// A register by its number, with or without an `r`.
+fn named(name: &str) -> Option<Part> {
+    numbered(name, "r", 32).or_else(|| numbered(name, "", 32)).map(|number| Part::lowest(r(number)))
+}
 
 static NAMES_64: [(&str, Reg); 42] = names("softe");
 static NAMES_32: [(&str, Reg); 42] = names("mq");

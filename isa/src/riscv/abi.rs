@@ -1,6 +1,7 @@
 //! The standard calling convention as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
+use crate::operand::{Assembler, Part, numbered};
 use crate::regs::Reg;
 
 /// The return address at a function's entry.
@@ -55,8 +56,19 @@ const FACTS: Abi = Abi {
     ],
     // Stack arguments belong to the caller, and Linux's jprobes saved none (JP-1).
     jprobe_stack: 0,
+    assembler: Assembler { register: named, ..Assembler::USUAL },
     ..Abi::USUAL
 };
+
+/// `x0` to `x31`, and the names that only assemblers know.
+fn named(name: &str) -> Option<Part> {
+    let register = match name {
+        "zero" => Some(x(0)),
+        "fp" => Some(FP),
+        _ => numbered(name, "x", 32).map(x),
+    };
+    register.map(Part::lowest)
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! The calling convention as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
+use crate::operand::Assembler;
 use crate::regs::Reg;
 
 /// The link register. At a function's entry it holds the return address.
@@ -26,10 +27,12 @@ pub static ELF: Abi = Abi {
     return_address: ReturnAddress::In(LINK),
     // Linux is compiled with packed stack frames: the saved registers end right below the back chain.
     link_slot: Some(136),
+    narrow_code: 0x7fff_ffff,
     names: &NAMES,
     hidden: &[("cc", CC)],
     // The value of Linux's last jprobes (MAX_STACK_SIZE).
     jprobe_stack: 64,
+    assembler: Assembler { zero: [Some(r(0)); 2], ..Assembler::USUAL },
     ..Abi::USUAL
 };
 

@@ -5,6 +5,7 @@
 //! the return address, for reads and for writes.
 
 use crate::abi::{Abi, ReturnAddress};
+use crate::operand::{Assembler, Part, numbered};
 use crate::regs::Reg;
 
 /// Stack end minus %sp, and frame minus %fp.
@@ -70,8 +71,16 @@ pub static ELF: Abi = Abi {
     hidden: &HIDDEN,
     // Linux's jprobes saved no stack on SPARC.
     jprobe_stack: 0,
+    assembler: Assembler { register: named, ..Assembler::USUAL },
     ..Abi::USUAL
 };
+
+/// `o0`, `i0` and so on as programs use them: a probe in a program opens no window.
+fn named(name: &str) -> Option<Part> {
+    let groups = [("g", 0), ("o", 8), ("l", 16), ("i", 24)];
+    let number = groups.iter().find_map(|(prefix, first)| Some(first + numbered(name, prefix, 8)?))?;
+    Some(Part::lowest(r(number)))
+}
 
 /// The kernel's own names, in its order, then names of our own. The names i0 to i7 mean %o0 to %o7 of the probed code,
 /// because a trap of the kernel opens a window.

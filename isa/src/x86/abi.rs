@@ -3,6 +3,7 @@
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::Beginning;
 use crate::insn::{Insn, Progress};
+use crate::operand::{Assembler, Part, numbered};
 use crate::plan::Policy;
 use crate::regs::Reg;
 
@@ -77,6 +78,7 @@ pub static X86_64: Abi = Abi {
         ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
     ],
     jprobe_stack: JPROBE_STACK,
+    assembler: ASSEMBLER,
     ..Abi::USUAL
 };
 
@@ -94,12 +96,40 @@ pub static I386: Abi = Abi {
         ("fs", FS), ("gs", GS), ("orig_ax", ORIG_AX), ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
     ],
     jprobe_stack: JPROBE_STACK,
+    assembler: ASSEMBLER,
     stack_size: 8192,
     most_aligned: 4,
     ..Abi::USUAL
 };
 
 const JPROBE_STACK: usize = 64;
+
+const ASSEMBLER: Assembler = Assembler { constant: Some('$'), register: part, ..Assembler::USUAL };
+
+/// `rax`, `eax`, `ax`, `al`, `ah`, `sil`, `r9d`
+fn part(name: &str) -> Option<Part> {
+    const NAMED: [(&str, Reg); 8] =
+        [("ax", AX), ("cx", CX), ("dx", DX), ("bx", BX), ("sp", SP), ("bp", BP), ("si", SI), ("di", DI)];
+    let named = |wanted: &str| NAMED.iter().find(|(name, _)| *name == wanted).map(|(_, register)| *register);
+    let whole = |name: &str| name.strip_prefix(['r', 'e']).and_then(named);
+    let extended = |name: &str| {
+        let number = numbered(name.trim_end_matches(['d', 'w', 'b']), "r", 16)?;
+        (number >= 8).then_some(Reg(number))
+    };
+    let low = |name: &str| {
+        let name = name.strip_suffix('l')?;
+        let letter = name.strip_suffix(['a', 'c', 'd', 'b']).filter(|rest| rest.is_empty()).map(|_| name);
+        let found =
+            NAMED.iter().find(|(known, _)| letter.is_some_and(|letter| known.starts_with(letter) && known.ends_with('x')));
+        found.map(|(_, register)| *register).or_else(|| named(name))
+    };
+    let high = |name: &str| {
+        let letter = name.strip_suffix('h').filter(|letter| letter.len() == 1)?;
+        let found = NAMED.iter().find(|(known, _)| known.starts_with(letter) && known.ends_with('x'))?;
+        Some(Part { register: found.1, shift: 8 })
+    };
+    whole(name).or_else(|| named(name)).or_else(|| extended(name)).or_else(|| low(name)).map(Part::lowest).or_else(|| high(name))
+}
 
 /// The registers of a repeated string instruction.
 pub fn progress(_: &Insn) -> Progress {

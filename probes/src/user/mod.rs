@@ -7,8 +7,10 @@
 mod calls;
 mod program;
 mod restarts;
+mod usdt;
 
 pub(crate) use calls::Calls;
+pub use usdt::Usdt;
 
 use crate::context::{Hit, ReturnHit, Stage};
 use crate::engine::Engine;
@@ -370,7 +372,10 @@ impl Engine {
                 RunningProgram(cpu).number_at(spot.sp, word)
             }
             // The lowest bit selects the instruction set.
-            ReturnAddress::In(link) => Some((cpu.get(link) & !1).wrapping_add(isa.abi.link_offset)),
+            ReturnAddress::In(link) => {
+                let address = if cpu.narrow_word().is_some() { isa.abi.narrow_code } else { u64::MAX };
+                Some((cpu.get(link) & address & !1).wrapping_add(isa.abi.link_offset))
+            }
         };
         let is_followed = return_to.is_some_and(|return_to| {
             let task = cpu.task();

@@ -75,6 +75,9 @@ impl<C: Cpu> Cpu for RunningProgram<'_, C> {
     fn narrow_word(&self) -> Option<usize> {
         self.0.narrow_word()
     }
+    fn mapping_at(&mut self, address: u64) -> Option<u16> {
+        self.0.mapping_at(address)
+    }
     fn runs_program(&self) -> bool {
         true
     }

@@ -1,9 +1,11 @@
 //! Probes in user programs of stock kernels (BY-2): the run is the same, and nothing in the guest can tell.
 
 mod calls;
+mod ends;
 mod own;
 mod surface;
 
+use ends::calls_that_end_in_any_way_are_seen;
 use own::hits_equal_those_of_the_guests_own_uprobes;
 use std::path::Path;
 use std::process::ExitCode;
@@ -179,7 +181,18 @@ fn main() -> ExitCode {
         let test = harness::Test::new(name, move || programs_of_32_bits_are_probed(pair));
         pair.into_iter().fold(test, |test, kernel| test.needs(harness::kernel(kernel)))
     });
+    // Each kernel with the program of its own ISA, and with those of 32 bits that it runs too.
+    let own = debian().map(|name| [name, name.strip_prefix("debian/").unwrap_or_default()]);
+    let others =
+        [["debian/amd64", "i386"], ["debian/mips64el", "mipsel"], ["debian/mips64el", "mipsn32"], ["debian/s390x", "s390"]];
+    let ends = own.chain(others).map(|pair| {
+        let [kernel, isa] = pair;
+        let family = if kernel.ends_with(isa) { String::new() } else { format!("_of_{isa}") };
+        let name = harness::member(&format!("calls{family}_that_end_in_any_way_are_seen"), kernel);
+        harness::Test::new(name, move || calls_that_end_in_any_way_are_seen(pair)).needs(harness::kernel(kernel))
+    });
     harness::run([
+        ends.collect(),
         each!(
             debian(),
             programs_run_the_same_with_every_function_probed,

@@ -74,6 +74,7 @@ pub static S390X: Model = Model {
         },
         current: tasks::current,
         in_program: Some(tasks::current),
+        narrow_word: tasks::narrow_word,
         by_code: tasks::by_code,
         ..Tasks::USUAL
     },

@@ -1,10 +1,11 @@
 //! The running task: its address is in the CPU's lowcore.
 
-use super::state::PREFIX;
+use super::state::{MASK, PREFIX};
 use crate::boot::Kernel;
 use crate::cpu::members::{self, Step};
 use crate::cpu::moment::CountPlace;
 use crate::cpu::{TaskPlace, View, tasks};
+use crate::unicorn::engine::Handle;
 use trapline_isa::function::walk;
 use trapline_isa::insn::Insn;
 use trapline_isa::regs::Registers;
@@ -16,6 +17,12 @@ pub fn current(view: &mut View) -> u64 {
     let at = view.tasks.current.map(|offset| lowcore.wrapping_add(offset));
     let found = at.and_then(|at| view.ram.get64(at)).filter(|task| *task != 0);
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
+}
+
+/// The bytes of a word of a program in the addressing mode of 31 bits.
+pub fn narrow_word(handle: &Handle) -> Option<usize> {
+    const EXTENDED_ADDRESSING: u64 = 1 << 32;
+    (handle.live64(MASK) & EXTENDED_ADDRESSING == 0).then_some(4)
 }
 
 /// The locations found in the code that prints the running task. It loads the task's address by an `lg` from the

@@ -98,6 +98,9 @@ pub fn compile(root: &Path) -> io::Result<()> {
         build.define("TRAPLINE_STORE_BYTE", format!("helper_ret_stb_mmu_{target}").as_str());
         build.define("TRAPLINE_OWN", format!("trapline_own_{target}").as_str());
         build.define("TRAPLINE_HOOKS", format!("\"{hooks}/hooks.h\"").as_str());
+        if parts.join(hooks).join("access.h").exists() {
+            build.define("TRAPLINE_ACCESS", format!("\"{hooks}/access.h\"").as_str());
+        }
         // Helpers and hooks have the parameters that their callers pass, needed or not.
         build.warnings(true).extra_warnings(true).warnings_into_errors(true).flag("-Wno-unused-parameter");
         build.try_compile(&format!("trapline_{target}")).map_err(|error| io::Error::other(error.to_string()))?;

@@ -36,6 +36,49 @@ fn the_documents_commands_run() {
     }
 }
 
+/// BY-3: the document's event file follows each open file from its opening to its end.
+#[test]
+fn the_documents_event_file_follows_objects() {
+    let document = include_str!("../../docs/watchpoints.md");
+    let lines: Vec<&str> =
+        document.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| line.starts_with("echo ")).collect();
+    assert_eq!(lines.len(), 5);
+    let file = std::env::temp_dir().join(format!("trapline-life-{}.events", std::process::id()));
+    std::fs::write(&file, lines.join("\n") + "\n").expect("the file can be written");
+    let (status, out, err) = run(&["run", "tiny/x86_64", "-q", "-f", file.to_str().expect("a name")]);
+    std::fs::remove_file(&file).expect("it was written");
+    assert_eq!(status, Some(0), "{err}");
+    let records: Vec<&str> = out.lines().filter(|line| line.contains(" position: ")).collect();
+    assert!(records.len() > 20, "{out}{err}");
+    assert!(records.iter().any(|record| record.contains("vfs_read") || record.contains("text_read")), "{out}");
+    let number = |record: &str, name: &str| {
+        let value = record.split_whitespace().find_map(|word| word.strip_prefix(name)).expect("the value is there").to_string();
+        value.parse::<u32>().expect("a number")
+    };
+    // The first write of each new file sets its position to 0.
+    assert!(records.iter().any(|record| number(record, "is=") == 0), "{out}");
+    assert!(records.iter().any(|record| number(record, "is=") > number(record, "was=")), "{out}");
+}
+
+/// BY-3: the document's scripts say who writes a field of any object, and that no update of the counter is lost.
+#[test]
+fn the_documents_scripts_follow_objects_and_counters() {
+    let document = include_str!("../../docs/watchpoints.md");
+    let printed = |with: &str| {
+        let command = document.lines().filter_map(|line| line.strip_prefix("    trapline ")).find(|line| line.contains(with));
+        let words = words(command.unwrap_or_else(|| panic!("a command with {with}")));
+        let (status, out, err) = run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(status, Some(0), "{err}");
+        out
+    };
+    let life = printed("get_empty_file+retval+file.pos");
+    assert!(life.contains("@writers[do_filp_open]: ") && life.contains("@closed: "), "{life}");
+    let counter = printed("watchpoint:context_switches");
+    assert!(counter.contains("@updates[__schedule]: ") && !counter.contains("@lost"), "{counter}");
+    let other = printed("watchpoint:outstanding");
+    assert!(other.contains("@other[kfree_skb]: "), "{other}");
+}
+
 /// BY-3: a record has the accessing instruction, the values, and who made the access; the summary has the watchpoint.
 #[test]
 fn records_and_summary_have_the_watchpoint() {

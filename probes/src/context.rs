@@ -10,8 +10,7 @@ use crate::program::Programs;
 use crate::records::{EventId, Header, Payload, Ring};
 use crate::tracepoint::TracepointRecord;
 use crate::user::Calls;
-use crate::watch::{Request, Watchpoint};
-use alloc::vec::Vec;
+use crate::watch::Moves;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
@@ -77,10 +76,8 @@ pub(crate) struct Scene {
     pub record: TracepointRecord,
     /// The calls of user programs that are followed at present.
     pub calls: Calls,
-    /// Changes of watchpoints that handlers have asked for.
-    pub watch_requests: Vec<Request>,
-    /// The watchpoints that the machine knows.
-    pub watched: Vec<Watchpoint>,
+    /// The addresses at which handlers have set watchpoints.
+    pub moves: Moves,
 }
 
 /// A [`Phase`], plus how the CPU reached the probe: by its breakpoint or by its jump.
@@ -289,11 +286,6 @@ impl<'a> Hit<'a> {
     pub(crate) fn calls(&mut self) -> &mut Calls {
         &mut self.scene.calls
     }
-
-    pub(crate) fn scene(&mut self) -> &mut Scene {
-        self.scene
-    }
-
     /// The programs of the engine.
     #[inline]
     pub(crate) fn programs(&mut self) -> &mut Programs {

@@ -17,7 +17,7 @@ use crate::records::Ring;
 use crate::retprobe::Returns;
 use crate::tracepoint::{TracepointRecord, Watched};
 use crate::user::{Calls, UserProbes};
-use crate::watch::Watchpoints;
+use crate::watch::{Moves, Watchpoints};
 use crate::withdraw::Withdrawn;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
@@ -112,8 +112,7 @@ impl Engine {
                 watch: Watch::default(),
                 record: TracepointRecord::none(),
                 calls: Calls::default(),
-                watch_requests: Vec::new(),
-                watched: Vec::new(),
+                moves: Moves::default(),
             },
             counts: Counts::default(),
             last: Last::default(),

@@ -3,11 +3,11 @@
 //! registers are read from and written to that frame.
 
 use crate::engine::Engine;
+use crate::forward::{memory_of_the_cpu, rest_of_the_cpu};
 use crate::guest::{Answer, Cpu};
-use crate::records::Flags;
 use trapline_isa::arch::Isa;
 use trapline_isa::detour::{FRAME_MOST, Faithful, Form, FrameWord, Saving};
-use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::mem::{Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
 const WORD_MOST: usize = 8;
@@ -151,41 +151,12 @@ impl<C: Cpu> Registers for Framed<'_, C> {
 }
 
 impl<C: Cpu> Memory for Framed<'_, C> {
-    fn order(&self) -> ByteOrder {
-        self.cpu.order()
-    }
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        self.cpu.read(address, into)
-    }
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        self.cpu.write(address, bytes)
-    }
+    memory_of_the_cpu!();
 }
 
 impl<C: Cpu> Cpu for Framed<'_, C> {
-    fn number(&self) -> usize {
-        self.cpu.number()
-    }
-    fn task(&mut self) -> u64 {
-        self.cpu.task()
-    }
-    fn pid(&mut self) -> u32 {
-        self.cpu.pid()
-    }
-    fn process(&mut self) -> u32 {
-        self.cpu.process()
-    }
-    fn comm(&mut self) -> [u8; 16] {
-        self.cpu.comm()
-    }
     fn now(&self) -> u64 {
         self.cpu.now()
-    }
-    fn interrupts_off(&self) -> bool {
-        self.cpu.interrupts_off()
-    }
-    fn trace_flags(&mut self) -> Flags {
-        self.cpu.trace_flags()
     }
     fn stopped_in_delay_slot(&mut self, then: u64) {
         self.cpu.stopped_in_delay_slot(then);
@@ -193,16 +164,5 @@ impl<C: Cpu> Cpu for Framed<'_, C> {
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.cpu.patch_text(address, bytes)
     }
-    fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        self.cpu.read_user(address, into)
-    }
-    fn preemptions(&mut self) -> Option<(u64, usize)> {
-        self.cpu.preemptions()
-    }
-    fn per_cpu(&mut self) -> Option<u64> {
-        self.cpu.per_cpu()
-    }
-    fn look_soon(&mut self) {
-        self.cpu.look_soon();
-    }
+    rest_of_the_cpu!();
 }

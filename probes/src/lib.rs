@@ -20,6 +20,7 @@ mod engine;
 mod errno;
 pub mod events;
 mod faithful;
+mod forward;
 pub mod guest;
 mod hit;
 mod index;

@@ -5,6 +5,7 @@
 
 mod computed;
 mod inside;
+mod moves;
 
 use crate::context::{Hit, Scene, Stage};
 use crate::counter::Counter;
@@ -20,6 +21,7 @@ use core::fmt;
 use core::ops::{Deref, DerefMut, Range};
 use core::sync::atomic::{AtomicBool, Ordering};
 use inside::Inside;
+pub(crate) use moves::{Asked, Moves};
 
 /// The largest number of bytes of one watchpoint.
 pub const MOST_BYTES: u64 = 16 << 20;
@@ -109,7 +111,6 @@ pub struct Watchpoint(Arc<Object>);
 struct Object {
     area: Area,
     shared: Arc<Shared>,
-    is_enabled: AtomicBool,
 }
 
 /// The parts that a watchpoint has in common with those made of it at other addresses.
@@ -117,7 +118,10 @@ struct Shared {
     handler: Box<Handler>,
     /// Counts the hits, and is the probe of [`Hit::probe`].
     probe: Kprobe,
+    is_enabled: AtomicBool,
     unseen: Counter,
+    /// Addresses at which a handler wanted it, and where it was not set.
+    not_set: Counter,
 }
 
 impl Watchpoint {
@@ -133,19 +137,24 @@ impl Watchpoint {
 
     fn new(area: Area, handler: Box<Handler>, is_enabled: bool) -> Watchpoint {
         let probe = Kprobe::at_address(area.start).internal();
-        let shared = Arc::new(Shared { handler, probe, unseen: Counter::new(0) });
-        Watchpoint(Arc::new(Object { area, shared, is_enabled: AtomicBool::new(is_enabled) }))
+        let is_enabled = AtomicBool::new(is_enabled);
+        let shared = Arc::new(Shared { handler, probe, is_enabled, unseen: Counter::new(0), not_set: Counter::new(0) });
+        Watchpoint(Arc::new(Object { area, shared }))
     }
 
-    /// Returns a copy of this watchpoint at another address. Both share the handler and the counters.
+    /// Returns a copy of this watchpoint at another address. Both share the handler, the counters and the switch.
     fn moved_to(&self, address: u64) -> Watchpoint {
         let area = Area { start: address, ..self.0.area };
-        let shared = Arc::clone(&self.0.shared);
-        Watchpoint(Arc::new(Object { area, shared, is_enabled: AtomicBool::new(self.is_enabled()) }))
+        Watchpoint(Arc::new(Object { area, shared: Arc::clone(&self.0.shared) }))
     }
 
     fn is_of(&self, other: &Watchpoint) -> bool {
         Arc::ptr_eq(&self.0.shared, &other.0.shared)
+    }
+
+    /// A number that tells it from every other watchpoint that exists, but not from its copies at other addresses.
+    fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0.shared) as usize
     }
 
     /// Changes the area of a watchpoint that is not yet registered. A clone of the old one stays as it is.
@@ -178,12 +187,12 @@ impl Watchpoint {
 
     /// Sets the handler, which runs after each access.
     pub fn on_hit(self, handler: impl Fn(&mut WatchHit<'_>) + Send + Sync + 'static) -> Watchpoint {
-        Watchpoint::new(self.0.area, Box::new(handler), self.0.is_enabled.load(Ordering::Relaxed))
+        Watchpoint::new(self.0.area, Box::new(handler), self.is_enabled())
     }
 
     /// Registers the watchpoint disabled.
     pub fn disabled(self) -> Watchpoint {
-        self.0.is_enabled.store(false, Ordering::Relaxed);
+        self.0.shared.is_enabled.store(false, Ordering::Relaxed);
         self
     }
 
@@ -204,9 +213,14 @@ impl Watchpoint {
         self.0.shared.unseen.load(Ordering::Relaxed)
     }
 
+    /// How often a handler wanted it at an address where it was not set: too many changes waited, or it was refused there.
+    pub fn not_set(&self) -> u64 {
+        self.0.shared.not_set.load(Ordering::Relaxed)
+    }
+
     /// Whether its handler runs.
     pub fn is_enabled(&self) -> bool {
-        self.0.is_enabled.load(Ordering::Relaxed)
+        self.0.shared.is_enabled.load(Ordering::Relaxed)
     }
 
     /// Whether both handles are the same watchpoint.
@@ -216,6 +230,17 @@ impl Watchpoint {
 
     fn count_unseen(&self) {
         self.0.shared.unseen.store(self.changed_unseen().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    fn count_not_set(&self) {
+        self.0.shared.not_set.store(self.not_set().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Sets all counters to zero.
+    fn begin(&self) {
+        self.0.shared.probe.begin(self.0.area.start);
+        self.0.shared.unseen.store(0, Ordering::Relaxed);
+        self.0.shared.not_set.store(0, Ordering::Relaxed);
     }
 }
 
@@ -296,70 +321,10 @@ impl Watchpoints {
     }
 }
 
-/// A change of watchpoints that a handler asks for.
-pub(crate) struct Request {
-    template: Watchpoint,
-    address: u64,
-    sets: bool,
-}
-
-/// Most requests that wait for the machine's next stop. It stops at the next block that a taken branch reaches.
-const MOST_REQUESTS: usize = 256;
-
-impl Hit<'_> {
-    /// Watches at another address, as a probe's action: from the next taken branch on, with the length, accesses and
-    /// handler of this watchpoint, and into its counters. Returns false if too many such changes wait.
-    pub fn watch_at(&mut self, template: &Watchpoint, address: u64) -> bool {
-        self.request(template, address, true)
-    }
-
-    /// Ends what [`Hit::watch_at`] began at this address.
-    pub fn unwatch_at(&mut self, template: &Watchpoint, address: u64) -> bool {
-        self.request(template, address, false)
-    }
-
-    fn request(&mut self, template: &Watchpoint, address: u64, sets: bool) -> bool {
-        let scene = self.scene();
-        let is_watched = scene.watched.iter().any(|known| known.is_of(template) && known.0.area.start == address);
-        if is_watched == sets && scene.watch_requests.is_empty() {
-            return true;
-        }
-        let requests = &mut scene.watch_requests;
-        let has_room = requests.len() < MOST_REQUESTS;
-        if has_room {
-            requests.push(Request { template: template.clone(), address, sets });
-            self.machine().look_soon();
-        }
-        has_room
-    }
-}
-
 impl Engine {
-    /// Carries out the changes that handlers have asked for. To be called while the machine stands still.
-    pub fn carry_out_watch_requests(&mut self, guest: &dyn Guest) {
-        for Request { template, address, sets } in core::mem::take(&mut self.scene.watch_requests) {
-            let known = self.watch.list.iter().position(|known| known.is_of(&template) && known.0.area.start == address);
-            match (sets, known) {
-                (true, None) => {
-                    if !self.watch.templates.iter().any(|known| known.is_of(&template)) {
-                        self.watch.templates.push(template.clone());
-                    }
-                    if let Err(refusal) = self.register_watchpoint(guest, &template.moved_to(address)) {
-                        self.say(alloc::format!("{address:#x} is not watched: {refusal}"));
-                    }
-                }
-                (false, Some(number)) => {
-                    self.watch.list.remove(number);
-                    self.watch.has_changed = true;
-                }
-                _ => {}
-            }
-        }
-    }
-
     /// Makes a watchpoint ready for [`Hit::watch_at`]: clears its counters. Nothing is watched yet.
     pub fn prepare_watchpoint(&mut self, template: &Watchpoint) {
-        template.0.shared.probe.begin(template.0.area.start);
+        template.begin();
         self.watch.templates.push(template.clone());
     }
 
@@ -389,8 +354,7 @@ impl Engine {
         if !self.watch.list.iter().any(|known| known.is_of(watchpoint))
             && !self.watch.templates.iter().any(|known| known.is_of(watchpoint))
         {
-            watchpoint.0.shared.probe.begin(area.start);
-            watchpoint.0.shared.unseen.store(0, Ordering::Relaxed);
+            watchpoint.begin();
         }
         self.watch.list.push(watchpoint.clone());
         self.watch.has_changed = true;
@@ -402,14 +366,14 @@ impl Engine {
         let before = self.watch.list.len();
         self.watch.list.retain(|known| !known.is_of(watchpoint));
         self.watch.templates.retain(|known| !known.is_of(watchpoint));
-        self.scene.watch_requests.retain(|request| !request.template.is_of(watchpoint));
+        self.scene.moves.forget(watchpoint);
         self.watch.has_changed |= self.watch.list.len() != before;
     }
 
     /// Sets whether a watchpoint watches.
     pub fn enable_watchpoint(&mut self, watchpoint: &Watchpoint, enabled: bool) {
         let was_enabled = watchpoint.is_enabled();
-        watchpoint.0.is_enabled.store(enabled, Ordering::Relaxed);
+        watchpoint.0.shared.is_enabled.store(enabled, Ordering::Relaxed);
         self.watch.has_changed |= was_enabled != enabled;
     }
 
@@ -421,14 +385,14 @@ impl Engine {
     /// Whether the machine must watch other areas than before.
     #[inline]
     pub fn has_new_areas(&self) -> bool {
-        self.watch.has_changed || !self.scene.watch_requests.is_empty()
+        self.watch.has_changed || !self.scene.moves.is_done()
     }
 
     /// The areas that the machine must watch from now on. An access is passed on by its area's number in this list.
     pub fn areas(&mut self) -> Vec<Area> {
         self.watch.has_changed = false;
         self.watch.told.clone_from(&self.watch.list);
-        self.scene.watched.clone_from(&self.watch.list);
+        self.scene.moves.know(&self.watch.list);
         let area = |watchpoint: &Watchpoint| match watchpoint.is_enabled() {
             true => watchpoint.area(),
             false => Area { reads: false, writes: false, ..watchpoint.area() },

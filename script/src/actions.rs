@@ -135,7 +135,11 @@ impl Compiler<'_> {
                 Act::Override(self.number(value)?.0)
             }
             "cat" => self.cat(arguments, at)?,
-            "system" | "signal" | "write_user" | "cgroupid" | "skboutput" | "unwatch" => {
+            "unwatch" => {
+                let [address] = self.arguments::<1>(name, arguments, at)?;
+                Act::Unwatch(self.number(address)?.0)
+            }
+            "system" | "signal" | "write_user" | "cgroupid" | "skboutput" => {
                 let why = match name {
                     "system" => "it would run a program on this computer: let the guest's own script do what is needed",
                     "signal" | "write_user" => "it would make the guest do what it does not do by itself",

@@ -198,6 +198,15 @@ impl Runner<'_> {
                 view.show().text(out, "time", &scratch[mark..]);
             }
             Act::Join { at, separator } => self.join(at, separator, mark),
+            Act::Unwatch(address) => {
+                let address = self.num(address);
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
+                for (watchpoint, offset) in &self.state.objects {
+                    self.moment.unwatch(watchpoint, address.wrapping_add(*offset));
+                }
+            }
             Act::Override(value) => {
                 let value = self.num(value);
                 if self.leaving != Goes::On {

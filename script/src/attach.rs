@@ -48,8 +48,8 @@ pub enum Attached {
     User(UserProbe),
     /// A watchpoint.
     Watchpoint(Watchpoint),
-    /// A watchpoint on the memory to which an argument points, and the probe that sets it.
-    WatchArgument(Kprobe, Watchpoint),
+    /// A watchpoint on objects, and the probe that sets it.
+    WatchObject(Box<Attached>, Watchpoint),
 }
 
 impl Attached {
@@ -60,7 +60,7 @@ impl Attached {
             Attached::Kretprobe(probe) => probe.returns(),
             Attached::Tracepoint(probes) => probes.iter().map(Kprobe::hits).sum(),
             Attached::User(probe) => probe.hits(),
-            Attached::Watchpoint(watchpoint) | Attached::WatchArgument(_, watchpoint) => watchpoint.hits(),
+            Attached::Watchpoint(watchpoint) | Attached::WatchObject(_, watchpoint) => watchpoint.hits(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Attached {
             Attached::Tracepoint(probes) => probes.iter().map(Kprobe::nmissed).sum(),
             Attached::User(probe) => probe.missed(),
             Attached::Watchpoint(watchpoint) => watchpoint.changed_unseen(),
-            Attached::WatchArgument(probe, watchpoint) => probe.nmissed() + watchpoint.changed_unseen(),
+            Attached::WatchObject(setter, watchpoint) => setter.missed() + watchpoint.changed_unseen() + watchpoint.not_set(),
         }
     }
 }
@@ -297,17 +297,12 @@ impl ScriptId {
                 engine.register_watchpoint(guest, &watchpoint)?;
                 return Ok(Some(Attached::Watchpoint(watchpoint)));
             }
-            PointKind::WatchArgument { function, argument, area } => {
+            PointKind::WatchObject { function, argument, offset, area } => {
                 let watchpoint = watchpoint(area, id, part);
+                running.state.objects.push((watchpoint.clone(), offset));
                 engine.prepare_watchpoint(&watchpoint);
-                let there = watchpoint.clone();
-                let probe = Kprobe::at(function.as_str()).pre(move |hit| {
-                    let address = hit.arg(argument.into());
-                    hit.watch_at(&there, address);
-                    Flow::Continue
-                });
-                engine.register_kprobe(guest, &probe)?;
-                return Ok(Some(Attached::WatchArgument(probe, watchpoint)));
+                let setter = object_setter(engine, guest, (&function, argument, offset), watchpoint.clone())?;
+                return Ok(Some(Attached::WatchObject(Box::new(setter), watchpoint)));
             }
             PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_) => return Ok(None),
         };
@@ -326,6 +321,39 @@ fn tracepoint(
 ) -> Result<Option<Attached>, Refusal> {
     let run = move |hit: &mut Hit<'_>| hit.run_program(id, part | TRACEPOINT);
     engine.register_tracepoint(guest, event, is_raw, run).map(|probes| Some(Attached::Tracepoint(probes)))
+}
+
+/// Registers the probe that watches objects: at a function's entry that of an argument, at its return the result.
+fn object_setter(
+    engine: &mut Engine,
+    guest: &mut dyn Guest,
+    (function, argument, offset): (&str, Option<u8>, u64),
+    watchpoint: Watchpoint,
+) -> Result<Attached, Refusal> {
+    let Some(argument) = argument else {
+        let probe = Kretprobe::at(function).handler(move |hit| {
+            let object = hit.return_value();
+            // Functions return NULL or an errno for an object that they could not make.
+            if !is_error(object, hit.isa().word) {
+                hit.watch_at(&watchpoint, object.wrapping_add(offset));
+            }
+        });
+        engine.register_kretprobe(guest, &probe)?;
+        return Ok(Attached::Kretprobe(probe));
+    };
+    let probe = Kprobe::at(function).pre(move |hit| {
+        let object = hit.arg(argument.into());
+        hit.watch_at(&watchpoint, object.wrapping_add(offset));
+        Flow::Continue
+    });
+    engine.register_kprobe(guest, &probe)?;
+    Ok(Attached::Kprobe(probe))
+}
+
+/// Whether a returned pointer is NULL or an error of the kernel's.
+fn is_error(pointer: u64, word: usize) -> bool {
+    let last = u64::MAX >> (64 - 8 * word.clamp(1, 8));
+    pointer == 0 || (last - 4094..=last).contains(&(pointer & last))
 }
 
 /// A watchpoint whose handler runs a block.

@@ -584,7 +584,7 @@ impl<'a> Compiler<'a> {
                 | PointKind::Interval(_)
                 | PointKind::Profile(_)
                 | PointKind::Watchpoint(_)
-                | PointKind::WatchArgument { .. } => kinds.others = true,
+                | PointKind::WatchObject { .. } => kinds.others = true,
             }
             self.block.kinds.typed |= point.is_typed;
             self.block.event = point.event.clone();

@@ -14,6 +14,7 @@ use trapline_probes::guest::Cpu;
 use trapline_probes::probe::ReturnHit;
 use trapline_probes::unwind::{self, Stacks, Standing, Unwind, Walked};
 use trapline_probes::user::Usdt;
+use trapline_probes::watch::Watchpoint;
 
 /// Writes the kernel stack of a hit, innermost frame first, and returns its length.
 pub(super) fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
@@ -167,6 +168,9 @@ macro_rules! of_the_hit {
             }
             let isa = self.hit.isa();
             user_frames(self.hit.machine(), isa, runs, into)
+        }
+        fn unwatch(&mut self, watchpoint: &Watchpoint, address: u64) {
+            self.hit.unwatch_at(watchpoint, address);
         }
     };
 }

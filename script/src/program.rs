@@ -165,12 +165,14 @@ pub enum PointKind {
     Profile(u64),
     /// Memory.
     Watchpoint(Area),
-    /// The memory to which an argument points at a function's entry, from then on.
-    WatchArgument {
+    /// Memory of an object to which an argument points at a function's entry, or the result at its return, from then on.
+    WatchObject {
         /// The function.
         function: String,
-        /// The number of the argument, from 0.
-        argument: u8,
+        /// The number of the argument, from 0. `None` is the result.
+        argument: Option<u8>,
+        /// The distance of the watched memory from the object's start.
+        offset: u64,
         /// The area, without its address.
         area: Area,
     },
@@ -434,6 +436,8 @@ pub enum Act {
     },
     /// Skips the probed function. Its caller gets this number.
     Override(Num),
+    /// `unwatch`: nothing of the object at this address is watched any more.
+    Unwatch(Num),
 }
 
 /// A format with its values.

@@ -15,6 +15,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use trapline_isa::regs::Reg;
+use trapline_probes::watch::Watchpoint;
 
 /// The view that a script has of a moment.
 pub trait Moment {
@@ -53,6 +54,10 @@ pub trait Moment {
     fn stack(&mut self, user: bool, into: &mut [u64]) -> usize;
     /// Makes the function return this value without running. Returns false if that is not possible here.
     fn skip(&mut self, value: u64) -> bool;
+    /// Ends a watchpoint at an address where the script has set it. Does nothing outside of hits.
+    fn unwatch(&mut self, watchpoint: &Watchpoint, address: u64) {
+        let _ = (watchpoint, address);
+    }
 }
 
 /// The largest number of loop iterations in one hit.
@@ -89,6 +94,8 @@ pub struct State {
     pub(super) hits: Vec<u64>,
     pub(super) view: View,
     pub(super) cpus: u64,
+    /// The watchpoints that the script sets at objects, with the watched memory's distance from the object's start.
+    pub(super) objects: Vec<(Watchpoint, u64)>,
 }
 
 /// The form of the output.
@@ -159,6 +166,7 @@ impl State {
                 trailer: if settings.style.old { Box::default() } else { program.trailer.clone() },
             },
             cpus: settings.cpus as u64,
+            objects: Vec::new(),
         }
     }
 

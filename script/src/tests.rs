@@ -311,7 +311,7 @@ fn attach_points_are_read_as_written() {
             .collect::<Vec<_>>()
     };
     let rw = |start, len| Area { start, len, reads: true, writes: true, ..Area::default() };
-    let at_argument = PointKind::WatchArgument { function: "vfs_read".into(), argument: 1, area: rw(0, 4) };
+    let object = |argument, offset| PointKind::WatchObject { function: "vfs_read".into(), argument, offset, area: rw(0, 4) };
     #[rustfmt::skip]
     let cases = [
         ("kprobe:vfs_read { }",              PointKind::Kprobe("vfs_read".into(), 0),    "kprobe:vfs_read"),
@@ -324,7 +324,14 @@ fn attach_points_are_read_as_written() {
         ("END { }",                          PointKind::End,                             "end"),
         ("watchpoint:0x10:8:rw { }",         PointKind::Watchpoint(rw(16, 8)),           "watchpoint:0x10:8:rw"),
         ("aw:16+8:4096:wr { }",              PointKind::Watchpoint(rw(24, 4096)),        "asyncwatchpoint:16+8:4096:wr"),
-        ("w:vfs_read+arg1:4:rw { }",         at_argument,                                "watchpoint:vfs_read+arg1:4:rw"),
+        ("w:vfs_read+arg1:4:rw { }",         object(Some(1), 0),                         "watchpoint:vfs_read+arg1:4:rw"),
+        ("w:vfs_read+arg0+12:4:rw { }",      object(Some(0), 12),                        "watchpoint:vfs_read+arg0+12:4:rw"),
+        ("w:vfs_read+retval:4:rw { }",       object(None, 0),                            "watchpoint:vfs_read+retval:4:rw"),
+        (
+            "struct two { char a; int b; }; w:vfs_read+retval+two.b:4:rw { unwatch(1); }",
+            object(None, 4),
+            "watchpoint:vfs_read+retval+two.b:4:rw",
+        ),
     ];
     for (text, kind, name) in cases {
         let text = text.replace("/arg0 == 1/", "/pid == 1/");
@@ -344,6 +351,10 @@ fn a_bad_watchpoint_is_refused() {
         ("watchpoint:16:8:x { }", "a watchpoint does not see execution"),
         ("watchpoint:no_such:8:w { }", "'no_such' is no address"),
         ("watchpoint:no_such+arg1:8:w { }", "no function has the name 'no_such'"),
+        ("watchpoint:vfs_read+argx:8:w { }", "'argx' is no argument"),
+        ("watchpoint:vfs_read+retval+:8:w { }", "'' is no offset in an object"),
+        ("watchpoint:vfs_read+retval+no_such.b:8:w { }", "no_such"),
+        ("struct two { int b; }; watchpoint:vfs_read+retval+two.c:8:w { }", "c"),
         ("watchpoint:16:8:w { @ = arg0; }", "arg0 can only be used with kprobes"),
     ];
     for (text, why) in cases {

@@ -1,6 +1,8 @@
 //! Resolves `watchpoint:ADDRESS:LENGTH:MODE` and `watchpoint:FUNCTION+argN:LENGTH:MODE`. In place of an address the name
-//! of a variable may stand, which bpftrace does not have.
+//! of a variable may stand, in place of `argN` the result `retval`, and an offset or a field may follow both. bpftrace
+//! has none of these.
 
+use super::ast::Tag;
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};
 use super::points::point_at;
@@ -35,13 +37,21 @@ impl Compiler<'_> {
         }
         let area = Area { start: 0, len, reads: has('r'), writes: has('w'), ..Area::default() };
         let name = format!("{provider}:{}", parts.join(":"));
-        if let Some((function, argument)) = place.split_once("+arg") {
-            let argument =
-                argument.parse().map_err(|_| at.error(format!("'arg{argument}' is no argument: arg0 is the first")))?;
+        if let Some((function, object)) =
+            place.split_once('+').filter(|(_, object)| object.starts_with(|first: char| "ar".contains(first)))
+        {
             if self.knowledge.address(function).is_none() {
                 return Err(at.error(format!("no function has the name '{function}'")));
             }
-            let kind = PointKind::WatchArgument { function: function.to_owned(), argument, area };
+            let (object, offset) = object.split_once('+').map_or((object, None), |(object, offset)| (object, Some(offset)));
+            let argument = match object {
+                "retval" => None,
+                _ => Some(object.strip_prefix("arg").and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+                    at.error(format!("'{object}' is no argument: arg0 is the first, and retval is the result"))
+                })?),
+            };
+            let offset = offset.map_or(Ok(0), |offset| self.offset_in(offset, at))?;
+            let kind = PointKind::WatchObject { function: function.to_owned(), argument, offset, area };
             return Ok(alloc::vec![point_at(kind, name, at)]);
         }
         let (variable, offset) = place.split_once('+').map_or((place.as_str(), Some(0)), |(name, offset)| (name, number(offset)));
@@ -54,6 +64,31 @@ impl Compiler<'_> {
             Some(start) => Ok(alloc::vec![point_at(PointKind::Watchpoint(Area { start, ..area }), name, at)]),
             None => Err(at.error(format!("'{place}' is no address, and no variable of the kernel has that name"))),
         }
+    }
+
+    /// An offset in an object: a number of bytes, or `TYPE.FIELD`.
+    fn offset_in(&self, text: &str, at: Span) -> Result<u64, ScriptError> {
+        if let Some(offset) = number(text) {
+            return Ok(offset);
+        }
+        let mut path = text.split('.');
+        let (name, mut bits) = (path.next().unwrap_or_default(), 0_u64);
+        let mut path = path.peekable();
+        if path.peek().is_none() {
+            return Err(
+                at.error(format!("'{text}' is no offset in an object: write a number of bytes, or TYPE.FIELD as in file.f_pos"))
+            );
+        }
+        let known = self.known.named(Some(Tag::Struct), name).or_else(|| self.known.named(None, name));
+        let mut kind = known.ok_or_else(|| {
+            at.error(format!("the type {name} is not known: define it in the script, or write the offset in bytes"))
+        })?;
+        for name in path {
+            let field = self.member(&kind, name, at)?;
+            bits = field.bit.saturating_add(bits);
+            kind = field.kind;
+        }
+        Ok(bits / 8)
     }
 }
 

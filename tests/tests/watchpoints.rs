@@ -6,8 +6,12 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use trapline::probed::Session;
+use trapline_isa::arch::Arch;
+use trapline_isa::regs::Reg;
 use trapline_probes::probe::{Flow, Kprobe};
 use trapline_probes::watch::{By, Watchpoint};
+use trapline_tests::lab::DATA;
+use trapline_tests::lab::hostile::{about_to_run, physical, seen};
 use trapline_tests::{GUESTS, assert_same, boundaries, kernel, run, session};
 
 /// One access: pc, time, address, size, whether it is a store.
@@ -234,5 +238,137 @@ fn watchpoints_come_and_go_in_the_middle_of_a_run() {
         assert_same(name, &plain, &run(&mut parts));
         assert_eq!(hits, expected, "{name}");
         assert!(hits > 1000, "{name}: {hits}");
+    }
+}
+
+/// BY-3: thousands of watchpoints at once: each counts the accesses that calls in front of all of them find in its bytes.
+#[test]
+fn thousands_of_watchpoints_count_their_own_accesses() {
+    const CELL: u64 = 8;
+    const CELLS: usize = 4_000;
+    for (_, name) in GUESTS.iter().step_by(3) {
+        let start = tasks(name).start & !(CELL - 1);
+        let range = start..start + CELLS as u64 * CELL;
+        let mut brute = session(name, 1);
+        let counts: Rc<RefCell<Vec<u64>>> = Rc::new(RefCell::new(vec![0; CELLS]));
+        let into = Rc::clone(&counts);
+        brute.tell_each_access(Some(Box::new(move |access| {
+            let cells = access.address / CELL..=(access.address + u64::from(access.size) - 1) / CELL;
+            for cell in cells {
+                if let Some(count) = into.borrow_mut().get_mut((cell.wrapping_sub(range.start / CELL)) as usize) {
+                    *count += 1;
+                }
+            }
+        })));
+        let plain = run(&mut brute);
+        let mut watched = session(name, 1);
+        let watchpoints: Vec<Watchpoint> =
+            (0..CELLS as u64).map(|cell| Watchpoint::at(start + cell * CELL..start + (cell + 1) * CELL)).collect();
+        for watchpoint in &watchpoints {
+            watched.register_watchpoint(watchpoint).expect("there is room");
+        }
+        assert_same(name, &plain, &run(&mut watched));
+        watched.compare_watched();
+        let told: Vec<u64> = watchpoints.iter().map(Watchpoint::hits).collect();
+        assert_eq!(told, *counts.borrow(), "{name}");
+        assert!(told.iter().sum::<u64>() > 10_000, "{name}");
+        assert_eq!(watchpoints.iter().map(Watchpoint::changed_unseen).sum::<u64>(), 0, "{name}");
+    }
+}
+
+/// BY-3: a restored machine reports the accesses that it reported the first time. What the restoring has written is no
+/// change unseen, and no access.
+#[test]
+fn watchpoints_stay_through_snapshots() {
+    for (_, name) in GUESTS.iter() {
+        if !trapline_tests::saved_guests().any(|saved| saved == *name) {
+            continue;
+        }
+        for cpus in [1, 2] {
+            let what = format!("{name}, {cpus} CPUs");
+            let mut session = session(name, cpus);
+            let (watchpoint, told) = collecting(Watchpoint::at(tasks(name)));
+            session.register_watchpoint(&watchpoint).expect("tasks can be watched");
+            session.run_until(300_000);
+            let snapshot = session.snapshot().expect("a snapshot");
+            let before = core::mem::take(&mut *told.lock().unwrap());
+            let rest = |session: &mut Session| {
+                let stop = session.run_until(10_000_000_000);
+                session.compare_watched();
+                let seen = core::mem::take(&mut *told.lock().unwrap());
+                (stop, session.machine().time(), seen)
+            };
+            let first = rest(&mut session);
+            session.restore(&snapshot).expect("it fits");
+            let again = rest(&mut session);
+            assert_eq!(first, again, "{what}");
+            assert!(before.count > 1000 && first.2.count > 1000, "{what}: {before:?} {first:?}");
+            assert_eq!((watchpoint.hits(), watchpoint.changed_unseen()), (before.count + 2 * first.2.count, 0), "{what}");
+        }
+    }
+}
+
+/// BY-3: an instruction that accesses a block is one event for each operand, with its first eight bytes.
+#[test]
+fn a_block_instruction_is_one_event_for_each_operand() {
+    const SOURCE: u64 = DATA + 0x1f00;
+    const TARGET: u64 = DATA + 0x100;
+    // (code, registers, operands: offset from the data, bytes, whether it is stored)
+    type Case = (Arch, &'static [u8], &'static [(u8, u64)], &'static [(u64, u64, bool)]);
+    let cases: &[Case] = &[
+        // mvc 0(256,%r2),0(%r3)
+        (Arch::S390x, &[0xd2, 0xff, 0x20, 0, 0x30, 0], &[(2, TARGET), (3, SOURCE)], &[(0x1f00, 256, false), (0x100, 256, true)]),
+        // mvc 0(100,%r2),0(%r3), of which the target is in two pages
+        (
+            Arch::S390x,
+            &[0xd2, 99, 0x20, 0, 0x30, 0],
+            &[(2, DATA + 0xfe0), (3, SOURCE)],
+            &[(0x1f00, 100, false), (0xfe0, 100, true)],
+        ),
+        // nc 0(16,%r2),0(%r3)
+        (
+            Arch::S390x,
+            &[0xd4, 15, 0x20, 0, 0x30, 0],
+            &[(2, TARGET), (3, SOURCE)],
+            &[(0x1f00, 16, false), (0x100, 16, false), (0x100, 16, true)],
+        ),
+        // xc 0(200,%r2),0(%r2), which clears
+        (Arch::S390x, &[0xd7, 199, 0x20, 0, 0x20, 0], &[(2, TARGET)], &[(0x100, 200, true)]),
+        // dc zva, x2
+        (Arch::Arm64, &[0x22, 0x74, 0x0b, 0xd5], &[(2, TARGET + 5)], &[(0x100, 64, true)]),
+        // dcbz 0,r3
+        (Arch::Ppc64le, &[0xec, 0x1f, 0x00, 0x7c], &[(3, TARGET + 5)], &[(0x100, 128, true)]),
+    ];
+    for (arch, code, registers, operands) in cases {
+        let what = format!("{} {code:02x?}", arch.name());
+        let at = |offset: u64| seen(*arch, offset);
+        let registers: Vec<(Reg, u64)> = registers.iter().map(|(reg, value)| (Reg(*reg), at(*value))).collect();
+        let mut session = about_to_run(*arch, code, &registers);
+        let bytes: Vec<u8> = (0..=255).cycle().map(|byte: u8| byte ^ 0x5a).take(0x2000).collect();
+        assert!(session.machine_mut().write_physical(physical(*arch, DATA), &bytes), "{what}");
+        let seen: Arc<Mutex<Vec<(u64, u64, bool, u64, u64)>>> = Arc::default();
+        let into = Arc::clone(&seen);
+        let watchpoint = Watchpoint::at(at(DATA)..at(DATA + 0x2000)).on_hit(move |hit| {
+            let access = *hit.access();
+            into.lock().unwrap().push((access.address, access.size, access.is_write, access.old, access.value));
+        });
+        session.register_watchpoint(&watchpoint).expect("data can be watched");
+        let until = session.machine().now() + 100;
+        session.run_until(until);
+        session.compare_watched();
+        let mut after = vec![0; 0x2000];
+        session.machine_mut().ram().read(physical(*arch, DATA), &mut after);
+        let number = |bytes: &[u8], offset: u64| arch.isa().order.number(&bytes[offset as usize..][..8]);
+        let expected: Vec<_> = operands
+            .iter()
+            .map(|(offset, size, is_write)| {
+                let old = number(&bytes, *offset);
+                let value = if *is_write { number(&after, *offset) } else { old };
+                (at(DATA + offset), *size, *is_write, old, value)
+            })
+            .collect();
+        assert_eq!(*seen.lock().unwrap(), expected, "{what}");
+        assert!(after != bytes, "{what}: it did something");
+        assert_eq!(watchpoint.changed_unseen(), 0, "{what}");
     }
 }

@@ -25,6 +25,7 @@ use trapline::overhead::bench_loop::BenchLoop;
 use trapline::overhead::many::{self, Many, loops};
 use trapline::overhead::records::{FORMATS, Recorded};
 use trapline::overhead::scripts;
+use trapline::overhead::watched;
 use trapline::overhead::{Mechanism, SHAPE};
 use trapline_benches::user_time::median;
 
@@ -105,6 +106,9 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
     if let Some(guest) = guest.strip_prefix(BRANCHES) {
         return measure_branches(guest);
     }
+    if let Some(guest) = guest.strip_prefix(watched::PREFIX) {
+        return measure_watched(guest);
+    }
     if let Some(loops) = loops::of(guest) {
         return loops.all.iter().filter(|chosen| rest.is_empty() || rest.contains(&chosen.what)).try_for_each(|chosen| {
             let mut bench = loops.bench_loop(chosen)?;
@@ -143,6 +147,22 @@ fn measure_branches(guest: &str) -> Result<(), String> {
     count_two(&mut bench, UNPROBED, |_| 0)?;
     bench.session().register_kprobe(&probe).map_err(|refusal| refusal.to_string())?;
     count_two(&mut bench, "slot", |_| probe.hits())
+}
+
+/// The loop of loads and stores, then with a watchpoint, then after its removal.
+fn measure_watched(guest: &str) -> Result<(), String> {
+    let mut watched = watched::Bench::start(guest).ok_or_else(|| format!("{guest} has no loop of loads and stores"))??;
+    let chosen = watched.chosen();
+    count_two(&mut watched.bench, UNPROBED, |_| 0)?;
+    for row in watched::ROWS {
+        let watchpoint = watched.watch(row)?;
+        match row.what {
+            "beside" => count_two(&mut watched.bench, row.what, |bench| watched::Bench::accesses(bench, chosen))?,
+            _ => count_two(&mut watched.bench, row.what, |_| watchpoint.hits())?,
+        }
+        watched.end(&watchpoint);
+    }
+    count_two(&mut watched.bench, "removed", |bench| watched::Bench::accesses(bench, chosen))
 }
 
 /// The loop without a probe, then with a probe on each of `count` functions.

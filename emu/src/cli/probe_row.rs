@@ -54,7 +54,7 @@ fn watched(member: &Member, watchpoint: &Watchpoint, armed: &Armed) -> ProbeRow 
         mode: if watchpoint.is_enabled() { "watched" } else { "watched [DISABLED]" }.into(),
         armed_ns: armed.get(&(member.group().into(), member.name().into())).copied(),
         hits: watchpoint.hits(),
-        misses: vec![Count::new("changed unseen", watchpoint.changed_unseen())],
+        misses: vec![Count::new("changed unseen", watchpoint.changed_unseen()), Count::new("not set", watchpoint.not_set())],
         ns_per_hit: None,
     }
 }

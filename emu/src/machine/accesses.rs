@@ -8,7 +8,8 @@ use super::{Inner, Listener, Machine};
 use crate::clock::nanoseconds;
 use crate::cpu::{Access as Right, View};
 use crate::unicorn::engine::InstructionContext;
-use crate::unicorn::watched::{Access, WatchedRange};
+use crate::unicorn::watched::{Access, Part, WatchedRange};
+use std::collections::VecDeque;
 use trapline_probes::guest::Cpu;
 use trapline_probes::watch::{self, Area, By};
 
@@ -16,12 +17,17 @@ const PAGE: u64 = 4096;
 /// With more watched bytes, writes by page walks are not looked for, and show as changes that nobody was seen making.
 const MOST_COMPARED: usize = 1 << 20;
 
+/// Areas are set and removed a few at a time, so those that stay are found so near to their place in the list before.
+const NEAR: usize = 64;
+
 /// A watched area as it was last seen.
 pub(crate) struct Seen {
     area: Area,
     bytes: Vec<u8>,
     /// The physical address of each of its pages, once known.
     pages: Vec<Option<u64>>,
+    /// Whether a part of the operand that is being accessed had changed unseen.
+    unseen: bool,
 }
 
 impl Seen {
@@ -32,7 +38,7 @@ impl Seen {
             .map(|number| first.wrapping_add(number * PAGE))
             .filter(|page| page.wrapping_sub(area.start) < area.len || *page == first);
         let pages = pages.map(|page| translate(view, &area, page)).collect();
-        let mut seen = Seen { area, bytes: vec![0; area.len as usize], pages };
+        let mut seen = Seen { area, bytes: vec![0; area.len as usize], pages, unseen: false };
         (0..seen.pages.len()).for_each(|number| seen.learn(view, number));
         seen
     }
@@ -151,7 +157,14 @@ impl<L: Listener> Machine<L> {
         let ranges: Vec<WatchedRange> = areas.iter().map(range).collect();
         self.core.watch(&ranges);
         let view = &mut self.inner.view;
-        self.inner.watched = areas.iter().map(|area| Seen::of(*area, view)).collect();
+        let mut known: VecDeque<Seen> = core::mem::take(&mut self.inner.watched).into();
+        let seen = |area: &Area| {
+            // A program's memory may have gone to somebody else.
+            let is_it = |seen: &Seen| seen.area == *area && area.process.is_none();
+            let place = known.iter().take(NEAR).position(is_it);
+            place.and_then(|place| known.drain(..=place).next_back()).unwrap_or_else(|| Seen::of(*area, view))
+        };
+        self.inner.watched = areas.iter().map(seen).collect();
         self.inner.watch_pages();
     }
 
@@ -206,28 +219,35 @@ impl<L: Listener> Inner<L> {
     }
 
     pub(super) fn core_accessed(&mut self, cpu: &InstructionContext, number: u32, access: &Access, pc: Option<u64>) {
+        let number = number as usize;
+        if access.part == Part::Part {
+            self.settle_written(None, 0);
+            self.note_access(number, access);
+            return;
+        }
         let pc = pc.unwrap_or_else(|| cpu.handle().pc());
         let Some(origin) = self.guests_own(pc) else { return };
         self.settle_written(None, pc);
-        let number = number as usize;
-        let Some(seen) = self.watched.get_mut(number) else { return };
+        let Some(unseen) = self.note_access(number, access) else { return };
+        let Some(seen) = self.watched.get(number) else { return };
         let address = if seen.area.physical { access.physical } else { access.address };
-        let page = ((address / PAGE).wrapping_sub(seen.area.start / PAGE)) as usize;
-        let before = seen.pages.get(page).copied();
-        if !seen.is_here(&mut self.view, address, access.physical) {
-            return;
-        }
-        let is_new = before != seen.pages.get(page).copied();
-        let unseen = seen.note(access, !is_new);
-        if is_new {
-            self.watch_pages();
-        }
+        let order = self.view.isa.order;
+        let number_of = |value| match access.part {
+            // The core does not know the order of the guest's numbers.
+            Part::Block => {
+                let mut bytes = [0; 8];
+                let bytes = &mut bytes[..(access.size as usize).min(8)];
+                access.order.put(value, bytes);
+                order.number(bytes)
+            }
+            _ => value,
+        };
         let told = watch::Access {
             address,
             size: access.size.into(),
             is_write: access.is_store,
-            value: access.value,
-            old: access.before,
+            value: number_of(access.value),
+            old: number_of(access.before),
             by: By::Instruction,
             time: nanoseconds(self.time_at(pc)),
             unseen,
@@ -235,6 +255,31 @@ impl<L: Listener> Inner<L> {
         let (listener, view) = self.show(origin);
         listener.accessed(view, number, &told);
         self.look_at_listener();
+    }
+
+    /// Takes note of an access by the core. Returns whether bytes had changed unseen; `None` if the access was to other
+    /// memory than this area's.
+    fn note_access(&mut self, number: usize, access: &Access) -> Option<bool> {
+        let seen = self.watched.get_mut(number)?;
+        let address = if seen.area.physical { access.physical } else { access.address };
+        let page = ((address / PAGE).wrapping_sub(seen.area.start / PAGE)) as usize;
+        let before = seen.pages.get(page).copied();
+        if !seen.is_here(&mut self.view, address, access.physical) {
+            return None;
+        }
+        let is_new = before != seen.pages.get(page).copied();
+        let unseen = match access.part {
+            Part::Block => core::mem::take(&mut seen.unseen),
+            Part::Part => {
+                seen.unseen |= seen.note(access, !is_new);
+                false
+            }
+            Part::Whole => seen.note(access, !is_new),
+        };
+        if is_new {
+            self.watch_pages();
+        }
+        Some(unseen)
     }
 
     /// Reports what a page walk of the core has written to watched areas.

@@ -22,7 +22,7 @@ pub const FIRST: &Many = &ALL[0];
 const DISTANCE: u64 = 16;
 /// Offset of the page tables from the start of RAM. The offsets below count from there, too.
 const TABLES: u64 = 0x10_0000;
-const ENTRY: u64 = 0x20_0000;
+pub(super) const ENTRY: u64 = 0x20_0000;
 const LOOP: u64 = 0x20_0100;
 const FUNCTIONS: u64 = 0x40_0000;
 const PAGE: u64 = 4096;

@@ -11,6 +11,7 @@ pub mod many;
 pub mod records;
 pub mod scripts;
 pub mod table;
+pub mod watched;
 
 use trapline_isa::arch::Arch;
 use trapline_isa::detour::Form;

@@ -432,18 +432,22 @@ impl Session {
 
     fn detach(&mut self, script: &mut Tracing) {
         for (_, probe) in &script.probes {
-            match probe {
-                Attached::Kprobe(probe) => self.unregister_kprobe(probe),
-                Attached::Kretprobe(probe) => self.unregister_kretprobe(probe),
-                Attached::Watchpoint(watchpoint) => self.unregister_watchpoint(watchpoint),
-                Attached::WatchArgument(probe, watchpoint) => {
-                    self.unregister_kprobe(probe);
-                    self.unregister_watchpoint(watchpoint);
-                }
-                Attached::Tracepoint(probes) => self.with_engine(|engine, guest| engine.unregister_kprobes(guest, probes)),
-                Attached::User(probe) => self.unregister_user(probe),
-            }
+            self.unregister_attached(probe);
         }
         script.clocks.clear();
+    }
+
+    fn unregister_attached(&mut self, probe: &Attached) {
+        match probe {
+            Attached::Kprobe(probe) => self.unregister_kprobe(probe),
+            Attached::Kretprobe(probe) => self.unregister_kretprobe(probe),
+            Attached::Watchpoint(watchpoint) => self.unregister_watchpoint(watchpoint),
+            Attached::WatchObject(setter, watchpoint) => {
+                self.unregister_attached(setter);
+                self.unregister_watchpoint(watchpoint);
+            }
+            Attached::Tracepoint(probes) => self.with_engine(|engine, guest| engine.unregister_kprobes(guest, probes)),
+            Attached::User(probe) => self.unregister_user(probe),
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 use super::engine::{InstructionContext, whom, whom_while_running};
 use super::line;
+use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::marker::PhantomPinned;
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ pub struct Access {
     pub address: u64,
     /// The physical address.
     pub physical: u64,
-    /// The number of bytes: 1, 2, 4 or 8.
+    /// The number of bytes: 1, 2, 4 or 8, and up to 4096 for [`Part::Block`].
     pub size: u32,
     /// Whether it is a store.
     pub is_store: bool,
@@ -51,7 +52,26 @@ pub struct Access {
     pub value: u64,
     /// The byte order of both numbers in memory.
     pub order: ByteOrder,
+    /// Its relation to the instruction's operand.
+    pub part: Part,
 }
+
+/// The relation of an access to an operand that a helper accesses in parts, such as those of MVC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It is the whole operand.
+    Whole,
+    /// It is a part, and the operand is reported, too.
+    Part,
+    /// It is an operand whose parts are reported, too. Its numbers are its first bytes, up to eight.
+    Block,
+}
+
+/// `struct trapline_blocks`, which is the core's own: the operands that are accessed in parts.
+type Blocks = [u64; BLOCKS_WORDS];
+
+/// `BLOCKS_WORDS` of `translator/watched.h`.
+const BLOCKS_WORDS: usize = 33;
 
 /// `struct trapline_row` of `translator/watched.h`.
 #[repr(C)]
@@ -69,6 +89,7 @@ struct Table {
     rows: *const Row,
     mask: u64,
     accessed: extern "C" fn(*const Watched, *const Reported),
+    blocks: *mut Blocks,
 }
 
 /// `struct trapline_access`.
@@ -83,7 +104,7 @@ struct Reported {
     size: u32,
     is_store: u32,
     is_big: u32,
-    unused: u32,
+    kind: u32,
     rows: [*const Row; 4],
 }
 
@@ -91,6 +112,8 @@ struct Reported {
 #[repr(C)]
 pub(super) struct Watched {
     table: Table,
+    /// The core alone reads and writes it, through the pointer of the table.
+    _blocks: Box<UnsafeCell<Blocks>>,
     rows: Box<[Row]>,
     /// For each row the numbers of the ranges in its page.
     lists: Vec<u32>,
@@ -136,8 +159,17 @@ impl Watched {
             rows[at as usize & (len - 1)] = Row { page, pieces, first: lists.len() as u32, count: list.len() as u32 };
             lists.extend(list);
         }
-        let table = Table { rows: rows.as_ptr(), mask: len as u64 - 1, accessed };
-        Some(Box::new(Watched { table, rows, lists, ranges: ranges.to_vec(), callbacks, _pinned: PhantomPinned }))
+        let blocks = Box::new(UnsafeCell::new([0; BLOCKS_WORDS]));
+        let table = Table { rows: rows.as_ptr(), mask: len as u64 - 1, accessed, blocks: blocks.get() };
+        Some(Box::new(Watched {
+            table,
+            _blocks: blocks,
+            rows,
+            lists,
+            ranges: ranges.to_vec(),
+            callbacks,
+            _pinned: PhantomPinned,
+        }))
     }
 
     /// Calls a function with the number of every range that the access touches, once each.
@@ -188,11 +220,20 @@ pub(super) unsafe fn walked(watched: *const Watched, host_pc: usize) {
 extern "C" fn accessed(watched: *const Watched, reported: *const Reported) {
     // SAFETY: the table that the core was given, which it holds until it gets another one; a variable of the caller's.
     let (watched, reported) = unsafe { (&*watched, &*reported) };
+    let part = match reported.kind {
+        0 => Part::Whole,
+        1 => Part::Part,
+        _ => Part::Block,
+    };
     let mut pc = None;
     watched.touched(reported, |number| {
         // SAFETY: see `whom`; the core makes accesses during runs only.
         let (handle, events) = unsafe { whom(watched.callbacks) };
-        let pc = *pc.get_or_insert_with(|| line::pc_of_host(&handle, handle.cpu(), reported.host_pc as usize));
+        // Nobody is told of a part, so its place need not be found.
+        let pc = *pc.get_or_insert_with(|| match part {
+            Part::Part => None,
+            _ => line::pc_of_host(&handle, handle.cpu(), reported.host_pc as usize),
+        });
         let access = Access {
             address: reported.address,
             physical: reported.physical,
@@ -201,6 +242,7 @@ extern "C" fn accessed(watched: *const Watched, reported: *const Reported) {
             before: reported.before,
             value: reported.value,
             order: if reported.is_big != 0 { ByteOrder::Big } else { ByteOrder::Little },
+            part,
         };
         events.accessed(&InstructionContext(handle), number, &access, pc);
     });
@@ -249,7 +291,7 @@ mod tests {
                 size: 4,
                 is_store,
                 is_big: 0,
-                unused: 0,
+                kind: 0,
                 rows: [row(1), row(8 | PHYSICAL), row(2), row(9 | PHYSICAL)],
             };
             let mut told = Vec::new();

@@ -16,7 +16,7 @@ use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
 use crate::unwind::Stacks;
 use crate::user::{Place, UserProbe};
-use crate::watch::Watchpoint;
+use crate::watch::{Access, Watchpoint};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
@@ -217,17 +217,17 @@ fn register(
     }
     let registered = if definition.returns {
         let probe = Kretprobe::on(place).maxactive(definition.maxactive as i32).handler(move |hit| {
-            leave(hit, event, &programs, &stacks);
+            leave(hit, event, &programs, &stacks, None);
         });
         engine.register_kretprobe(guest, &probe).map(|()| Attached::Kretprobe(probe))
     } else if definition.mirrors {
         let probe = Jprobe::on(place).host(move |hit| {
-            leave(hit, event, &programs, &stacks);
+            leave(hit, event, &programs, &stacks, None);
         });
         engine.register_jprobe(guest, &probe).map(|()| Attached::Jprobe(probe))
     } else {
         let probe = place.pre(move |hit| {
-            leave(hit, event, &programs, &stacks);
+            leave(hit, event, &programs, &stacks, None);
             Flow::Continue
         });
         engine.register_kprobe(guest, &probe).map(|()| Attached::Kprobe(probe))
@@ -249,8 +249,8 @@ fn failed(definition: &Definition, refusal: Refusal) -> EventError {
 fn in_program(definition: &Definition, (path, place): (&str, &Place), programs: &Arc<Programs>, event: EventId) -> UserProbe {
     let programs = Arc::clone(programs);
     match definition.returns {
-        true => UserProbe::returning(path, place.clone(), move |hit| leave(hit, event, &programs, &None)),
-        false => UserProbe::at(path, place.clone(), move |hit| leave(hit, event, &programs, &None)),
+        true => UserProbe::returning(path, place.clone(), move |hit| leave(hit, event, &programs, &None, None)),
+        false => UserProbe::at(path, place.clone(), move |hit| leave(hit, event, &programs, &None, None)),
     }
 }
 
@@ -263,44 +263,44 @@ fn register_watchpoint(
 ) -> Result<Attached, EventError> {
     let at = definition.location_at;
     let (programs, stacks) = (Arc::clone(programs), stacks.clone());
+    if stacks.is_some() {
+        programs.leave_stacks();
+    }
     let watchpoint = Watchpoint::on(memory.area(guest, at)?).on_hit(move |hit| {
         let access = *hit.access();
-        let mut frames = [Frame::default(); DEEPEST];
-        let count = stacks.as_ref().map(|stacks| stacks.of(hit, &mut frames));
-        hit.emit(event, |cpu, payload| {
-            programs.run_at_access(cpu, &access, payload);
-            if let Some(count) = count {
-                put_stack(payload, &frames[..count]);
-            }
-        });
+        leave(hit, event, &programs, &stacks, Some(&access));
     });
     engine.enable_watchpoint(&watchpoint, enabled);
+    if memory.is_nowhere() {
+        engine.prepare_watchpoint(&watchpoint);
+        return Ok(Attached::Watchpoint(watchpoint));
+    }
     let refused = |refusal: Refusal| at.error(Code::FAIL_REG_PROBE, refusal.why).with_errno(refusal.errno);
     engine.register_watchpoint(guest, &watchpoint).map_err(refused)?;
     Ok(Attached::Watchpoint(watchpoint))
 }
 
-/// Writes the record of a hit, with its call chain if that is wanted.
+/// Writes the record of a hit, with its call chain if that is wanted. `access` is that of a watchpoint.
 #[inline]
-fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>) {
+fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>, access: Option<&Access>) {
     match programs.is_plain() {
         true => {
-            hit.emit(event, |cpu, payload| programs.run(cpu, payload));
+            hit.emit(event, |cpu, payload| programs.run(cpu, access, payload));
         }
-        false => leave_more(hit, event, programs, stacks),
+        false => leave_more(hit, event, programs, stacks, access),
     }
 }
 
 /// Writes the record of a hit that has a call chain, a filter or triggers.
 #[cold]
-fn leave_more(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>) {
+fn leave_more(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>, access: Option<&Access>) {
     match stacks {
-        _ if programs.is_watched() => watch::leave(hit, event, programs, stacks),
+        _ if programs.is_watched() => watch::leave(hit, event, (programs, access), stacks),
         Some(stacks) => {
             let mut frames = [Frame::default(); DEEPEST];
             let count = stacks.of(hit, &mut frames);
             hit.emit(event, |cpu, payload| {
-                programs.run(cpu, payload);
+                programs.run(cpu, access, payload);
                 put_stack(payload, &frames[..count]);
             });
         }

@@ -114,7 +114,7 @@ fn fetch(text: &str, scope: Scope, cpu: &mut FakeCpu, arch: Arch) -> (Record, Ve
     });
     let mut ring = Ring::with_capacity(8192);
     let header = Header { event: EventId(0), cpu: 0, flags: Flags::NONE, pid: 0, comm: [0; 16], time: 0, ip: 0, return_ip: 0 };
-    assert!(ring.push(&header, |payload| programs.run(cpu, payload)));
+    assert!(ring.push(&header, |payload| programs.run(cpu, None, payload)));
     (ring.pop().expect("it was just pushed"), fields.collect())
 }
 

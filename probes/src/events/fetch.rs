@@ -124,18 +124,9 @@ impl Programs {
         };
     }
 
-    /// Fetches all values into a record.
-    pub fn run(&self, cpu: &mut dyn Cpu, into: &mut Payload<'_>) {
-        self.run_with(cpu, None, into);
-    }
-
-    /// Fetches all values of an access to watched memory into a record.
-    pub fn run_at_access(&self, cpu: &mut dyn Cpu, access: &Access, into: &mut Payload<'_>) {
-        self.run_with(cpu, Some(access), into);
-    }
-
+    /// Fetches all values into a record. `access` is that of a watchpoint.
     #[inline]
-    fn run_with(&self, cpu: &mut dyn Cpu, access: Option<&Access>, into: &mut Payload<'_>) {
+    pub fn run(&self, cpu: &mut dyn Cpu, access: Option<&Access>, into: &mut Payload<'_>) {
         let mut run = Run { abi: self.isa.abi, word: self.isa.word, cpu, access, into, reserved: self.least };
         for program in &self.programs {
             run.program(program);

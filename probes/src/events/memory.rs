@@ -14,6 +14,10 @@ use trapline_isa::plan::Errno;
 
 /// The longest watched range of an event, in bytes.
 pub const MOST_WATCHED: u64 = 4096;
+/// The group of watch events that name none.
+pub const GROUP: &str = "wprobes";
+/// The address `-1`, at which nothing is watched: triggers give such an event its addresses.
+const NOWHERE: u64 = u64::MAX;
 /// The length if a line has none, as in Linux.
 const DEFAULT_LENGTH: u64 = 4;
 
@@ -61,6 +65,9 @@ pub(super) fn parse(text: Piece<'_>) -> Result<Memory, EventError> {
         _ => (place, DEFAULT_LENGTH),
     };
     let whole = |symbol, address| Ok(Memory { reads, writes, physical, symbol, address, len, process: None });
+    if place.text == "-1" {
+        return whole(None, NOWHERE);
+    }
     if let Some(address) = number(place.text) {
         return whole(None, address);
     }
@@ -84,6 +91,11 @@ pub(super) fn process(word: Piece<'_>) -> Option<u32> {
 }
 
 impl Memory {
+    /// Whether it has no address of its own, because triggers set its event.
+    pub fn is_nowhere(&self) -> bool {
+        self.symbol.is_none() && self.address == NOWHERE
+    }
+
     /// The memory in this kernel.
     pub fn area(&self, guest: &dyn Guest, at: Span) -> Result<Area, EventError> {
         let start = match &self.symbol {
@@ -104,6 +116,7 @@ impl Memory {
     /// The name of its event if none was given.
     pub(super) fn default_event(&self) -> String {
         match &self.symbol {
+            None if self.is_nowhere() => "w_nowhere".to_owned(),
             None => alloc::format!("w_0x{:x}", self.address),
             Some(name) => alloc::format!("w_{name}_{}", self.address.cast_signed().unsigned_abs()),
         }
@@ -120,6 +133,7 @@ impl fmt::Display for Memory {
         };
         write!(f, "{access}@{}", if self.physical { "phys:" } else { "" })?;
         match (&self.symbol, self.address.cast_signed()) {
+            (None, _) if self.is_nowhere() => f.write_str("-1")?,
             (None, _) => write!(f, "0x{:x}", self.address)?,
             (Some(name), 0) => f.write_str(name)?,
             (Some(name), offset) => write!(f, "{name}{offset:+}")?,

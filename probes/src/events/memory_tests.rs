@@ -7,10 +7,12 @@ use super::set::{Attached, EventSet};
 use super::testing::{FakeCpu, FakeKernel, JIFFIES, marked, symbol_at};
 use super::{json, trace};
 use crate::engine::Engine;
-use crate::watch::{Access, Area, By};
+use crate::watch::{Access, Area, By, Watchpoint};
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use trapline_isa::arch::Arch;
+use trapline_isa::plan::Errno;
 
 fn definition(text: &str) -> Definition {
     match line(text) {
@@ -118,4 +120,113 @@ fn accesses_become_records() {
     set.enable_all(&mut engine, &mut kernel, false).unwrap();
     set.apply(&mut engine, &mut kernel, "-:tick").unwrap();
     assert!(engine.watchpoints().is_empty() && engine.areas().is_empty());
+}
+
+/// BY-3: triggers watch the object that a field points to, until another trigger clears it.
+#[test]
+fn triggers_set_and_clear_watch_events() {
+    let mut kernel = FakeKernel { arch: Arch::X86_64 };
+    let (mut engine, mut set) = (Engine::new(Arch::X86_64.isa(), 2), EventSet::default());
+    for line in ["w:object w@-1:8 new=$value", "w:begin w@jiffies:8 at=$value:x64", "w:end w@jiffies+8:8 at=$value:x64"] {
+        set.apply(&mut engine, &mut kernel, line).unwrap();
+    }
+    assert!(set.text().starts_with("w:wprobes/object w@-1:8 new=$value\n"), "{}", set.text());
+    let event = |set: &EventSet, name| set.find("wprobes", name).expect("it was added");
+    let (object, begin, end) = (event(&set, "object"), event(&set, "begin"), event(&set, "end"));
+    for (wrong, why) in [
+        ("set_wprobe:object", "name the watch event and the field"),
+        ("set_wprobe:object:at+x", "name the watch event and the field"),
+        ("set_wprobe:object:at:1:2", "name the watch event and the field"),
+        ("set_wprobe:nothing:at", "there is no watch event wprobes/nothing"),
+        ("set_wprobe:object:no_field", "has no field 'no_field'"),
+        ("set_wprobe:object:comm", "is no number"),
+        ("set_wprobe:object:at:many", "a count is a number"),
+    ] {
+        let error = set.write_trigger(&mut engine, &mut kernel, begin, wrong).expect_err(wrong);
+        assert!(error.to_string().contains(why), "{wrong}: {error}");
+    }
+    set.write_trigger(&mut engine, &mut kernel, begin, "set_wprobe:object:at+16:2 if at != 0").unwrap();
+    set.write_trigger(&mut engine, &mut kernel, end, "clear_wprobe:object:at+16").unwrap();
+    assert_eq!(set.triggers_text(&engine, begin), "set_wprobe:object:at+16:count=2 if at != 0\n");
+    assert_eq!(set.triggers_text(&engine, end), "clear_wprobe:object:at+16:unlimited\n");
+    for event in [begin, end] {
+        let shown = set.triggers_text(&engine, event);
+        let error = set.write_trigger(&mut engine, &mut kernel, event, shown.trim_end()).expect_err("it is there");
+        assert_eq!(error.errno(), Errno::EEXIST, "what is shown is what was written: {error}");
+    }
+    let starts = |engine: &mut Engine, kernel: &FakeKernel| {
+        engine.carry_out_watch_requests(kernel);
+        engine
+            .areas()
+            .iter()
+            .filter(|area| area.start != JIFFIES && area.start != JIFFIES + 8)
+            .map(|area| area.start)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(starts(&mut engine, &kernel), [0; 0], "it begins nowhere");
+    let access = Access { address: 0, size: 8, is_write: true, value: 0, old: 0, by: By::Instruction, time: 0, unseen: false };
+    let mut cpu = FakeCpu::default();
+    // The list begins with the two events that have an address.
+    let mut told = |engine: &mut Engine, number: usize, value| engine.accessed(&mut cpu, number, &Access { value, ..access });
+    for value in [0x1000, 0, 0x2000, 0x1000, 0x3000] {
+        told(&mut engine, 0, value);
+    }
+    assert_eq!(starts(&mut engine, &kernel), [0x1010, 0x2010], "0 does not pass the filter, and the count is 2");
+    told(&mut engine, 2, 77);
+    told(&mut engine, 1, 0x1000);
+    assert_eq!(starts(&mut engine, &kernel), [0x2010]);
+    told(&mut engine, 2, 78);
+    let mut values = Vec::new();
+    while let Some(record) = engine.records().pop() {
+        values.push((record.header.event, u64::from_le_bytes(record.payload[..8].try_into().expect("a number"))));
+    }
+    assert_eq!(values, [(object, 77), (object, 78)], "the others are not enabled");
+    set.write_trigger(&mut engine, &mut kernel, begin, "!set_wprobe:object:at+16").unwrap();
+    assert_eq!(starts(&mut engine, &kernel), [0; 0], "nothing sets it any more");
+    assert!(set.members().all(|member| member.misses() == 0));
+}
+
+/// BY-3: a watch event has filters and triggers like any other.
+#[test]
+fn a_filter_holds_records_of_accesses_back() {
+    let mut kernel = FakeKernel { arch: Arch::X86_64 };
+    let (mut engine, mut set) = (Engine::new(Arch::X86_64.isa(), 2), EventSet::default());
+    let event = set.apply(&mut engine, &mut kernel, "w:tick w@jiffies:8 new=$value:u64").unwrap().expect("it was added");
+    set.enable_all(&mut engine, &mut kernel, true).unwrap();
+    set.write_filter(&mut engine, event, "new > 5").unwrap();
+    engine.areas();
+    let access =
+        Access { address: JIFFIES, size: 8, is_write: true, value: 0, old: 0, by: By::Instruction, time: 0, unseen: false };
+    for value in [4, 5, 6, 7] {
+        engine.accessed(&mut FakeCpu::default(), 0, &Access { value, ..access });
+    }
+    let mut written = 0;
+    while engine.records().pop().is_some() {
+        written += 1;
+    }
+    assert_eq!((written, set.members().next().map(|member| member.hits())), (2, Some(4)));
+}
+
+/// BY-3: so many changes wait at most, and those that found no room are counted.
+#[test]
+fn too_many_changes_at_once_are_counted() {
+    let kernel = FakeKernel { arch: Arch::X86_64 };
+    let mut engine = Engine::new(Arch::X86_64.isa(), 1);
+    let object = Watchpoint::at(0..8);
+    let there = object.clone();
+    let sets = Watchpoint::at(0x10..0x18).on_hit(move |hit| {
+        let address = hit.access().value;
+        hit.watch_at(&there, address);
+    });
+    engine.register_watchpoint(&kernel, &sets).unwrap();
+    engine.areas();
+    let access = Access { address: 0x10, size: 8, is_write: true, value: 0, old: 0, by: By::Instruction, time: 0, unseen: false };
+    for round in 0..2 {
+        for number in 0..300 {
+            engine.accessed(&mut FakeCpu::default(), 0, &Access { value: 0x1000 + number * 8, ..access });
+        }
+        engine.carry_out_watch_requests(&kernel);
+        let expected = [(1 + 256, 44), (1 + 300, 44)][round];
+        assert_eq!((engine.areas().len(), object.not_set()), expected, "those that are set already are not asked for again");
+    }
 }

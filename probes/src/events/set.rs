@@ -4,6 +4,7 @@
 use super::error::{Code, EventError, Span};
 use super::fetch::{Programs, Scope, unknown_symbol};
 use super::format::{Field, Format, Stack};
+use super::memory;
 use super::names::Names;
 use super::parse::{Definition, Location, Removal};
 use super::text::is_identifier;
@@ -155,7 +156,8 @@ impl EventSet {
             watches: matches!(definition.location, Location::Memory(_)),
         };
         let programs = Arc::new(Programs::bind(&definition.arguments, scope, guest)?);
-        let group = definition.group.get_or_insert_with(|| DEFAULT_GROUP.to_owned()).clone();
+        let default = if scope.watches { memory::GROUP } else { DEFAULT_GROUP };
+        let group = definition.group.get_or_insert_with(|| default.to_owned()).clone();
         if definition.event.is_none() {
             let name = definition.default_event();
             if !is_identifier(&name) {

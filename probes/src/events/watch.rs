@@ -10,6 +10,7 @@ use super::triggers::Trigger;
 use crate::context::{Frame, Hit, Scene};
 use crate::records::{EventId, Header};
 use crate::unwind::Stacks;
+use crate::watch::Access;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -115,7 +116,7 @@ struct Occurrence<'a> {
 
 /// Writes the record of a hit of a watched event, if its filter lets it pass, and fires its triggers. In front of the
 /// record, or behind it, as Linux does.
-pub(super) fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>) {
+pub(super) fn leave(hit: &mut Hit<'_>, event: EventId, programs: (&Programs, Option<&Access>), stacks: &Option<Arc<Stacks>>) {
     let Some(mut watched) = hit.parts().1.watch.forget(event) else { return };
     let mut frames = [Frame::default(); super::format::DEEPEST];
     let rule = stacks.clone().or_else(|| hit.parts().1.watch.stacks.clone().filter(|_| watched.needs_stack));
@@ -138,12 +139,18 @@ pub(super) fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stac
 
 impl Watched {
     /// Returns whether the record passes the filter.
-    fn at_hit(&mut self, hit: &mut Hit<'_>, now: &Occurrence<'_>, programs: &Programs, leaves_stack: bool) -> bool {
+    fn at_hit(
+        &mut self,
+        hit: &mut Hit<'_>,
+        now: &Occurrence<'_>,
+        (programs, access): (&Programs, Option<&Access>),
+        leaves_stack: bool,
+    ) -> bool {
         let (cpu, scene) = hit.parts();
-        let Scene { watch, records, .. } = scene;
+        let Scene { watch, records, moves, .. } = scene;
         let mut values = 0;
         let composed = records.compose(|payload| {
-            programs.run(cpu, payload);
+            programs.run(cpu, access, payload);
             values = payload.len();
             if leaves_stack {
                 put_stack(payload, now.frames);
@@ -159,8 +166,11 @@ impl Watched {
             }
             match trigger.is_late() {
                 true => trigger.is_due = true,
-                false => trigger.fire(&sample, watch, &mut effects, (now.event, &mut self.soft_disabled)),
+                false => trigger.fire(&sample, (watch, moves), &mut effects, (now.event, &mut self.soft_disabled)),
             }
+        }
+        if effects.moved {
+            cpu.look_soon();
         }
         let passes = !self.soft_disabled && self.filter.as_ref().is_none_or(|filter| filter.matches(&sample, cpu));
         effects.carry_out(records, now);
@@ -188,6 +198,8 @@ pub(super) struct Effects {
     pub snapshot: bool,
     /// Leaves a record with the call chain.
     pub stack: bool,
+    /// A watchpoint is to be set or removed somewhere.
+    pub moved: bool,
 }
 
 impl Effects {

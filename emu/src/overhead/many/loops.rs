@@ -58,6 +58,11 @@ impl Loops {
 }
 
 impl Loop {
+    /// The number of rounds made in that much virtual time.
+    pub fn rounds_in(&self, ticks: u64) -> u64 {
+        ticks / (self.round.len() + self.handler)
+    }
+
     /// The number of units executed in that much virtual time, which is counted in bytes of code.
     pub fn units_in(&self, ticks: u64) -> u64 {
         ticks * self.units / (self.round.len() + self.handler)

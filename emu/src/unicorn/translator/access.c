@@ -15,6 +15,20 @@
 #include <uc_priv.h>
 
 #include "watched.h"
+#ifdef TRAPLINE_ACCESS
+#include TRAPLINE_ACCESS
+#endif
+
+#ifdef TARGET_WORDS_BIGENDIAN
+#define TARGET_ENDIAN_IS_BIG true
+#else
+#define TARGET_ENDIAN_IS_BIG false
+#endif
+
+/* The longest operand of which the parts in two pages are joined. */
+#ifndef TARGET_LARGEST_OPERAND
+#define TARGET_LARGEST_OPERAND 0
+#endif
 
 /* TARGET_PAGE_MASK uses it where the page size is chosen at run time. */
 #define ENGINE __attribute__((unused)) struct uc_struct *uc
@@ -77,11 +91,17 @@ static bool our_victim_hit(CPUArchState *env, size_t mmu_idx, size_t index, size
 #undef probe_access
 #define probe_access library_probe
 static void *library_probe(CPUArchState *env, target_ulong addr, int size, MMUAccessType access_type, int mmu_idx, uintptr_t retaddr);
+#pragma push_macro("tlb_vaddr_to_host")
+#undef tlb_vaddr_to_host
+#define tlb_vaddr_to_host library_host
+static void *library_host(CPUArchState *env, abi_ptr addr, MMUAccessType access_type, int mmu_idx);
 
 #include "accel/tcg/cputlb.c"
 
 #undef probe_access
 #pragma pop_macro("probe_access")
+#undef tlb_vaddr_to_host
+#pragma pop_macro("tlb_vaddr_to_host")
 #undef helper_ret_stb_mmu
 #pragma pop_macro("helper_ret_stb_mmu")
 
@@ -182,16 +202,129 @@ static inline bool is_big(MemOp op)
     return (op & MO_BSWAP) == MO_BE;
 }
 
+/* A number in memory, of up to eight bytes. Devices are not read, because that would have effects: they give 0. */
+static uint64_t bytes_at(CPUArchState *env, target_ulong addr, size_t size, unsigned mmu_idx, bool big)
+{
+    uint64_t value = 0;
+    for (size_t n = 0; n < size; n++) {
+        ENGINE = env->uc;
+        CPUTLBEntry *entry = tlb_entry(env, mmu_idx, addr + n);
+        bool is_device = (tlb_addr_write(entry) != (target_ulong)-1 ? tlb_addr_write(entry) : entry->addr_read) & TLB_MMIO;
+        uint64_t byte = is_device ? 0 : *(uint8_t *)((uintptr_t)(target_ulong)(addr + n) + entry->addend);
+        value |= byte << 8 * (big ? size - 1 - n : n);
+    }
+    return value;
+}
+
+static uint64_t block_number(CPUArchState *env, const struct trapline_block *block, unsigned mmu_idx)
+{
+    return bytes_at(env, block->start, block->size < 8 ? block->size : 8, mmu_idx, TARGET_ENDIAN_IS_BIG);
+}
+
+static void end_blocks(struct trapline_blocks *blocks)
+{
+    for (unsigned number = 0; number < BLOCKS; number++) {
+        blocks->all[number].size = 0;
+    }
+    blocks->in_parts = false;
+}
+
+/*
+ * Begins a block, of which these bytes will be accessed in parts if `in_parts`. Continues the block before if that is the
+ * same operand in the page before.
+ */
+static void begin_block(CPUArchState *env, target_ulong addr, size_t size, unsigned mmu_idx, bool is_store, bool in_parts, uintptr_t ra)
+{
+    struct trapline_blocks *blocks = WATCHED(env_cpu(env))->blocks;
+    struct trapline_block *block = &blocks->all[blocks->newest % BLOCKS];
+    ENGINE = env->uc;
+
+    if (block->host_pc != ra) {
+        /* Another instruction. */
+        end_blocks(blocks);
+    }
+    if (block->size != 0 && block->size + size <= TARGET_LARGEST_OPERAND && block->is_store == is_store
+        && (target_ulong)(block->start + block->size) == addr && block->next == block->from && (addr & ~TARGET_PAGE_MASK) == 0) {
+        block->size += size;
+        if (in_parts) {
+            block->from = block->to == block->from ? addr : block->from;
+            block->to = addr + size;
+            block->next = block->from;
+        }
+    } else {
+        blocks->newest += 1;
+        block = &blocks->all[blocks->newest % BLOCKS];
+        *block = (struct trapline_block){
+            .start = addr, .size = size, .from = addr, .to = in_parts ? addr + size : addr, .next = addr, .host_pc = ra,
+            .is_store = is_store,
+        };
+    }
+    if (block->to != block->from) {
+        blocks->in_parts = true;
+        block->before = block_number(env, block, mmu_idx);
+    }
+}
+
+/* The newest block that these bytes are a part of. */
+static struct trapline_block *block_of(const struct trapline_watched *watched, uint64_t address, bool is_store, uintptr_t ra)
+{
+    struct trapline_blocks *blocks = watched->blocks;
+    for (unsigned back = 0; unlikely(blocks->in_parts) && back < BLOCKS; back++) {
+        struct trapline_block *block = &blocks->all[(blocks->newest - back) % BLOCKS];
+        if (block->size != 0 && (block->host_pc == ra || block->host_pc == 0) && block->is_store == is_store
+            && (target_ulong)(address - block->from) < (target_ulong)(block->to - block->from)) {
+            block->host_pc = ra;
+            return block;
+        }
+    }
+    return NULL;
+}
+
+/* Takes note of a part that was accessed. Reports the block before the first part of a load and behind the last of a store. */
+static void
+access_part(CPUArchState *env, struct trapline_block *block, target_ulong addr, size_t size, unsigned mmu_idx)
+{
+    const struct trapline_watched *watched = WATCHED(env_cpu(env));
+    bool is_first = addr == (target_ulong)block->from && block->next == block->from;
+    struct trapline_access access = {
+        .address = block->start, .before = block->before, .host_pc = block->host_pc, .size = block->size,
+        .is_store = block->is_store, .is_big = TARGET_ENDIAN_IS_BIG, .kind = BLOCK,
+    };
+
+    /* The helper of DC ZVA first tries single bytes. */
+    if ((target_ulong)block->next == addr) {
+        block->next = (target_ulong)(addr + size);
+    } else {
+        block->next = addr == (target_ulong)block->from ? (target_ulong)(addr + size) : block->from;
+    }
+    if (block->is_store ? (target_ulong)block->next != (target_ulong)block->to : !is_first) {
+        return;
+    }
+    access.value = block->is_store ? block_number(env, block, mmu_idx) : block->before;
+    if (block->is_store) {
+        /* The instruction's last access. */
+        end_blocks(watched->blocks);
+    }
+    if (find(watched, env, mmu_idx, &access)) {
+        watched->accessed(watched, &access);
+    }
+}
+
 /* Reports a load that has been made. */
 static __attribute__((noinline)) void
 loaded(CPUArchState *env, target_ulong addr, MemOp op, unsigned mmu_idx, uint64_t value, uintptr_t ra)
 {
     const struct trapline_watched *watched = WATCHED(env_cpu(env));
+    struct trapline_block *block = block_of(watched, addr, false, ra);
     struct trapline_access access = {
         .address = addr, .before = value, .value = value, .host_pc = ra, .size = memop_size(op), .is_big = is_big(op),
+        .kind = block != NULL ? PART : WHOLE,
     };
     if (find(watched, env, mmu_idx, &access)) {
         watched->accessed(watched, &access);
+    }
+    if (block != NULL) {
+        access_part(env, block, addr, memop_size(op), mmu_idx);
     }
 }
 
@@ -216,19 +349,6 @@ static void ready_for_store(CPUArchState *env, target_ulong addr, size_t size, u
     }
 }
 
-static uint64_t bytes_at(CPUArchState *env, target_ulong addr, size_t size, unsigned mmu_idx, bool big)
-{
-    uint64_t value = 0;
-    for (size_t n = 0; n < size; n++) {
-        ENGINE = env->uc;
-        CPUTLBEntry *entry = tlb_entry(env, mmu_idx, addr + n);
-        /* Reading a device would have effects. */
-        uint64_t byte = tlb_addr_write(entry) & TLB_MMIO ? 0 : *(uint8_t *)((uintptr_t)(target_ulong)(addr + n) + entry->addend);
-        value |= byte << 8 * (big ? size - 1 - n : n);
-    }
-    return value;
-}
-
 /* Reads what a store will overwrite, if it is watched. False: it is not, or it will fault. */
 static __attribute__((noinline)) bool
 prepare_store(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, MemOp op, struct trapline_access *access)
@@ -249,11 +369,27 @@ prepare_store(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra
         return false;
     }
     *access = (struct trapline_access){.address = addr, .host_pc = ra, .size = size, .is_store = true, .is_big = is_big(op)};
+    access->kind = block_of(WATCHED(env_cpu(env)), addr, true, ra) != NULL ? PART : WHOLE;
     if (!find(WATCHED(env_cpu(env)), env, mmu_idx, access)) {
-        return false;
+        return access->kind == PART;
     }
     access->before = bytes_at(env, addr, size, mmu_idx, access->is_big);
     return true;
+}
+
+/* Reports a store that has been made. */
+static __attribute__((noinline)) void stored(CPUArchState *env, unsigned mmu_idx, const struct trapline_access *access)
+{
+    const struct trapline_watched *watched = WATCHED(env_cpu(env));
+    if (access->rows[0] || access->rows[1] || access->rows[2] || access->rows[3]) {
+        watched->accessed(watched, access);
+    }
+    if (access->kind == PART) {
+        struct trapline_block *block = block_of(watched, access->address, true, access->host_pc);
+        if (block != NULL) {
+            access_part(env, block, access->address, access->size, mmu_idx);
+        }
+    }
 }
 
 static inline __attribute__((always_inline)) void
@@ -262,10 +398,9 @@ our_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, ui
     if (unlikely(WATCHED(env_cpu(env)) != NULL)) {
         struct trapline_access access;
         if (prepare_store(env, addr, oi, ra, op, &access)) {
-            const struct trapline_watched *watched = WATCHED(env_cpu(env));
             library_store(env, addr, val, oi, ra, op);
             access.value = val & MAKE_64BIT_MASK(0, memop_size(op) * 8);
-            watched->accessed(watched, &access);
+            stored(env, get_mmuidx(oi), &access);
             return;
         }
     }
@@ -282,10 +417,38 @@ void *probe_access(CPUArchState *env, target_ulong addr, int size, MMUAccessType
     const struct trapline_watched *watched = WATCHED(env_cpu(env));
     if (unlikely(watched != NULL) && host != NULL && access_type != MMU_INST_FETCH) {
         struct trapline_access access = {.address = addr, .size = size, .is_store = access_type == MMU_DATA_STORE};
-        if (is_flagged(env, addr, size, mmu_idx, access.is_store) && find(watched, env, mmu_idx, &access)) {
-            return NULL;
+        bool is_touched = is_flagged(env, addr, size, mmu_idx, access.is_store) && find(watched, env, mmu_idx, &access);
+        if (size > 0) {
+            begin_block(env, addr, size, mmu_idx, access.is_store, is_touched, retaddr);
+        }
+        return is_touched ? NULL : host;
+    }
+    return host;
+}
+
+/*
+ * A helper asks for the host memory of an address, and gets none on a watched page. The helper of an instruction that
+ * zeroes a block then stores bytes.
+ */
+void *tlb_vaddr_to_host(CPUArchState *env, abi_ptr addr, MMUAccessType access_type, int mmu_idx)
+{
+    void *host = library_host(env, addr, access_type, mmu_idx);
+#ifdef TARGET_ZEROED_BLOCK
+    if (unlikely(WATCHED(env_cpu(env)) != NULL) && access_type == MMU_DATA_STORE) {
+        ENGINE = env->uc;
+        size_t size = TARGET_ZEROED_BLOCK(env);
+        struct trapline_access access = {.address = addr, .size = size, .is_store = true};
+        struct trapline_blocks *blocks = WATCHED(env_cpu(env))->blocks;
+        struct trapline_block *block = &blocks->all[blocks->newest % BLOCKS];
+        /* The helper asks again after it has stored its first bytes. */
+        bool asks_again = block->size == size && block->start == addr && block->host_pc != 0 && block->is_store;
+        if (!asks_again && is_flagged(env, addr, size, mmu_idx, true)
+            && tlb_hit(uc, tlb_addr_write(tlb_entry(env, mmu_idx, addr)), addr)
+            && find(WATCHED(env_cpu(env)), env, mmu_idx, &access)) {
+            begin_block(env, addr, size, mmu_idx, true, true, 0);
         }
     }
+#endif
     return host;
 }
 

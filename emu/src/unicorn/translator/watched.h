@@ -14,6 +14,43 @@ struct trapline_row {
     uint32_t count;
 };
 
+/* An access of its own; a part of a block, which is noted only; a block that was noted by its parts. */
+enum { WHOLE, PART, BLOCK };
+
+/*
+ * An operand of an instruction whose helper accesses it in parts, because it got no page of host memory: MVC, dcbz. It is
+ * reported as one access.
+ */
+struct trapline_block {
+    /* The whole operand. A size of 0 is an unused block. */
+    uint64_t start;
+    uint64_t size;
+    /* The bytes that are accessed in parts, one after the other, and the next of them. */
+    uint64_t from;
+    uint64_t to;
+    uint64_t next;
+    /* The number in memory before. */
+    uint64_t before;
+    /* The place in translated code. 0: that of the first part. */
+    uint64_t host_pc;
+    uint64_t is_store;
+};
+
+/* Most operands of an instruction, and one more. */
+#define BLOCKS 4
+
+struct trapline_blocks {
+    /* A ring; `newest` is the number of the block that was begun last. */
+    struct trapline_block all[BLOCKS];
+    uint32_t newest;
+    /* Whether one of them is accessed in parts. */
+    uint32_t in_parts;
+};
+
+/* unicorn/watched.rs makes room for so many words. */
+#define BLOCKS_WORDS 33
+QEMU_BUILD_BUG_ON(sizeof(struct trapline_blocks) != BLOCKS_WORDS * sizeof(uint64_t));
+
 /* The page number of an unused row. */
 #define NO_PAGE UINT64_MAX
 #define PHYSICAL (UINT64_C(1) << 63)
@@ -34,7 +71,8 @@ struct trapline_access {
     uint32_t is_store;
     /* The byte order of the two values in memory. */
     uint32_t is_big;
-    uint32_t unused;
+    /* WHOLE, PART or BLOCK. */
+    uint32_t kind;
     /* The rows of its pages that have a watched piece in the access: by guest address and by physical address, of the
        first page and of the second. */
     const struct trapline_row *rows[4];
@@ -45,6 +83,8 @@ struct trapline_watched {
     const struct trapline_row *rows;
     uint64_t mask;
     void (*accessed)(const struct trapline_watched *watched, const struct trapline_access *access);
+    /* The operands of the present instruction. */
+    struct trapline_blocks *blocks;
 };
 
 /*

@@ -10,10 +10,11 @@ mod tests;
 pub use set::TriggerError;
 pub(super) use set::events_of;
 
-use super::fields::Sample;
+use super::fields::{FieldRef, Sample};
 use super::filter::Filter;
 use super::watch::{Effects, Watch};
 use crate::records::EventId;
+use crate::watch::{Asked, Moves, Watchpoint};
 use alloc::string::String;
 
 /// A trigger of an event.
@@ -62,7 +63,32 @@ pub(super) enum Action {
         /// Whether they go on.
         enable: bool,
     },
+    /// `set_wprobe` or `clear_wprobe`.
+    Watch {
+        /// The watch event that is set or cleared.
+        event: EventId,
+        /// Its group and its name.
+        name: (String, String),
+        /// Its watchpoint.
+        watchpoint: Watched,
+        /// The field that holds the address, and the distance from there. `None` clears the event at all addresses.
+        place: Option<(FieldRef, i64)>,
+        /// Whether it is set.
+        sets: bool,
+    },
 }
+
+/// The watchpoint of a watch event. Two are equal if they are the same one.
+#[derive(Clone, Debug)]
+pub(super) struct Watched(pub Watchpoint);
+
+impl PartialEq for Watched {
+    fn eq(&self, other: &Watched) -> bool {
+        self.0.is(&other.0)
+    }
+}
+
+impl Eq for Watched {}
 
 impl Trigger {
     /// Whether it fires behind the record: so the record that stops the recording is still in the trace.
@@ -71,7 +97,13 @@ impl Trigger {
     }
 
     /// Fires in front of the record. `own` is the event that was hit, with its soft switch.
-    pub fn fire(&mut self, sample: &Sample<'_>, watch: &mut Watch, effects: &mut Effects, own: (EventId, &mut bool)) {
+    pub fn fire(
+        &mut self,
+        sample: &Sample<'_>,
+        (watch, moves): (&mut Watch, &mut Moves),
+        effects: &mut Effects,
+        own: (EventId, &mut bool),
+    ) {
         if self.count == Some(0) {
             return;
         }
@@ -96,6 +128,15 @@ impl Trigger {
             Action::SwitchHist { event, enable, .. } => {
                 watch.pause(*event, !*enable);
                 true
+            }
+            Action::Watch { event, watchpoint, place, sets, .. } => {
+                let address = place.as_ref().map(|(field, offset)| sample.number(field).wrapping_add_signed(*offset));
+                let asked = moves.ask(&watchpoint.0, address, *sets);
+                effects.moved |= asked == Asked::Waits;
+                if *sets {
+                    watch.switch(*event, true);
+                }
+                asked == Asked::Waits
             }
             Action::Record(false) | Action::Stack => false,
         };

@@ -1,6 +1,6 @@
 //! The parser of lines of the file `trigger`. It needs no kernel.
 
-use super::super::text::number;
+use super::super::text::{number, signed_number};
 
 /// A line of the file `trigger`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,19 +37,32 @@ pub enum WrittenAction<'a> {
     },
     /// `hist`, with the text behind the colon.
     Hist(&'a str),
+    /// `set_wprobe` or `clear_wprobe`.
+    Watch {
+        /// Whether the watch event is set, not cleared.
+        sets: bool,
+        /// The watch event's name, or its group and name as in `GROUP/NAME`.
+        event: &'a str,
+        /// The field that holds the address, and the distance from there.
+        place: Option<(&'a str, i64)>,
+    },
 }
 
 /// The commands, in the order in which Linux lists them.
-pub const COMMANDS: &str = "traceon traceoff snapshot stacktrace enable_event disable_event enable_hist disable_hist hist";
+pub const COMMANDS: &str =
+    "traceon traceoff snapshot stacktrace enable_event disable_event enable_hist disable_hist hist set_wprobe clear_wprobe";
 
 const SWITCHES: &[(&str, bool, bool)] =
     &[("enable_event", false, true), ("disable_event", false, false), ("enable_hist", true, true), ("disable_hist", true, false)];
 
 const NO_COMMAND: &str = "a trigger is traceon, traceoff, snapshot, stacktrace, enable_event:GROUP:EVENT, disable_event:GROUP:EVENT, \
-                          enable_hist:GROUP:EVENT, disable_hist:GROUP:EVENT or hist:keys=..., and may end in `if FILTER`";
+                          enable_hist:GROUP:EVENT, disable_hist:GROUP:EVENT, hist:keys=..., set_wprobe:EVENT:FIELD or \
+                          clear_wprobe:EVENT:FIELD, and may end in `if FILTER`";
 const NO_COUNT: &str = "a count is a number: traceoff:3";
 const NO_FILTER: &str = "behind the trigger only `if` and a filter may stand";
 const NO_EVENT: &str = "name the event: enable_event:GROUP:EVENT";
+const NO_WATCH: &str =
+    "name the watch event and the field that holds the address: set_wprobe:EVENT:FIELD, set_wprobe:EVENT:FIELD+8";
 const NO_KEYS: &str = "a histogram needs keys: hist:keys=common_pid";
 
 fn is_blank(letter: char) -> bool {
@@ -76,6 +89,9 @@ pub fn line(text: &str) -> Result<Written<'_>, &'static str> {
         let (event, count) = event.split_once(':').map_or((event, None), |(event, count)| (event, Some(count)));
         let action = WrittenAction::Switch { hist: *hist, enable: *enable, group, event };
         return written(removes, action, count, filter.trim_start());
+    }
+    if command == "set_wprobe" || command == "clear_wprobe" {
+        return watch(removes, command == "set_wprobe", rest);
     }
     let action = match command {
         "traceon" => WrittenAction::Record(true),
@@ -107,6 +123,38 @@ fn written<'a>(
         _ => return Err(NO_FILTER),
     };
     Ok(Written { removes, action, count, filter })
+}
+
+/// `set_wprobe:EVENT:FIELD[+OFFSET][:COUNT] [if FILTER]`, `clear_wprobe:EVENT[:FIELD[+OFFSET]][:COUNT] [if FILTER]`
+fn watch(removes: bool, sets: bool, text: &str) -> Result<Written<'_>, &'static str> {
+    let (text, filter) = text.split_once(is_blank).unwrap_or((text, ""));
+    let mut parts = text.split(':');
+    let event = parts.next().filter(|event| !event.is_empty()).ok_or(NO_WATCH)?;
+    let is_count =
+        |part: &str| part == "unlimited" || part.starts_with("count=") || part.starts_with(|first: char| first.is_ascii_digit());
+    let mut part = parts.next();
+    let place = match part {
+        Some(field) if !is_count(field) => {
+            part = parts.next();
+            Some(place(field)?)
+        }
+        _ => None,
+    };
+    if sets && place.is_none() || parts.next().is_some() {
+        return Err(NO_WATCH);
+    }
+    // The file `trigger` shows a count as `count=3` or `unlimited`, and what it shows can be written back.
+    let count = part.filter(|count| *count != "unlimited").map(|count| count.strip_prefix("count=").unwrap_or(count));
+    written(removes, WrittenAction::Watch { sets, event, place }, count, filter.trim_start())
+}
+
+/// `FIELD[+OFFSET]`, `FIELD-OFFSET`
+fn place(text: &str) -> Result<(&str, i64), &'static str> {
+    let (field, offset) = match text.find(['+', '-']) {
+        Some(at) => (text.get(..at).unwrap_or_default(), signed_number(text.get(at..).unwrap_or_default()).ok_or(NO_WATCH)?),
+        None => (text, 0),
+    };
+    if field.is_empty() { Err(NO_WATCH) } else { Ok((field, offset)) }
 }
 
 fn hist(removes: bool, text: &str) -> Result<Written<'_>, &'static str> {

@@ -1,13 +1,15 @@
 //! Triggers of an [`EventSet`]: writing, removing and listing them.
 
-use super::super::fields;
+use super::super::fields::{self, Kind};
 use super::super::filter::{Filter, FilterError};
+use super::super::format::Format;
 use super::super::hist::spec::{Change, Spec};
 use super::super::hist::{Hist, HistCode, HistError, Lookup};
-use super::super::set::EventSet;
+use super::super::memory;
+use super::super::set::{Attached, EventSet};
 use super::super::watch::{Watch, Watched};
 use super::parse::{self, Written, WrittenAction};
-use super::{Action, Trigger};
+use super::{Action, Trigger, Watched as Watchpoint};
 use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::records::EventId;
@@ -113,6 +115,9 @@ impl EventSet {
             WrittenAction::Record(on) => Action::Record(on),
             WrittenAction::Stack => Action::Stack,
             WrittenAction::Snapshot => Action::Snapshot,
+            WrittenAction::Watch { sets, event: watched, place } => {
+                self.watch_action(&format, word, (sets, watched, place)).or_else(|why| refused(Errno::EINVAL, why))?
+            }
             WrittenAction::Switch { hist, enable, group, event } => {
                 let Some(other) = self.find(group, event) else {
                     let why = format!("there is no event {group}/{event}");
@@ -131,12 +136,37 @@ impl EventSet {
         if engine.scene.watch.triggers(event).iter().any(|trigger| trigger.action.clashes(&action)) {
             return refused(Errno::EEXIST, "the event has such a trigger already: a line that begins with '!' removes it");
         }
-        if let Action::Switch { event: other, .. } = &action {
+        if let Action::Switch { event: other, .. } | Action::Watch { event: other, sets: true, .. } = &action {
             self.soften(engine, guest, *other, true).map_err(of_probe)?;
         }
         let filter_text = written.filter.map(str::to_owned);
         let trigger = Trigger { action, count: written.count, filter, filter_text, is_due: false, is_paused: false };
         self.add_trigger(engine, guest, event, trigger)
+    }
+
+    /// The action of `set_wprobe` and `clear_wprobe`. The error says what to write instead.
+    fn watch_action(
+        &self,
+        format: &Format,
+        word: usize,
+        (sets, watched, place): (bool, &str, Option<(&str, i64)>),
+    ) -> Result<Action, String> {
+        let (group, name) = watched.split_once('/').unwrap_or((memory::GROUP, watched));
+        let event = self.find(group, name).ok_or_else(|| format!("there is no watch event {group}/{name}"))?;
+        let mut members = self.members_of(event);
+        let watchpoint = match (members.next().map(|member| &member.probe), members.next()) {
+            (Some(Attached::Watchpoint(watchpoint)), None) => Watchpoint(watchpoint.clone()),
+            (_, Some(_)) => {
+                return Err(format!("the event {group}/{name} has several probes: name an event with one watchpoint"));
+            }
+            _ => return Err(format!("{group}/{name} is no watch event: make one that begins nowhere, `w:{name} w@-1:8`")),
+        };
+        let place = place.map(|(field, offset)| match fields::find(field, format, word) {
+            Some(found) if matches!(found.kind, Kind::Number { .. }) => Ok((found, offset)),
+            Some(_) => Err(format!("the field '{field}' is no number, so it holds no address")),
+            None => Err(format!("the event {} has no field '{field}'", format.event)),
+        });
+        Ok(Action::Watch { event, name: (group.to_owned(), name.to_owned()), watchpoint, place: place.transpose()?, sets })
     }
 
     fn add_trigger(
@@ -169,7 +199,10 @@ impl EventSet {
         if let Action::Hist(number) = trigger.action {
             engine.scene.watch.release(number);
         }
-        if let Action::Switch { event: other, .. } = trigger.action {
+        if let Action::Watch { watchpoint, sets: true, .. } = &trigger.action {
+            engine.scene.moves.ask(&watchpoint.0, None, false);
+        }
+        if let Action::Switch { event: other, .. } | Action::Watch { event: other, sets: true, .. } = trigger.action {
             self.soften(engine, guest, other, false).map_err(of_probe)?;
         }
         self.soften(engine, guest, event, false).map_err(of_probe)
@@ -352,6 +385,9 @@ impl Action {
             }
             (Action::Switch { event, .. }, Action::Switch { event: other, .. })
             | (Action::SwitchHist { event, .. }, Action::SwitchHist { event: other, .. }) => event == other,
+            (Action::Watch { event, place, sets, .. }, Action::Watch { event: other, place: there, sets: too, .. }) => {
+                event == other && place == there && sets == too
+            }
             _ => false,
         }
     }
@@ -370,6 +406,16 @@ impl Trigger {
             }
             Action::SwitchHist { name: (group, event), enable, .. } => {
                 format!("{}:{group}:{event}", if *enable { "enable_hist" } else { "disable_hist" })
+            }
+            Action::Watch { name: (group, event), place, sets, .. } => {
+                let command = if *sets { "set_wprobe" } else { "clear_wprobe" };
+                let group = if group == memory::GROUP { String::new() } else { format!("{group}/") };
+                let place = match place {
+                    None => String::new(),
+                    Some((field, 0)) => format!(":{}", field.name),
+                    Some((field, offset)) => format!(":{}{offset:+}", field.name),
+                };
+                format!("{command}:{group}{event}{place}")
             }
             Action::Hist(number) => match watch.hists.get(*number) {
                 Some(Some(hist)) => hist.spec.to_string(),

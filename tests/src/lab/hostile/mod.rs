@@ -16,7 +16,9 @@ use super::{
 };
 use std::sync::LazyLock;
 use trapline::boot::Kernel;
+use trapline::cpu::View;
 use trapline::machine::{Config, Machine, Stop};
+use trapline::probed::Session;
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::{Reg, Registers};
@@ -121,19 +123,41 @@ struct Program {
 
 /// Puts the CPU into the mode that the bench begins with.
 fn make_kernel(arch: Arch, machine: &mut Machine<()>, flags: u64) {
+    machine.look(|view| enter_kernel(arch, view, flags));
+}
+
+fn enter_kernel(arch: Arch, view: &mut View, flags: u64) {
     let bench = bench(arch);
+    (bench.ready)(view, &Before { flags, ..Before::default() });
+    let (name, of_case) = bench.flags;
+    if let Some(reg) = arch.isa().abi.register(name) {
+        view.set(reg, of_case(flags));
+    }
+}
+
+/// A session that is about to run this code in the kernel's mode, with these registers.
+pub fn about_to_run(arch: Arch, code: &[u8], registers: &[(Reg, u64)]) -> Session {
+    let config = Config { window: 2 << 20, record_events: true, ..Config::default() };
+    let mut session = Session::new(kernel(arch), &config).expect("a machine");
+    session.run_until(1_000_000);
+    let machine = session.machine_mut();
+    assert!(machine.write_physical(bench(arch).base + PLACE, code), "the place of the code is memory");
     machine.look(|view| {
-        (bench.ready)(view, &Before { flags, ..Before::default() });
-        let (name, of_case) = bench.flags;
-        if let Some(reg) = arch.isa().abi.register(name) {
-            view.set(reg, of_case(flags));
-        }
+        enter_kernel(arch, view, 0);
+        registers.iter().for_each(|(reg, value)| view.set(*reg, *value));
     });
+    machine.set_pc(seen(arch, PLACE));
+    session
 }
 
 /// A physical address of the bench as the guest's code sees it.
 pub fn seen(arch: Arch, at: u64) -> u64 {
     place(arch).wrapping_sub(PLACE).wrapping_add(at)
+}
+
+/// The physical address of an address of the bench.
+pub fn physical(arch: Arch, at: u64) -> u64 {
+    bench(arch).base + at
 }
 
 /// A machine for chosen code instead of drawn code.

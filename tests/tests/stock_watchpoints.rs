@@ -8,8 +8,10 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use trapline::probed::Session;
+use trapline::probed::scripts::Facts;
 use trapline_harness::{self as harness, each};
 use trapline_probes::watch::{By, Watchpoint};
+use trapline_script::Knowledge;
 use trapline_tests::stock::{AtShell, at_shell};
 use trapline_tests::{Run, assert_same};
 
@@ -27,7 +29,8 @@ type One = (u64, u64, u64, u64, bool);
 const VARIABLES: [(&str, u64); 2] = [("jiffies_64", 8), ("init_task", 2048)];
 
 fn ranges(session: &Session, name: &str) -> Vec<std::ops::Range<u64>> {
-    let address = |variable: &str| session.kernel().symbols.address_of(variable);
+    let facts = Facts::of(session.kernel());
+    let address = |variable: &str| facts.data(variable);
     VARIABLES
         .iter()
         .map(|(variable, len)| {

@@ -376,7 +376,7 @@ fn a_block_instruction_is_one_event_for_each_operand() {
         let mut after = vec![0; 0x2000];
         session.machine_mut().ram().read(physical(*arch, DATA), &mut after);
         let number = |bytes: &[u8], offset: u64| arch.isa().order.number(&bytes[offset as usize..][..8]);
-        let expected: Vec<_> = operands
+        let mut expected: Vec<Valued> = operands
             .iter()
             .map(|(offset, size, is_write)| {
                 let old = number(&bytes, *offset);
@@ -384,6 +384,9 @@ fn a_block_instruction_is_one_event_for_each_operand() {
                 (at(DATA + offset), *size, *is_write, old, value)
             })
             .collect();
+        // Helpers read two operands in either order.
+        expected.sort_unstable();
+        seen.lock().unwrap().sort_unstable();
         assert_eq!(*seen.lock().unwrap(), expected, "{what}");
         assert!(after != bytes, "{what}: it did something");
         assert_eq!(watchpoint.changed_unseen(), 0, "{what}");

@@ -432,7 +432,6 @@ void *probe_access(CPUArchState *env, target_ulong addr, int size, MMUAccessType
  */
 void *tlb_vaddr_to_host(CPUArchState *env, abi_ptr addr, MMUAccessType access_type, int mmu_idx)
 {
-    void *host = library_host(env, addr, access_type, mmu_idx);
 #ifdef TARGET_ZEROED_BLOCK
     if (unlikely(WATCHED(env_cpu(env)) != NULL) && access_type == MMU_DATA_STORE) {
         ENGINE = env->uc;
@@ -440,16 +439,19 @@ void *tlb_vaddr_to_host(CPUArchState *env, abi_ptr addr, MMUAccessType access_ty
         struct trapline_access access = {.address = addr, .size = size, .is_store = true};
         struct trapline_blocks *blocks = WATCHED(env_cpu(env))->blocks;
         struct trapline_block *block = &blocks->all[blocks->newest % BLOCKS];
+        uintptr_t index = tlb_index(env, mmu_idx, addr);
         /* The helper asks again after it has stored its first bytes. */
         bool asks_again = block->size == size && block->start == addr && block->host_pc != 0 && block->is_store;
-        if (!asks_again && is_flagged(env, addr, size, mmu_idx, true)
-            && tlb_hit(uc, tlb_addr_write(tlb_entry(env, mmu_idx, addr)), addr)
+        /* Without an entry the helper would store a byte to get one. If that will fault, nothing begins here. */
+        bool is_there = tlb_hit(uc, tlb_addr_write(tlb_entry(env, mmu_idx, addr)), addr) || VICTIM_TLB_HIT(addr_write, addr)
+            || env_cpu(env)->cc->tlb_fill(env_cpu(env), addr, 1, MMU_DATA_STORE, mmu_idx, true, 0);
+        if (is_there && !asks_again && is_flagged(env, addr, size, mmu_idx, true)
             && find(WATCHED(env_cpu(env)), env, mmu_idx, &access)) {
             begin_block(env, addr, size, mmu_idx, true, true, 0);
         }
     }
 #endif
-    return host;
+    return library_host(env, addr, access_type, mmu_idx);
 }
 
 static bool page_is_watched(const struct trapline_watched *watched, uint64_t page, uint64_t physical, uint64_t size, bool is_store)

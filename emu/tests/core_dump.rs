@@ -133,12 +133,23 @@ print("bytes", prog.read(function.address, 8).hex())
 fn dumped(name: &str, room: &Room, script: &str) -> (String, String) {
     let (core, file) = (room.file("core"), room.file("script"));
     fs::write(&file, script).unwrap();
+    // Linux reads memory of programs at a program's address only. Programs of z/Architecture have all addresses.
+    let kernel = Kernel::from_bytes(&fs::read(harness::stock(name).local.kernel).unwrap()).unwrap();
+    let address = if name == "debian/s390x" { u64::MAX - 4095 } else { kernel.symbols.address_of("vfs_read").unwrap() };
+    let open = format!("p:open do_sys_openat2 path=+u0($arg2):string kernel=+u0(\\{address}):string");
     let args = ["run", name, "--from-boot", "--script", &file, "--until", "console:the end", "--summary", "none"];
     let (out, err) = trapline(
-        &[&args[..], &["-e", "p:mark vfs_read", "-e", "r:back vfs_read", "--out", &room.file("trace"), "--vmcore", &core]]
-            .concat(),
+        &[
+            &args[..],
+            &["-e", "p:mark vfs_read", "-e", "r:back vfs_read", "-e", &open, "--out", &room.file("trace"), "--vmcore", &core],
+        ]
+        .concat(),
     );
     assert!(!err.contains("VMCOREINFO yet"), "{err}");
+    let trace = fs::read_to_string(room.file("trace")).unwrap();
+    let opened: Vec<&str> = trace.lines().filter(|line| line.contains(" open: (")).collect();
+    assert!(opened.iter().any(|line| line.contains("path=\"/proc/version\"")), "{name}: {opened:?}");
+    assert!(opened.iter().all(|line| line.ends_with("kernel=(fault)")), "{name}: {opened:?}");
     (core, out)
 }
 
@@ -152,7 +163,7 @@ fn drgn(script: &str, args: &[&str]) -> String {
 /// AN-1: drgn finds the kernel's symbols in the memory of the dump, and text without breakpoints.
 fn drgn_reads_a_core_dump(name: &'static str) {
     let room = Room::new(name);
-    let (core, out) = dumped(name, &room, "uname -r\necho the end\nsleep 5\n");
+    let (core, out) = dumped(name, &room, "uname -r\ncat /proc/version\necho the end\nsleep 5\n");
     let said = drgn(BY_KALLSYMS, &[&core]);
     let field = |name: &str| said.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_string();
     assert!(out.lines().any(|line| line.trim() == field("release")), "{name}: {said}\n{out}");
@@ -184,7 +195,7 @@ fn drgn_lists_the_guests_tasks() {
     let Some(dwarf) = vmlinux() else { return };
     let room = Room::new("tasks");
     let script = "for p in /proc/[0-9]*; do echo \"=$(cat $p/stat 2>/dev/null | cut -d' ' -f1,2)\"; done\n\
-                  sed 's/^/+/' /proc/2/stack\necho the end\nsleep 5\n";
+                  sed 's/^/+/' /proc/2/stack\ncat /proc/version\necho the end\nsleep 5\n";
     let (core, out) = dumped("debian/amd64", &room, script);
     let said = drgn(BY_TYPES, &[&core, dwarf.to_str().unwrap()]);
     let listed: Vec<String> = said.lines().filter_map(|line| line.strip_prefix("task ")).map(str::to_string).collect();

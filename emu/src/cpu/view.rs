@@ -37,6 +37,8 @@ pub struct View {
     pub(crate) is_asking: bool,
     /// Returns the running task: a function of the model.
     pub(crate) task_by: fn(&mut View) -> u64,
+    /// Whether an address can be a program's. Kernels of our own let their threads pass any address.
+    pub(crate) is_user: fn(u64) -> bool,
     /// The kernel's structures of a program's mappings, if they are known.
     pub(crate) mapping: Option<MappingPlace>,
     /// The observed instructions of user programs. `None` until there is one.
@@ -78,6 +80,7 @@ impl View {
             clock: Clock::new(line),
             is_asking: false,
             task_by: model.tasks.current,
+            is_user: |_| true,
             mapping: None,
             user_places: None,
         }
@@ -336,7 +339,7 @@ impl Cpu for View {
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let address = address & self.mask;
         let last = address.wrapping_add(into.len().saturating_sub(1) as u64) & self.mask;
-        if !(self.model.is_user)(address) || !(self.model.is_user)(last) {
+        if !(self.is_user)(address) || !(self.is_user)(last) {
             return Err(Fault { address, write: false });
         }
         self.page_by_page(address, into.len(), Access::User, |ram, physical, done, part| {

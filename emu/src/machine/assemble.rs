@@ -87,6 +87,9 @@ impl<L: Listener> Machine<L> {
         let types = Btf::of(kernel);
         let places = (TaskPlace::of(kernel, types.as_ref(), model), MomentPlace::of(kernel, types.as_ref(), model));
         let mut view = View::new(core.stopped(), core.line(), model, ram, places);
+        if kernel.is_stock() {
+            view.is_user = model.is_user;
+        }
         view.mapping = types.as_ref().and_then(MappingPlace::of);
         let inner = Inner {
             view,

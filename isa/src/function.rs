@@ -102,6 +102,19 @@ where
     (isa.decode)(address, &buffer[..readable])
 }
 
+/// Whether a word is a return address as a call stores it: the instruction in front of the place to which the function returns is
+/// a call. `read` is as in [`walk`].
+pub fn is_stored_by_call<R>(isa: &'static Isa, stored: u64, read: &mut R) -> bool
+where
+    R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
+{
+    // SPARC's call stores its own address.
+    let end = stored.wrapping_add(isa.abi.link_offset.min(isa.longest as u64));
+    let starts = (1..=isa.longest as u64).map(|len| end.wrapping_sub(len)).filter(|start| start % isa.alignment.max(1) == 0);
+    let is_call = |insn: Insn| insn.next() == end && matches!(insn.flow, Flow::Call(_) | Flow::IndirectCall);
+    starts.into_iter().any(|start| decode_at(isa, start, read).is_ok_and(is_call))
+}
+
 /// A decoded range of text. Kept so that questions about many addresses of one function decode it once.
 #[derive(Clone, Debug)]
 pub struct Decoded {
@@ -310,6 +323,14 @@ mod tests {
             .map(|insn| insn.expect("all of it can be stepped over").address - START)
             .collect();
         assert_eq!(starts, [0, 5, 8, 10, 15, 17, 19, 21, 23, 24]);
+    }
+
+    /// BY-4: a return address is behind a call, and other addresses are none.
+    #[test]
+    fn a_return_address_is_behind_a_call() {
+        let is_stored = |offset: &u64| is_stored_by_call(&X86_64, START + offset, &mut read);
+        let found: Vec<u64> = (LONGEST as u64..=FUNCTION.len() as u64).filter(is_stored).collect();
+        assert_eq!(found, [15]);
     }
 
     /// KP-5: the error names the boundaries around a wrong address.

@@ -10,6 +10,7 @@ use trapline::probed::Session;
 use trapline::verify::{self, Difference, News, Outcome, Parted, Place, Run, Seen, Settings, Side, Verdict};
 use trapline_harness::{self as harness, each, tests};
 use trapline_isa::arch::Arch;
+use trapline_isa::function;
 use trapline_isa::insn::Flow as Kind;
 use trapline_isa::plan::Policy;
 use trapline_probes::probe::{Flow, Hit, Kprobe, Kretprobe};
@@ -296,6 +297,69 @@ fn a_difference_that_does_not_come_again_has_no_place() {
     assert!(matches!(difference.parted, Parted::Nowhere), "{:x?}", difference.parted);
 }
 
+/// Changes the same word of memory in both guests.
+fn put(sessions: [&mut Session; 2], physical: u64, words: [u64; 2]) {
+    for (session, word) in sessions.into_iter().zip(words) {
+        let isa = session.kernel().arch.isa();
+        let mut bytes = vec![0; isa.word];
+        isa.order.put(word, &mut bytes);
+        session.machine_mut().write_physical(physical, &bytes);
+    }
+}
+
+/// BY-4: a difference whose bytes are those of the pad's address is accounted for in a stack only, and only where the
+/// unprobed guest has a return address. Everywhere else it is found.
+fn bytes_of_the_pad_are_accounted_for_in_unused_stack_slots_alone() {
+    for (arch, name) in GUESTS.iter() {
+        let (kernel, isa) = (kernel(name), arch.isa());
+        let mut unprobed = Session::unprobed(kernel.clone(), &Config::default()).expect("a machine");
+        let mut probed = session(name, 1);
+        let back = Kretprobe::at("vfs_read").handler(|_| ());
+        probed.register_kretprobe(&back).unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
+        run(&mut unprobed);
+        run(&mut probed);
+        assert!(back.hits() > 0, "{name}");
+        let (words, accounted) = verify::different_memory(&unprobed, &mut probed, 9);
+        assert!(words.is_empty(), "{name}: {words:x?}");
+
+        // A free page, in which both guests have zeros.
+        let ram = unprobed.machine().ram();
+        let end = ram.base() + unprobed.machine().guest_ram_bytes();
+        let is_free = |page: &u64| {
+            let mut bytes = vec![0; 4096];
+            ram.read(*page, &mut bytes) && bytes.iter().all(|byte| *byte == 0)
+        };
+        let page = (1..4096).map(|number| end - number * 4096).find(is_free).unwrap_or_else(|| panic!("{name}: no page is free"));
+
+        // A byte above the lower four was overwritten in both runs, or the fourth. Below it at least two bytes differ.
+        let pad = probed.engine().return_pad().expect("there is a return probe").wrapping_sub(isa.abi.link_offset);
+        let top = 8 * (isa.word as u32 - 1).min(4);
+        let overwritten = |word: u64| word & !(0xff << top) | 0x5a << top;
+        let differing = |word: u64| (0..top / 8).filter(|byte| (word ^ pad) >> (8 * byte) & 0xff != 0).count();
+        let mut read = |at: u64, into: &mut [u8]| kernel.read(at, into);
+        let is_stored = |word: u64| function::is_stored_by_call(isa, word, &mut |at, into: &mut [u8]| kernel.read(at, into));
+        let starts: Vec<u64> = functions(&kernel).into_iter().map(|(_, start, _)| start).collect();
+        let returns = functions(&kernel).into_iter().flat_map(|(_, start, size)| {
+            function::walk(isa, start, start + size, &mut read).map_while(Result::ok).collect::<Vec<_>>()
+        });
+        let returns = returns.filter(|insn| matches!(insn.flow, Kind::Call(_) | Kind::IndirectCall));
+        let stored = |insn: trapline_isa::insn::Insn| if isa.abi.link_offset == 0 { insn.next() } else { insn.address };
+        let back = returns.map(stored).find(|word| differing(*word) >= 2).expect("there are calls");
+        let entry =
+            starts.into_iter().find(|word| differing(*word) >= 2 && !is_stored(*word)).expect("an entry is behind no call");
+
+        let mut found = |unprobed_word: u64, other: [u64; 2]| {
+            put([&mut unprobed, &mut probed], page + 64, [overwritten(unprobed_word), overwritten(pad)]);
+            put([&mut unprobed, &mut probed], page + 128, other);
+            let (words, with) = verify::different_memory(&unprobed, &mut probed, 9);
+            (words.iter().map(|word| word.physical - page).collect::<Vec<_>>(), with.pads - accounted.pads)
+        };
+        assert_eq!(found(back, [0, 0]), (vec![64], 0), "{name}: a return address's bytes, but no stack");
+        assert_eq!(found(back, [back, back]), (vec![], 1), "{name}: the rest of a return address in a stack");
+        assert_eq!(found(entry, [back, back]), (vec![64], 0), "{name}: a pointer to a function in a stack");
+    }
+}
+
 fn main() -> ExitCode {
     let stock = ["debian/amd64", "debian/arm64", "debian/s390x"];
     harness::run([
@@ -306,6 +370,7 @@ fn main() -> ExitCode {
             changed_memory_is_found_at_its_instruction,
             different_consoles_are_seen,
             a_difference_at_the_start_is_seen,
+            bytes_of_the_pad_are_accounted_for_in_unused_stack_slots_alone,
             a_difference_that_does_not_come_again_has_no_place,
         ],
         each!(stock, stock_kernels_are_identical_under_probes),

@@ -4,8 +4,11 @@
 
 use super::registers::{Known, Pad};
 use crate::probed::{Session, TextPiece};
+use crate::snapshot::memory::PAGE;
 use std::ops::Range;
 use trapline_isa::arch::Isa;
+use trapline_isa::function;
+use trapline_isa::mem::Fault;
 
 /// Bytes that are compared at a time.
 const CHUNK: usize = 1 << 16;
@@ -78,20 +81,46 @@ struct Rules {
 }
 
 impl Rules {
-    fn unknown(&self, at: u64, bytes: [&[u8]; 2], probed: &Session, accounted: &mut Accounted, found: &mut Vec<Word>) {
+    fn unknown(&self, at: u64, bytes: [&[u8]; 2], probed: &mut Session, accounted: &mut Accounted, found: &mut Vec<Word>) {
         let words = bytes[0].chunks(self.isa.word).zip(bytes[1].chunks(self.isa.word)).enumerate();
         for (number, (one, other)) in words.filter(|(_, (one, other))| one != other) {
             let (here, there) = (self.isa.order.number(one), self.isa.order.number(other));
             match self.pad.explains(here, there, probed) {
                 Some(Known::Pad) => accounted.pads += 1,
                 Some(Known::Link) => accounted.links += 1,
-                None if self.pad.explains_rest(here, there, probed) => accounted.pads += 1,
+                None if self.is_rest([here, there], page_of(bytes[0], number * self.isa.word), probed) => accounted.pads += 1,
                 None if [one, other].into_iter().any(|bytes| self.maps_window(bytes)) => accounted.tables += 1,
                 None => {
                     found.push(Word { physical: at + (number * self.isa.word) as u64, unprobed: here, probed: there });
                 }
             }
         }
+    }
+
+    /// Whether a word, with its values in both runs, is what later stores have left of a return address in a stack slot that
+    /// is no longer used. The unprobed run's bytes belong to an address behind a call, and so does another word of
+    /// the page, which is a stack's then.
+    fn is_rest(&self, words: [u64; 2], page: &[u8], probed: &mut Session) -> bool {
+        let whose = self.pad.whose_rest(words[0], words[1]);
+        if !whose.into_iter().any(|address| self.is_return_address(address, probed)) {
+            return false;
+        }
+        let mut others =
+            page.chunks_exact(self.isa.word).map(|word| self.isa.order.number(word)).filter(|word| *word != words[0]);
+        others.any(|word| self.is_return_address(word & self.pad.bits(), probed))
+    }
+
+    /// Whether an address is that of code behind a call.
+    fn is_return_address(&self, address: u64, probed: &mut Session) -> bool {
+        if !self.pad.is_code(address, probed) {
+            return false;
+        }
+        let mut read = |at: u64, into: &mut [u8]| {
+            let code = probed.original_code(at, into.len()).unwrap_or_default();
+            let behind = Fault { address: at.wrapping_add(code.len() as u64), write: false };
+            (code.len() == into.len()).then(|| into.copy_from_slice(&code)).ok_or(behind)
+        };
+        function::is_stored_by_call(self.isa, address, &mut read)
     }
 
     /// Whether a word is a page-table entry with an address of the window. On some CPUs the tables have another byte
@@ -101,6 +130,12 @@ impl Rules {
         let big = bytes.iter().fold(0, |value: u64, byte| value << 8 | u64::from(*byte));
         [little, big].iter().any(|value| self.window[1].contains(&(value & ENTRY_ADDRESS)))
     }
+}
+
+/// The page around a byte of a chunk.
+fn page_of(chunk: &[u8], at: usize) -> &[u8] {
+    let start = at / PAGE * PAGE;
+    chunk.get(start..chunk.len().min(start + PAGE)).unwrap_or_default()
 }
 
 /// Whether a TLB register has an address of the window, virtual or physical.

@@ -48,31 +48,45 @@ impl Pad {
         let is_link = self.pops_pc || self.has_link_slot && is_code(one);
         (is_link && is_code(other)).then_some(Known::Link)
     }
-}
 
-impl Pad {
-    /// Whether a word of memory is what later stores have left of a return address, which the probed run has stored as the
-    /// pad's: a stack slot that is no longer used. Every byte that differs is the pad's, and the unprobed run's bytes there
-    /// belong to an address of code.
-    pub fn explains_rest(&self, unprobed: u64, probed: u64, session: &Session) -> bool {
-        let Some(pad) = self.address else { return false };
+    /// The return addresses of which a word of memory may be the rest: later stores have overwritten a part of it, where
+    /// both runs are equal, and the probed run had the pad's address there. Every byte that differs is the pad's in the
+    /// probed run, and the return address's in the other. Bytes that equal the pad's in both runs are taken for the return
+    /// address's; its upper half is the pad's, because the window is in branch reach of all code.
+    pub fn whose_rest(&self, unprobed: u64, probed: u64) -> Vec<u64> {
+        let Some(pad) = self.address else { return Vec::new() };
         let byte = |number: u32| 0xff_u64 << (8 * number);
-        let differing: Vec<u64> = (0..8).map(byte).filter(|byte| (unprobed ^ probed) & byte != 0).collect();
-        let mask: u64 = differing.iter().sum();
-        let address = unprobed & mask | pad & !mask;
-        let is_return = |pad: u64| probed & mask == pad & mask;
-        differing.len() >= LEAST_REST
-            && (is_return(pad) || is_return(pad.wrapping_sub(self.link_offset)))
-            && (self.returns.contains(&(address & self.bits)) || self.is_code(address & self.bits, session))
+        let differ = |number: &u32| (unprobed ^ probed) & byte(*number) != 0;
+        let mask: u64 = (0..8).filter(differ).map(byte).sum();
+        let stored = [pad, pad.wrapping_sub(self.link_offset)];
+        let Some(stored) = stored.into_iter().find(|stored| probed & mask == stored & mask) else { return Vec::new() };
+        let overwritten: Vec<u32> = (0..4).filter(|number| !differ(number) && (probed ^ stored) & byte(*number) != 0).collect();
+        if (0..8).filter(differ).count() < LEAST_REST || overwritten.len() > MOST_OVERWRITTEN {
+            return Vec::new();
+        }
+        let mut found = vec![(unprobed & mask | stored & !mask) & self.bits];
+        for number in overwritten {
+            let with_each = |address: u64| (0..=0xff_u64).map(move |value| address & !byte(number) | value << (8 * number));
+            found = found.into_iter().flat_map(with_each).collect();
+        }
+        found
     }
 
-    fn is_code(&self, address: u64, session: &Session) -> bool {
+    /// The bits of a pointer that are part of the address.
+    pub fn bits(&self) -> u64 {
+        self.bits
+    }
+
+    /// Whether the address is in the text of the kernel or of a module.
+    pub fn is_code(&self, address: u64, session: &Session) -> bool {
         session.kernel().tables.is_text(address) || self.modules.iter().any(|text| text.contains(&address))
     }
 }
 
 /// The least number of bytes by which the rest of an address is recognised.
 const LEAST_REST: usize = 2;
+/// The most bytes of an address, of its lower four, that may be overwritten in its rest.
+const MOST_OVERWRITTEN: usize = 2;
 
 /// A known reason for a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

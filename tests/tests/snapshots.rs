@@ -220,7 +220,11 @@ fn a_stock_kernel_continues_from_its_shell(name: &'static str) {
     let snapshot = first.snapshot().expect("a snapshot");
     let continued = typed(&mut first);
     assert_eq!(continued.0.stop, Stop::PowerOff(5), "{name}: {}", continued.0.console);
-    assert!(continued.0.console.contains("42 done") && !continued.0.console.contains("WARNING:"), "{name}");
+    assert!(
+        continued.0.console.contains("42 done") && !continued.0.console.contains("WARNING:"),
+        "{name}: {}",
+        continued.0.console
+    );
     first.restore(&snapshot).expect("it fits");
     let back = typed(&mut first);
     assert_equal(&format!("{name}, put back"), &continued, &back);
@@ -244,8 +248,75 @@ fn a_cached_snapshot_equals_the_booted_guest() {
     assert_equal("booted and restored", &booted, &rest(&mut restored, |machine| machine.run_until(60 * LONG)));
 }
 
+/// A number of kilobytes from `/proc/self/smaps_rollup`.
+fn memory_of_process(field: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux has it");
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).expect("the field is there");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// CPU time of this thread in nanoseconds, which other work on the computer does not change much.
+fn cpu_time() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
+    text.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// Kilobytes that a further machine may take, with what it has translated.
+const MOST_FURTHER: u64 = 40 << 10;
+
+/// DV-4: machines of one process share the snapshot's pages, and each has only those that its guest has written.
+fn a_further_machine_shares_the_snapshot(name: &'static str) {
+    let stock = at_shell(name);
+    let busy = || {
+        let mut session = stock.session();
+        session.machine_mut().console_input(b"cat /proc/version | md5sum\n");
+        let until = session.machine().now() + 100_000_000;
+        session.run_until(until);
+        assert!(session.machine_mut().take_console().len() > 40, "{name}: it runs");
+        session
+    };
+    let first = busy();
+    let (before, others) = (memory_of_process("Pss"), [busy(), busy(), busy()]);
+    let each = (memory_of_process("Pss") - before) / others.len() as u64;
+    println!("{name}: {each} kB for each further machine");
+    assert!(each <= MOST_FURTHER, "{name}: {each} kB");
+    drop((first, others));
+}
+
+/// Repetitions in the test, and nanoseconds of CPU time that the fastest return to the snapshot may take.
+const REPETITIONS: usize = 25;
+const MOST_RETURN: u64 = 10_000_000;
+
+/// DV-4: a machine returns to a snapshot again and again. Each repetition of the same input runs the same code, prints the
+/// same, and ends in the same memory.
+fn repetitions_are_the_same(name: &'static str) {
+    let stock = at_shell(name);
+    let config = Config { coverage: true, ..stock.config.clone() };
+    let session = Session::from_snapshot(stock.kernel.clone(), &config, Policy::Best, &stock.snapshot);
+    let mut session = session.expect("it was made for it");
+    let (mut first, mut fastest) = (None, u64::MAX);
+    for repetition in 0..REPETITIONS {
+        let before = cpu_time();
+        session.restore(&stock.snapshot).expect("it fits");
+        fastest = fastest.min(cpu_time() - before);
+        session.machine_mut().console_input(b"cd /proc; cd /; echo $((6*7))\n");
+        let until = session.machine().now() + 1_500_000;
+        assert_eq!(session.run_until(until), Stop::Limit, "{name}");
+        let seen = (session.covered(), session.machine_mut().take_console(), session.machine().time());
+        let is_first = first.is_none();
+        let first = first.get_or_insert_with(|| seen.clone());
+        assert!(is_first || *first == seen, "{name}: repetition {repetition}");
+    }
+    let (blocks, console, _) = first.expect("there is one");
+    println!("{name}: {} blocks, {} bytes printed, {fastest} ns for a return", blocks.len(), console.len());
+    assert!(blocks.len() > 300, "{name}: {} blocks", blocks.len());
+    assert!(fastest <= MOST_RETURN, "{name}: {fastest} ns");
+}
+
 fn main() -> ExitCode {
     harness::run([
+        each!(["debian/amd64"], a_further_machine_shares_the_snapshot),
+        each!(["debian/amd64", "debian/arm64"], repetitions_are_the_same),
         tests![
             a_restored_run_equals_the_continued_run,
             probes_are_hit_equally_in_restored_and_continued_runs,

@@ -3,6 +3,7 @@
 //! After a save, the machine reloads the saved values and drops all translations. Therefore it continues exactly like a
 //! restored machine.
 
+use super::coverage::Coverage;
 use super::{Config, Inner, Listener, Machine};
 use crate::boot::Kernel;
 use crate::cpu::WindowPlace;
@@ -10,8 +11,10 @@ use crate::error::MachineError;
 use crate::snapshot::memory::{Memory, PAGE, is_zero};
 use crate::snapshot::registers::Values;
 use crate::snapshot::{Build, Cpu, Snapshot, SnapshotError, State};
+use crate::unicorn::pages::Pages;
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes that are examined at a time when memory is cleared.
 const CHUNK: usize = 1 << 20;
@@ -65,7 +68,8 @@ impl<L: Listener> Machine<L> {
         Ok(cpus.into_iter().map(|cpu| cpu.registers).chain([shared]).collect())
     }
 
-    /// Restores the state of the snapshot and clears the log of happenings. If it fails, nothing has changed.
+    /// Restores the state of the snapshot and clears the log of happenings and the coverage. The time that this takes depends on
+    /// what the guest has written since the snapshot was restored last. If it fails, nothing has changed.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         self.take_over(snapshot, false)
     }
@@ -87,11 +91,13 @@ impl<L: Listener> Machine<L> {
         self.inner.board.load(&state.devices).map_err(unsound)?;
 
         let inner = &mut self.inner;
+        let first = &places[0];
+        let is_shown = shared(&snapshot.memory, first).is_some_and(|pages| inner.view.ram.show(&pages));
         // A new machine's RAM is zero except for the entry tables.
-        for place in if fresh { &places[1..] } else { &places[..] } {
+        for place in if fresh || is_shown { &places[1..] } else { &places[..] } {
             clear(inner, place.clone());
         }
-        for (at, bytes) in snapshot.memory.pieces() {
+        for (at, bytes) in snapshot.memory.pieces().filter(|(at, _)| !is_shown || !first.contains(at)) {
             inner.view.ram.write(at, bytes);
         }
         inner.shown = None;
@@ -106,6 +112,9 @@ impl<L: Listener> Machine<L> {
         inner.console_watch = state.console_watch.clone();
         if let Some(log) = &mut inner.happenings {
             log.clear();
+        }
+        if let Some(coverage) = &mut inner.coverage {
+            **coverage = Coverage::new();
         }
         self.load_cpus(state)
     }
@@ -208,6 +217,16 @@ impl<L> Inner<L> {
         let start = self.view.ram.base();
         [start..start + self.told, self.entry_tables..self.view.ram.end()]
     }
+}
+
+/// The pages of a snapshot in a part of the guest's memory, in the form that all machines share.
+fn shared(memory: &Memory, place: &Range<u64>) -> Option<Arc<Pages>> {
+    let len = place.end - place.start;
+    let make = |memory: &Memory| {
+        let pieces = memory.pieces().filter(|(at, _)| place.contains(at)).map(|(at, bytes)| (at - place.start, bytes));
+        Pages::of(len, pieces).ok()
+    };
+    memory.shared(make).filter(|pages: &Arc<Pages>| pages.len() == len)
 }
 
 /// Zeroes memory. Pages that are zero already are not written, because the host may not have allocated them.

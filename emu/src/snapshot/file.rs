@@ -137,7 +137,7 @@ pub fn read(file: &[u8], key: &Key, most: u64) -> Result<Snapshot, SnapshotError
     head.state.check()?;
     let runs = runs(&head.runs, most)?;
     let bytes = unpack(memory, &runs)?;
-    Ok(Snapshot { state: head.state, memory: Memory { runs, bytes } })
+    Ok(Snapshot { state: head.state, memory: Memory { runs, bytes, ..Memory::default() } })
 }
 
 fn damaged<T>(why: &str) -> Result<T, SnapshotError> {

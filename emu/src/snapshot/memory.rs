@@ -1,5 +1,9 @@
 //! Guest memory in a snapshot: only the pages that are not zero.
 
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
 /// Bytes in a page.
 pub const PAGE: usize = 4096;
 /// Number of pages read at a time.
@@ -28,6 +32,26 @@ pub struct Memory {
     pub(super) runs: Vec<Run>,
     /// The contents of all runs, one after another.
     pub(super) bytes: Vec<u8>,
+    /// The pages in the form in which machines share them, if one has asked for it.
+    pub(super) shared: Shared,
+}
+
+/// A form of the memory that is made once and shared by all who ask for it. It is no part of the contents.
+#[derive(Clone, Default)]
+pub struct Shared(OnceLock<Option<Arc<dyn Any + Send + Sync>>>);
+
+impl PartialEq for Shared {
+    fn eq(&self, _: &Shared) -> bool {
+        true
+    }
+}
+
+impl Eq for Shared {}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("is_made", &self.0.get().is_some()).finish()
+    }
 }
 
 impl Memory {
@@ -46,12 +70,19 @@ impl Memory {
     }
 
     fn add(&mut self, start: u64, page: &[u8]) {
+        self.shared = Shared::default();
         match self.runs.last_mut() {
             Some(run) if run.end() == start => run.pages += 1,
             _ => self.runs.push(Run { start, pages: 1 }),
         }
         self.bytes.extend_from_slice(page);
         self.bytes.resize(self.bytes.len().next_multiple_of(PAGE), 0);
+    }
+
+    /// The shared form of this memory. The first caller's `make` makes it; `None` if that failed.
+    pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Memory) -> Option<T>) -> Option<Arc<T>> {
+        let made = self.shared.0.get_or_init(|| make(self).map(|made| Arc::new(made) as Arc<dyn Any + Send + Sync>));
+        made.clone()?.downcast().ok()
     }
 
     /// Number of stored pages.

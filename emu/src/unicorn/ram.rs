@@ -6,10 +6,11 @@
 //! translated from the bytes. A map with one byte for each page says where there are any, so a write to a page without
 //! code looks at that byte and does no more.
 
+use super::pages::{Pages, Room};
 use super::stores::Stores;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 
 /// A handle to the block; clones share the memory.
@@ -29,9 +30,9 @@ pub struct Ram {
 }
 
 struct Block {
-    /// The address from the host's allocator; the block is a little larger than `len`.
-    allocated: *mut u8,
-    layout: Layout,
+    room: Room,
+    /// The pages of a snapshot that the room shows at its beginning, where the guest has not written.
+    shown: RefCell<Option<Arc<Pages>>>,
     /// One byte for each page, with the bits [`HERE`] to [`NEXT_WATCHED`], and one more at the end.
     code: Box<[Cell<u8>]>,
     /// The cores that execute code in this memory.
@@ -58,23 +59,12 @@ const NEXT_WATCHED: u8 = 8;
 const PAGE: u64 = 1 << PAGE_BITS;
 const PAGE_BITS: u32 = 12;
 
-/// Alignment of the block: a large page of every ISA.
-const ALIGNMENT: usize = 2 << 20;
-
 impl Ram {
     /// Allocates `len` zeroed bytes at a physical address, for a guest with this byte order; `None` if the host does
     /// not have enough memory.
     pub fn at(base: u64, len: usize, order: ByteOrder) -> Option<Ram> {
-        // The layout has no alignment: only then does the allocator use fresh pages, which are zero and cost nothing
-        // until they are used.
-        let layout = Layout::from_size_align(len.checked_add(ALIGNMENT)?, 1).ok()?;
-        // SAFETY: the layout's size is not zero.
-        let allocated = unsafe { alloc_zeroed(layout) };
-        if allocated.is_null() {
-            return None;
-        }
-        // SAFETY: the distance to the next aligned address is less than ALIGNMENT, which was added to the size.
-        let start = unsafe { allocated.add(allocated.align_offset(ALIGNMENT)) };
+        let room = Room::new(len)?;
+        let start = room.start();
         let code: Box<[Cell<u8>]> = vec![Cell::new(0); (len as u64 / PAGE) as usize + 2].into();
         Some(Ram {
             start,
@@ -83,8 +73,34 @@ impl Ram {
             last_word: (len as u64).checked_sub(8)?,
             order,
             code: code.as_ptr(),
-            block: Rc::new(Block { allocated, layout, code, cores: RefCell::default(), written: RefCell::default() }),
+            block: Rc::new(Block {
+                room,
+                shown: RefCell::default(),
+                code,
+                cores: RefCell::default(),
+                written: RefCell::default(),
+            }),
         })
+    }
+
+    /// Makes the memory equal to these pages, from the base on, and drops the code translated from there. The host's memory
+    /// is shared until the guest writes to a page. Returns false, and changes nothing, if the host cannot do that.
+    pub fn show(&self, pages: &Arc<Pages>) -> bool {
+        if pages.len() > self.len {
+            return false;
+        }
+        let mut shown = self.block.shown.borrow_mut();
+        let is_shown = shown.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, pages));
+        if !(if is_shown { self.block.room.forget(pages) } else { self.block.room.show(pages) }) {
+            return false;
+        }
+        *shown = Some(pages.clone());
+        for page in 0..pages.len() / PAGE {
+            if self.block.code.get(page as usize).is_some_and(|page| page.get() & HERE != 0) {
+                self.drop_code(self.base + page * PAGE, PAGE as usize);
+            }
+        }
+        true
     }
 
     /// The number of bytes.
@@ -349,13 +365,6 @@ impl Ram {
     pub(super) fn pointer(&self, physical: u64, len: usize) -> Option<*mut u8> {
         // SAFETY: the offset plus `len` is at most the block's size.
         self.holds(physical, len).then(|| unsafe { self.start.add(physical.wrapping_sub(self.base) as usize) })
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `Ram::at` with this layout; no handle is left.
-        unsafe { dealloc(self.allocated, self.layout) }
     }
 }
 

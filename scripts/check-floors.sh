@@ -168,6 +168,7 @@ stands_on snapshot clock files
 stands_on error snapshot
 stands_on symbols error
 stands_on outputs
+stands_on vectors
 stands_on boot error symbols
 stands_on unpacked boot files
 stands_on config boot devices
@@ -184,7 +185,7 @@ stands_on booted boot devices error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on sweep boot probed verify
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boards boot booted devices disks error machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked verify
+stands_on cli arches boards boot booted devices disks error machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

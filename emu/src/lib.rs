@@ -59,6 +59,7 @@ pub mod still;
 pub mod symbols;
 pub mod unpacked;
 pub mod unwind;
+pub mod vectors;
 
 #[cfg(feature = "cpu")]
 pub mod booted;

@@ -9,6 +9,7 @@ use crate::mem::{ByteOrder, Fault, Memory};
 use crate::plan::{Copy, Errno, Plan, Policy, Refusal, Rule, Tail, Then};
 use crate::region::Surroundings;
 use crate::regs::{Reg, Registers};
+use crate::rows::Rows;
 use core::ops::Range;
 
 /// An instruction set with a word size and a byte order.
@@ -204,6 +205,8 @@ pub struct Isa {
     pub check_context: CheckContext,
     /// The emulation to use if the instruction is in a delay slot. Such an instruction is never replaced by a jump.
     pub in_delay_slot: InDelaySlot,
+    /// The rows of the table by which instructions are decided about, with examples.
+    pub rows: Rows,
     /// Every rule by which this ISA refuses instructions.
     pub rules: &'static [&'static Rule],
     /// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
@@ -239,6 +242,7 @@ impl Isa {
         plan: |_, _| Err(NO_INSTRUCTIONS),
         check_context: |_, _, _, _| Ok(()),
         in_delay_slot: NO_DELAY_SLOTS,
+        rows: Rows::NONE,
         rules: &[],
         copy: |_, _, _| Err(NO_INSTRUCTIONS),
         emulate: |_, insn, _, _| Err(not_ours(insn)),

@@ -29,6 +29,7 @@ pub mod ppc;
 pub mod region;
 pub mod regs;
 pub mod riscv;
+pub mod rows;
 pub mod s390;
 pub mod sparc64;
 pub mod x86;

@@ -51,6 +51,7 @@ mod tracing_script;
 mod tsv;
 mod typist;
 mod until;
+mod vectors;
 mod verdict;
 mod verify;
 mod verify_report;
@@ -93,6 +94,7 @@ enum Command {
     Check(check::Args),
     Disasm(disasm::Args),
     Symbols(symbols::Args),
+    Vectors(vectors::Args),
     Images(images::Args),
     Bench(bench::Args),
     Doctor(doctor::Args),
@@ -133,6 +135,7 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
         Command::Check(args) => check::main(args),
         Command::Disasm(args) => disasm::main(args),
         Command::Symbols(args) => symbols::main(args),
+        Command::Vectors(args) => vectors::main(args),
         Command::Images(args) => images::main(args),
         Command::Bench(args) => bench::main(args),
         Command::Doctor(args) => doctor::main(args),

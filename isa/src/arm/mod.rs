@@ -52,6 +52,7 @@ pub static THUMB2: Isa = Isa {
     variable_length: true,
     decode: decode::thumb,
     plan: |insn, policy| rules::plan(Set::Thumb, insn, policy),
+    rows: rules::numbered(Set::Thumb),
     check_context: |insn, policy, function, around| rules::check_context(&THUMB2, insn, policy, function, around),
     copy: |insn, at, tail| slot::copy(Set::Thumb, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {
@@ -74,6 +75,7 @@ pub(crate) const A32: Isa = Isa {
     abi: &abi::AAPCS,
     decode: decode::a32,
     plan: |insn, policy| rules::plan(Set::A32, insn, policy),
+    rows: rules::numbered(Set::A32),
     check_context: |insn, policy, function, around| rules::check_context(&ARM, insn, policy, function, around),
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Set::A32, insn, at, tail),

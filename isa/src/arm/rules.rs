@@ -18,8 +18,10 @@ use crate::function::{Exclusive, between_exclusives};
 use crate::insn::Insn;
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
+use crate::rows::{Rows, filled};
 use Errno::EINVAL;
 use Verdict::{Compute, Copy, Either, Refuse, Step};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 #[rustfmt::skip]
@@ -207,6 +209,10 @@ const fn best(mask: u32, value: u32, rule: &'static Rule, verdict: Verdict) -> R
 }
 
 impl RuleRow {
+    fn has(&self, word: u32) -> bool {
+        word & self.mask == self.value
+    }
+
     fn fields(&self, word: u32) -> impl Iterator<Item = (u8, u32)> + use<> {
         self.registers.iter().copied().zip([16, 12, 8, 0]).map(move |(class, low)| (class, word >> low & 15))
     }
@@ -245,6 +251,35 @@ fn verdict(set: Set, insn: &Insn, policy: Policy) -> (Verdict, bool) {
     look_up(rows, word, policy)
 }
 
+/// The rows of the tables for a set; those of T16 come before those of T32.
+pub const fn numbered(set: Set) -> Rows {
+    match set {
+        Set::A32 => Rows {
+            example: |row, free| a32::TABLE.get(row).map(|row| filled(row.mask, row.value, free).to_le_bytes().to_vec()),
+            of: |insn| a32::TABLE.iter().position(|row| row.has(word(Set::A32, insn))),
+            flags: &[("cpsr", 0xf80f_0000, 0x1d3)],
+        },
+        Set::Thumb => Rows { example: thumb_example, of: thumb_row, flags: &[("cpsr", 0xf80f_0000, 0x1f3)] },
+    }
+}
+
+fn thumb_example(row: usize, free: u64) -> Option<Vec<u8>> {
+    if let Some(row) = thumb::T16.get(row) {
+        return Some(filled(row.mask, row.value, free).to_le_bytes()[..2].to_vec());
+    }
+    let row = thumb::T32.get(row.checked_sub(thumb::T16.len())?)?;
+    let [c, d, a, b] = filled(row.mask, row.value, free).to_le_bytes();
+    Some([a, b, c, d].to_vec())
+}
+
+fn thumb_row(insn: &Insn) -> Option<usize> {
+    let word = word(Set::Thumb, insn);
+    match insn.bytes().len() {
+        2 => thumb::T16.iter().position(|row| row.has(word)),
+        _ => thumb::T32.iter().position(|row| row.has(word)).map(|row| row + thumb::T16.len()),
+    }
+}
+
 /// The (mask, value) pairs of all rows for instructions of this length, for tests.
 pub fn rows(set: Set, length: usize) -> impl Iterator<Item = (u32, u32)> {
     let rows = match (set, length) {
@@ -256,7 +291,7 @@ pub fn rows(set: Set, length: usize) -> impl Iterator<Item = (u32, u32)> {
 }
 
 fn look_up(rows: &[RuleRow], word: u32, policy: Policy) -> (Verdict, bool) {
-    match rows.iter().find(|row| word & row.mask == row.value) {
+    match rows.iter().find(|row| row.has(word)) {
         None => (Refuse(&UNKNOWN), false),
         Some(row) => {
             let verdict = if !policy.is_linux() { row.best } else { row.linux };

@@ -36,6 +36,7 @@ pub static ARM64: Isa = Isa {
     decode: decode::decode,
     plan: rules::plan,
     check_context: rules::check_context,
+    rows: rules::ROWS,
     rules: rules::RULES,
     copy: slot::copy,
     emulate: |what, insn, regs, mem| match what {

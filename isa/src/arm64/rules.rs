@@ -12,6 +12,7 @@ use crate::function::{Exclusive, between_exclusives};
 use crate::insn::{Flow, Insn};
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
+use crate::rows::{Rows, filled};
 use Errno::EINVAL;
 use Verdict::{Boost, Compute, Refuse, Step};
 use core::ops::Range;
@@ -100,6 +101,13 @@ const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> RuleRow {
 const fn both(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
     row(mask, value, verdict, verdict)
 }
+
+/// The rows of the table.
+pub const ROWS: Rows = Rows {
+    example: |row, free| TABLE.get(row).map(|row| filled(row.mask, row.value, free).to_le_bytes().to_vec()),
+    of: |insn| TABLE.iter().position(|row| word(insn) & row.mask == row.value),
+    flags: &[("pstate", 0xf000_0000, 0x3c5)],
+};
 
 #[rustfmt::skip]
 static TABLE: &[RuleRow] = &[

@@ -18,6 +18,7 @@ use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::detour::Detour;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
+use crate::rows::Rows;
 
 /// Names of signals, by number. MIPS has numbers of its own.
 const SIGNALS: &[&str] = &[
@@ -191,6 +192,11 @@ const fn isa<V: Variant>() -> Isa {
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),
         check_context: |insn, policy, function, around| rules::check_context(V::SET, insn, policy, function, around),
+        rows: Rows {
+            example: |row, free| rules::example(V::SET, row, free),
+            of: |insn| rules::number_of(V::SET, insn),
+            flags: &[],
+        },
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),
         emulate: |what, insn, regs, _| match what {

@@ -14,8 +14,10 @@ use crate::insn::Insn;
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
 use crate::regs::Reg;
+use crate::rows::filled;
 use Errno::EINVAL;
 use Verdict::{Boost, Compute, Refuse, Step};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 #[rustfmt::skip]
@@ -115,6 +117,20 @@ struct RuleRow {
 
 fn row_of(word: u32) -> Option<&'static RuleRow> {
     TABLE.iter().find(|row| word & row.mask == row.value)
+}
+
+/// The number of the row that decides about an instruction.
+pub fn number_of(set: Set, insn: &Insn) -> Option<usize> {
+    TABLE.iter().position(|row| word(set, insn) & row.mask == row.value)
+}
+
+/// An instruction of a row, with what stands in its delay slot.
+pub fn example(set: Set, row: usize, free: u64) -> Option<Vec<u8>> {
+    const ADDIU: u32 = 0x2442_0001;
+    let row = TABLE.get(row)?;
+    let word = filled(row.mask, row.value, free);
+    let slot = has_delay_slot(word).then(|| set.bytes(if free >> 63 == 0 { 0 } else { ADDIU }));
+    Some([Some(set.bytes(word)), slot].into_iter().flatten().flatten().collect())
 }
 
 const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> RuleRow {

@@ -17,6 +17,7 @@ use crate::entry;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
 use crate::plan::Then;
+use crate::rows::Rows;
 
 /// Bytes in an instruction, and in each half of a prefixed one.
 pub const LENGTH: usize = 4;
@@ -147,6 +148,11 @@ const fn isa<V: Variant>() -> Isa {
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),
         check_context: |insn, policy, function, around| rules::check_context(V::SET, insn, policy, function, around),
+        rows: Rows {
+            example: |row, free| rules::example(V::SET, row, free),
+            of: |insn| rules::number_of(V::SET, insn),
+            flags: &[],
+        },
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),
         emulate: |what, insn, regs, mem| match what {

@@ -13,8 +13,10 @@ use crate::function::{Exclusive, between_exclusives};
 use crate::insn::Insn;
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
+use crate::rows::filled;
 use Errno::EINVAL;
 use Verdict::{Boost, Compute, Refuse, Step};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 #[rustfmt::skip]
@@ -55,9 +57,7 @@ pub static RULES: &[&Rule] = &[
 /// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(set, insn);
-    let is_prefixed = insn.length() > LENGTH as u64;
-    let is_it = |row: &&RuleRow| word & row.mask == row.value && (set.is_64() || !row.only_64);
-    let found = TABLE.iter().find(is_it).filter(|_| !is_prefixed);
+    let found = number_of(set, insn).and_then(|row| TABLE.get(row));
     let verdict = match policy {
         Policy::Best | Policy::Outside => found.map_or(Boost, |row| row.best),
         Policy::Linux(_) => found.map_or(Step, |row| row.linux),
@@ -77,6 +77,19 @@ enum Verdict {
     Boost,
     Step,
     Refuse(&'static Rule),
+}
+
+/// The number of the row that decides about an instruction. Prefixed ones have none.
+pub fn number_of(set: Set, insn: &Insn) -> Option<usize> {
+    let word = word(set, insn);
+    let is_prefixed = insn.length() > LENGTH as u64;
+    let is_it = |row: &RuleRow| word & row.mask == row.value && (set.is_64() || !row.only_64);
+    TABLE.iter().position(is_it).filter(|_| !is_prefixed)
+}
+
+/// An instruction of a row.
+pub fn example(set: Set, row: usize, free: u64) -> Option<Vec<u8>> {
+    TABLE.get(row).map(|row| set.bytes(filled(row.mask, row.value, free)).to_vec())
 }
 
 /// The (mask, value) pairs of all rows, for tests.

@@ -74,6 +74,7 @@ pub static RISCV32: Isa = Isa {
     decode: |at, bytes| decode::decode(Set::Rv32, at, bytes),
     far_target: |before, insn| decode::far_target(Set::Rv32, before, insn),
     plan: |insn, policy| rules::plan(Set::Rv32, insn, policy),
+    rows: rules::rows(Set::Rv32),
     check_context: |insn, policy, function, around| rules::check_context(Set::Rv32, insn, policy, function, around),
     detour: Some(&detour::DETOUR_32),
     emulate: |what, insn, regs, _| match what {
@@ -111,6 +112,7 @@ const COMMON: Isa = Isa {
     abi: &abi::LP64,
     decode: |at, bytes| decode::decode(Set::Rv64, at, bytes),
     plan: |insn, policy| rules::plan(Set::Rv64, insn, policy),
+    rows: rules::rows(Set::Rv64),
     check_context: |insn, policy, function, around| rules::check_context(Set::Rv64, insn, policy, function, around),
     rules: rules::RULES,
     copy: slot::copy,

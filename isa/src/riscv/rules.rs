@@ -5,18 +5,20 @@
 //! that makes it. The columns differ where Linux refuses an instruction that can be emulated or copied, or
 //! accepts one that breaks the guest.
 
-use super::Set;
 use super::decode::{moved, register, word};
 use super::emulate::{Computation, Condition};
 use super::slot;
+use super::{COMPRESSED, LENGTH, Set};
 use crate::arch::Emulation;
 use crate::function::{Exclusive, between_exclusives};
 use crate::insn::Insn;
 use crate::linux::Release;
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
+use crate::rows::{Rows, filled};
 use Errno::EINVAL;
 use Verdict::{Boost, Compute, Refuse, Step};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 #[rustfmt::skip]
@@ -61,7 +63,7 @@ pub static RULES: &[&Rule] = &[
 /// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(insn);
-    let found = TABLE.iter().find(|row| word & row.mask == row.value && row.only.is_none_or(|only| only == set));
+    let found = row_of(set, word).and_then(|row| TABLE.get(row));
     let verdict = match policy {
         Policy::Best | Policy::Outside => found.map_or(Boost, |row| row.best),
         Policy::Linux(release) => found.map_or(Step, |row| row.linux_of(release)),
@@ -110,6 +112,26 @@ const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> RuleRow {
 /// A row on which the policies agree.
 const fn both(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
     row(mask, value, verdict, verdict)
+}
+
+/// The rows of the table, for a width.
+pub const fn rows(set: Set) -> Rows {
+    match set {
+        Set::Rv32 => Rows { example, of: |insn| row_of(Set::Rv32, word(insn)), flags: &[] },
+        Set::Rv64 => Rows { example, of: |insn| row_of(Set::Rv64, word(insn)), flags: &[] },
+    }
+}
+
+fn row_of(set: Set, word: u32) -> Option<usize> {
+    TABLE.iter().position(|row| word & row.mask == row.value && row.only.is_none_or(|only| only == set))
+}
+
+fn example(row: usize, free: u64) -> Option<Vec<u8>> {
+    let row = TABLE.get(row)?;
+    let bytes = filled(row.mask, row.value, free).to_le_bytes();
+    // The low bits say whether it is compressed.
+    let len = if row.value & 3 == 3 { LENGTH } else { COMPRESSED };
+    Some(bytes[..len].to_vec())
 }
 
 #[rustfmt::skip]

@@ -49,6 +49,7 @@ pub static S390X: Isa = Isa {
     decode: decode::decode,
     plan: rules::plan,
     check_context: rules::check_context,
+    rows: rules::ROWS,
     rules: rules::RULES,
     copy: slot::copy,
     emulate: |what, insn, regs, mem| match what {

@@ -1,6 +1,7 @@
 //! Operation codes of s390x: where an instruction has its code, and which codes exist on machines up to the z16.
 
 use super::fields::byte;
+use alloc::vec::Vec;
 
 /// The length of an instruction, by its first byte.
 pub const fn length(first: u8) -> usize {
@@ -43,6 +44,24 @@ pub fn code(bytes: &[u8]) -> u16 {
         Rest::Sixth => byte(bytes, 5),
     };
     u16::from(first) << 8 | u16::from(rest)
+}
+
+/// An instruction with an operation code, whose other bits come from `free`.
+pub fn with_code(code: u16, free: u64) -> Vec<u8> {
+    let [first, second] = code.to_be_bytes();
+    let mut bytes = free.to_le_bytes()[..length(first)].to_vec();
+    let place = match rest(first) {
+        Rest::None => None,
+        Rest::Second => Some((1, second)),
+        Rest::SecondLow => Some((1, byte(&bytes, 1) & 0xf0 | second & 15)),
+        Rest::Sixth => Some((5, second)),
+    };
+    for (at, value) in [Some((0, first)), place].into_iter().flatten() {
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = value;
+        }
+    }
+    bytes
 }
 
 /// Whether some machine has an instruction with this code.

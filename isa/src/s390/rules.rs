@@ -7,7 +7,7 @@
 use super::abi::r;
 use super::emulate::{Computation, Condition, Second, Target, Width};
 use super::fields::{base, byte, displacement, long_displacement, r1, r2};
-use super::opcodes::{code, is_known};
+use super::opcodes::{code, is_known, with_code};
 use super::slot;
 use super::{S390X, decode};
 use crate::arch::Emulation;
@@ -16,6 +16,7 @@ use crate::insn::{Flow, Insn};
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
 use crate::regs::Reg;
+use crate::rows::Rows;
 use Errno::EINVAL;
 use Verdict::{Boost, Compute, Refuse, Step};
 use core::ops::Range;
@@ -117,6 +118,13 @@ const fn row(code: u16, linux: Verdict, best: Verdict) -> RuleRow {
 const fn both(code: u16, verdict: Verdict) -> RuleRow {
     row(code, verdict, verdict)
 }
+
+/// The rows of the table.
+pub const ROWS: Rows = Rows {
+    example: |row, free| TABLE.get(row).map(|row| with_code(row.code, free)),
+    of: |insn| TABLE.iter().position(|row| row.code == code(insn.bytes())),
+    flags: &[("cc", 3, 0)],
+};
 
 #[rustfmt::skip]
 static TABLE: &[RuleRow] = &[

@@ -75,6 +75,7 @@ pub static SPARC64: Isa = Isa {
     plan: rules::plan,
     check_context: rules::check_context,
     in_delay_slot: rules::in_delay_slot,
+    rows: rules::ROWS,
     rules: rules::RULES,
     copy: slot::copy,
     emulate: |what, insn, regs, _| match what {

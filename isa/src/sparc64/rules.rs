@@ -14,6 +14,7 @@ use crate::mem::ByteOrder;
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
 use crate::regs::Reg;
+use crate::rows::{Rows, filled};
 use Errno::EINVAL;
 use Verdict::{Boost, Compute, Refuse, Step};
 use core::ops::Range;
@@ -83,6 +84,13 @@ const fn both(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
 
 /// Mask of a trap that is always taken, with its number.
 const TRAP_ALWAYS: u32 = 0xffff_ffff;
+
+/// The rows of the table.
+pub const ROWS: Rows = Rows {
+    example: |row, free| TABLE.get(row).map(|row| filled(row.mask, row.value, free).to_be_bytes().to_vec()),
+    of: |insn| TABLE.iter().position(|row| word(insn) & row.mask == row.value),
+    flags: &[],
+};
 
 #[rustfmt::skip]
 static TABLE: &[RuleRow] = &[

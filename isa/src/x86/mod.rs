@@ -7,6 +7,7 @@ pub mod detour;
 pub mod emulate;
 mod faithful;
 mod linux;
+pub mod rows;
 pub mod rules;
 pub mod shape;
 pub mod slot;
@@ -15,6 +16,10 @@ use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::insn::LONGEST;
 use crate::linux::{Dispatcher, Linux, Program, SystemCalls};
 use crate::plan::{Errno, Then};
+use crate::rows::Rows;
+
+/// CF, PF, AF, ZF, SF, DF and OF may vary; bit 1 is always set.
+const FLAGS: &[(&str, u64, u64)] = &[("flags", 0xcd5, 2)];
 
 /// The word size that an instruction is decoded for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,11 @@ pub static I386: Isa = Isa {
     abi: &abi::I386,
     decode: |address, bytes| decode::decode(Mode::Bits32, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits32, insn, policy),
+    rows: Rows {
+        example: |row, free| rows::example(Mode::Bits32, row, free),
+        of: |insn| rows::number_of(Mode::Bits32, insn),
+        flags: FLAGS,
+    },
     address_register: |insn| rules::address_register(Mode::Bits32, insn),
     copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {
@@ -114,6 +124,11 @@ const LONG: Isa = Isa {
     abi: &abi::X86_64,
     decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),
+    rows: Rows {
+        example: |row, free| rows::example(Mode::Bits64, row, free),
+        of: |insn| rows::number_of(Mode::Bits64, insn),
+        flags: FLAGS,
+    },
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {

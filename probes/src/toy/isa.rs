@@ -11,6 +11,7 @@ use trapline_isa::linux::{Linux, Release, SystemCalls};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::{Copy, Errno, Plan, Refusal, Tail, Then};
 use trapline_isa::regs::{Reg, Registers};
+use trapline_isa::rows::Rows;
 
 /// The stack pointer.
 pub const SP: Reg = Reg(8);
@@ -380,6 +381,7 @@ pub(crate) const BASE: Isa = Isa {
     plan: |insn, _| plan(insn),
     check_context: |_, _, _, _| Ok(()),
     in_delay_slot: NO_DELAY_SLOTS,
+    rows: Rows::NONE,
     rules: &[],
     copy: |insn, at, tail| copy(ByteOrder::Little, insn, at, tail),
     emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::OnStack).map(|_| Then::Onwards),

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::LazyLock;
 use trapline::boot::{Kernel, Segment};
-use trapline::machine::{Config, Happening, Stop};
+use trapline::machine::{Config, Happening, Step, Stop, What};
 use trapline::probed::Session;
 use trapline::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
@@ -207,6 +207,9 @@ pub struct Before {
     pub memory: Vec<(u64, Vec<u8>)>,
 }
 
+/// Registers by name.
+pub type Values = Vec<(&'static str, u64)>;
+
 /// The complete state after the case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct After {
@@ -346,6 +349,35 @@ impl Lab {
         let mut registers = machine.registers();
         registers.extend(machine.look(|view| bench.media.iter().map(|reg| ("media", view.get(*reg))).collect::<Vec<_>>()));
         Ok(After { stop, registers, happened, time: machine.time() - start, memory })
+    }
+
+    /// Registers a probe on the instruction of a case and removes it again. `Err`: the reason why it is refused.
+    pub fn accepts(&mut self, case: &Before) -> Result<(), String> {
+        self.fill(case);
+        let probe = Kprobe::at_address(place(self.arch)).pre(|_| Flow::Continue);
+        self.session.register_kprobe(&probe).map_err(|refusal| refusal.to_string())?;
+        self.session.unregister_kprobe(&probe);
+        Ok(())
+    }
+
+    /// Runs the instruction of a case in its place. Returns the registers in front of it, and those behind it with the
+    /// watched memory, eight bytes at each physical address. `None` if it raises an exception or ends the run.
+    pub fn step(&mut self, case: &Before, watched: &[u64]) -> Option<(Values, Step)> {
+        self.fill(case);
+        self.set_registers(case);
+        let before = self.session.machine_mut().registers();
+        self.session.machine_mut().record_steps(watched.to_vec());
+        let until = self.session.machine().now() + 500;
+        self.session.run_until(until);
+        let mut steps = self.session.machine_mut().take_steps().into_iter();
+        let happened = &self.session.machine().happenings()[self.happened..];
+        // Behind it the CPU sleeps.
+        let has_happened = happened.iter().any(|event| event.what != What::Halt);
+        self.happened += happened.len();
+        let first = steps.next().filter(|step| step.pc == place(self.arch))?;
+        let second = steps.next().filter(|_| !has_happened)?;
+        let names = before.iter().map(|(name, _)| *name);
+        Some((names.zip(first.registers).collect(), second))
     }
 
     /// Whether the machine must not be reused after this case.
@@ -532,8 +564,8 @@ fn words(arch: Arch, of_groups: u32, groups: &'static [(u32, u32)], registers: u
         .boxed()
 }
 
-/// Whether memory is mapped at an address.
-fn is_mapped(at: u64) -> bool {
+/// Whether memory is mapped at an address, relative to the start of the lab's memory.
+pub fn is_mapped(at: u64) -> bool {
     let places = [
         CODE..CODE + CODE_BYTES,
         DATA..DATA + DATA_BYTES,

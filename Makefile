@@ -70,6 +70,14 @@ lint: ## rustfmt, clippy with warnings denied, layer rules, references between f
 	scripts/core-functions.sh
 	scripts/check-references.sh
 
+# The number of random instructions of each ISA for `make differential`.
+CASES ?= 1000000
+
+.PHONY: differential
+differential: ## runs CASES random instructions of each ISA in place and out of line, on all cores; ARCHES="x86_64 arm64" chooses
+	@scripts/setup.sh test
+	scripts/differential.sh $(CASES) $(ARCHES)
+
 .PHONY: upgrade-check
 upgrade-check: ## proves a version of Unicorn: changed functions, self-checks, walls, in-place against out-of-line, recorded runs
 	@scripts/setup.sh test

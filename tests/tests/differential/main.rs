@@ -7,12 +7,13 @@ mod mips;
 mod power;
 mod returns;
 mod sparc;
+mod volume;
 mod z;
 
 use capstone::Capstone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, RngAlgorithm, TestRng, TestRunner};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::process::ExitCode;
 use trapline_harness::Test;
@@ -94,8 +95,11 @@ fn random_instructions_do_the_same_out_of_line_as_in_place(arch: Arch, part: u8)
         None => TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[part; 32])),
     };
     let labs = std::cell::RefCell::new(Labs::new(arch));
-    let outcome = runner.run(&(bench(arch).case)(arch), |case| labs.borrow_mut().compare(&case).map_err(TestCaseError::fail));
+    let cases_of = if asked.is_some() { volume::cases(arch) } else { (bench(arch).case)(arch) };
+    let begin = std::time::Instant::now();
+    let outcome = runner.run(&cases_of, |case| labs.borrow_mut().compare(&case).map_err(TestCaseError::fail));
     let labs = labs.into_inner();
+    volume::report(arch, part, begin.elapsed(), &labs);
     let Labs { compared, jumped, saved, refused, .. } = labs;
     println!("{}: {compared} instructions compared, {jumped} by a jump ({saved} faithful), {refused} refused", arch.name());
     outcome.unwrap_or_else(|failure| panic!("{}: {failure}", arch.name()));
@@ -180,6 +184,8 @@ struct Labs {
     jumped: u64,
     /// The number of these that had a faithful detour.
     saved: u64,
+    /// Compared cases by the row of the ISA's table that decides about the instruction.
+    rows: BTreeMap<Option<usize>, u64>,
     /// Hits of the last probe that had a pre-handler alone.
     hits: u64,
     /// Cases may not come to the instruction.
@@ -189,7 +195,17 @@ struct Labs {
 impl Labs {
     fn new(arch: Arch) -> Labs {
         let capstone = (bench(arch).disassembler)(arch).expect("capstone knows it");
-        Labs { labs: Labs::fresh(arch), capstone, compared: 0, refused: 0, jumped: 0, saved: 0, hits: 0, may_miss: false }
+        Labs {
+            labs: Labs::fresh(arch),
+            capstone,
+            compared: 0,
+            refused: 0,
+            jumped: 0,
+            saved: 0,
+            rows: BTreeMap::new(),
+            hits: 0,
+            may_miss: false,
+        }
     }
 
     fn fresh(arch: Arch) -> [Lab; 4] {
@@ -263,6 +279,7 @@ impl Labs {
             return Ok(());
         }
         self.compared += 1;
+        *self.rows.entry(volume::row(arch, &case.bytes)).or_default() += 1;
         let ways = [("boosted or computed", &out_of_line), ("with a post-handler", &with_post), ("behind a jump", &by_jump)];
         for (how, after) in ways {
             if *after != expected {

@@ -275,6 +275,7 @@ impl Run {
     fn finish(mut self, session: &mut Session, guest: &Guest, end: &End, host_ns: u64) -> Result<(), Failure> {
         // The terminal is given back before the summary is printed.
         drop(self.console);
+        session.compare_watched();
         let virtual_ns = session.machine().now();
         for missed in std::mem::take(&mut self.commands) {
             let note = output::Paint::for_errors().advice("note:");

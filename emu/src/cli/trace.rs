@@ -371,6 +371,7 @@ impl Run {
 
     /// Runs the END blocks, and writes what is left.
     fn finish(&mut self, session: &mut Session, guest: &Guest) -> Result<(), Failure> {
+        session.compare_watched();
         let calls = FollowedCalls::of(session.engine().calls());
         for script in &mut self.scripts {
             session.end_script(script);

@@ -164,6 +164,7 @@ stands_on clock unicorn
 stands_on devices clock
 stands_on files
 stands_on disks devices
+stands_on folders devices
 stands_on snapshot clock files
 stands_on error snapshot
 stands_on symbols error
@@ -185,7 +186,7 @@ stands_on booted boot devices error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on sweep boot probed verify
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boards boot booted devices disks error machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
+stands_on cli arches boards boot booted devices disks error folders machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

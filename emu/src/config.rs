@@ -48,6 +48,17 @@ pub struct Config {
     pub attached: Vec<Attached>,
     /// Sources of the guest's files besides the initial file system, for probes in user programs.
     pub files: Sources,
+    /// Draws the turns of several CPUs. `None` means turns of equal length in the order of the CPUs' times.
+    pub turns: Option<Draws>,
+}
+
+/// Turns of several CPUs whose lengths and order are drawn from a seed. Equal draws give the equal run, probed or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draws {
+    /// The seed.
+    pub seed: u64,
+    /// The longest turn, in nanoseconds of guest time.
+    pub longest: u64,
 }
 
 impl Config {
@@ -87,6 +98,12 @@ impl Config {
         Config { cpu: Some(name.into()), ..self }
     }
 
+    /// Draws the turns of several CPUs from a seed. `longest` is the longest turn in nanoseconds of guest time.
+    #[must_use]
+    pub fn drawn_turns(self, seed: u64, longest: u64) -> Config {
+        Config { turns: Some(Draws { seed, longest }), ..self }
+    }
+
     /// Sets the size of the probe window in bytes. One probe takes 64 bytes.
     #[must_use]
     pub fn window(self, bytes: u64) -> Config {
@@ -110,6 +127,7 @@ impl Default for Config {
             whole: None,
             attached: Vec::new(),
             files: Sources::default(),
+            turns: None,
         }
     }
 }

@@ -53,6 +53,8 @@ pub mod devices;
 pub mod disks;
 pub mod error;
 pub mod files;
+#[cfg(feature = "cpu")]
+pub mod folders;
 pub mod outputs;
 pub mod snapshot;
 pub mod still;
@@ -90,7 +92,7 @@ pub mod verify;
 
 pub use boot::Kernel;
 pub use clock::GuestTime;
-pub use config::Config;
+pub use config::{Config, Draws};
 #[cfg(feature = "cpu")]
 pub use machine::Stop;
 #[cfg(feature = "cpu")]

@@ -34,4 +34,7 @@ while read -r isa control compiler; do
     # shellcheck disable=SC2086
     $compiler "${common[@]}" -DFRAME_BYTES=1024 -DCONTROL_FROM="${control%:*}" -DCONTROL_TO="${control#*:}" -s \
         -o "prebuilt/sigreturn-$isa" sigreturn.c
+    # The planted race is for amd64 alone, where the tests of `trapline races` run it.
+    # shellcheck disable=SC2086
+    [[ $isa != amd64 ]] || $compiler "${common[@]}" -s -o prebuilt/race-amd64 race.c
 done <<<"$rows"

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use trapline::arches;
-use trapline::boot::{Kernel, initramfs};
+use trapline::boot::module::About;
+use trapline::boot::{Kernel, initramfs, payload};
 use trapline::booted::Recipe;
 use trapline::machine::Config;
 use trapline::probed::Session;
 use trapline::snapshot::Snapshot;
-use trapline_images::Stock;
+use trapline_images::{Local, Stock};
 use trapline_isa::plan::Policy;
 
 /// RAM of their machines. Enough to boot, and small enough to compare quickly.
@@ -37,6 +38,26 @@ pub fn live(stock: &Stock, kernel: &Kernel, file: &Path, busybox: &Path) -> Kern
     let (image, config) = (read(file), config(stock, kernel, busybox));
     let live = Recipe { kernel, image: &image, config: &config }.live(|_| ());
     live.unwrap_or_else(|why| panic!("{}: {why}", file.display())).kernel
+}
+
+/// The files of an initial file system that loads these modules of a kernel, each behind those that it depends on. A module
+/// that the kernel does not have is built into it.
+pub fn modules_of(local: &Local, names: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let mut modules = Vec::new();
+    names.iter().for_each(|name| add_module(local, name, &mut modules));
+    let file = |(number, (_, bytes))| (format!("{}{number:03}.ko", initramfs::MODULES), bytes);
+    modules.into_iter().enumerate().map(file).collect()
+}
+
+fn add_module(local: &Local, name: &str, modules: &mut Vec<(String, Vec<u8>)>) {
+    let Some(file) = local.module(name) else { return };
+    let bytes = payload::unpack_at_most(&read(&file), 1 << 28).expect("a module").into_owned();
+    let about = About::of(&bytes).expect("a module");
+    if modules.iter().any(|(known, _)| *known == about.name) {
+        return;
+    }
+    about.depends.iter().for_each(|needed| add_module(local, needed, modules));
+    modules.push((about.name, bytes));
 }
 
 fn read(file: &Path) -> Vec<u8> {

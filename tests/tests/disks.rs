@@ -7,15 +7,14 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use trapline::boards;
-use trapline::boot::module::About;
-use trapline::boot::{Kernel, initramfs, payload};
+use trapline::boot::{Kernel, initramfs};
 use trapline::devices::virtio::{Attached, blk::Disk};
 use trapline::disks;
 use trapline::machine::{Config, Machine, Stop};
 use trapline::probed::Session;
 use trapline_harness::{self as harness, Test};
-use trapline_images::Local;
 use trapline_probes::probe::{Flow, Kprobe};
+use trapline_tests::stock::modules_of;
 use trapline_tests::{Run, assert_same};
 
 const LONG: u64 = 60_000_000_000;
@@ -43,6 +42,21 @@ umount /mnt
 exit 7
 ";
 
+/// Writes 8 MiB on one CPU while another one reads them, and says how the disk interrupts.
+const ON_TWO_CPUS: &str = "
+mkdir -p /mnt
+mount -t ext4 /dev/vda /mnt || exit 1
+taskset 2 dd if=/dev/urandom of=/tmp/data bs=64k count=128 2>/dev/null
+taskset 1 cp /tmp/data /mnt/data; taskset 2 sync
+echo 3 > /proc/sys/vm/drop_caches
+[ \"$(taskset 1 md5sum < /mnt/data)\" = \"$(taskset 2 md5sum < /tmp/data)\" ] || exit 2
+taskset 2 dd if=/dev/vdb of=/dev/null bs=64k count=64 2>/dev/null || exit 3
+umount /mnt
+grep virtio /proc/interrupts
+echo complaints $(dmesg | grep -c -i -e buggy -e stall -e 'i/o error' -e 'call trace' -e 'nobody cared')
+exit 7
+";
+
 struct Stock {
     kernel: Kernel,
     config: Config,
@@ -58,27 +72,12 @@ impl Drop for Folder {
     }
 }
 
-/// Adds a module of a kernel behind those that it depends on.
-fn add(local: &Local, name: &str, modules: &mut Vec<(String, Vec<u8>)>) {
-    let Some(file) = local.module(name) else { return };
-    let bytes = payload::unpack_at_most(&std::fs::read(file).expect("its file"), 1 << 28).expect("a module").into_owned();
-    let about = About::of(&bytes).expect("a module");
-    if modules.iter().any(|(known, _)| *known == about.name) {
-        return;
-    }
-    about.depends.iter().for_each(|needed| add(local, needed, modules));
-    modules.push((about.name, bytes));
-}
-
 /// The kernel of that name with its drivers, and a new file system on a disk that it may write and on one that it may not.
-fn stock(name: &str) -> Stock {
+fn stock(name: &str, script: &str) -> Stock {
     let found = harness::stock_with(name, |local| local.module("virtio_blk").is_some());
     let read = |path: PathBuf| std::fs::read(path).expect("its file");
     let kernel = Kernel::from_bytes(&read(found.local.kernel.clone())).expect("a kernel");
-    let mut modules = Vec::new();
-    MODULES.iter().for_each(|module| add(&found.local, module, &mut modules));
-    let file = |(number, (_, bytes))| (format!("{}{number:03}.ko", initramfs::MODULES), bytes);
-    let files: Vec<(String, Vec<u8>)> = modules.into_iter().enumerate().map(file).collect();
+    let files = modules_of(&found.local, MODULES);
     let folder = Folder(std::env::temp_dir().join(format!("trapline-disks-{}-{}", found.stock.flavour, std::process::id())));
     let (tree, image) = (folder.0.join("tree"), folder.0.join("image"));
     std::fs::create_dir_all(&tree).expect("a folder");
@@ -89,7 +88,7 @@ fn stock(name: &str) -> Stock {
     let disk = |read_only| Attached::Disk(Disk { base: disks::open(&image).expect("a disk"), read_only });
     let config = Config {
         command_line: found.stock.command_line.into(),
-        initrd: Some(Arc::from(initramfs::with_busybox(&read(found.busybox), Some(SCRIPT.as_bytes()), &files))),
+        initrd: Some(Arc::from(initramfs::with_busybox(&read(found.busybox), Some(script.as_bytes()), &files))),
         attached: vec![disk(false), disk(true)],
         record_events: true,
         ..Config::default()
@@ -110,7 +109,7 @@ fn sums(console: &str) -> Vec<&str> {
 
 /// DK-1, DK-2, DK-6
 fn a_disk_is_written_and_the_probed_run_is_the_same(name: &'static str) {
-    let stock = stock(name);
+    let stock = stock(name, SCRIPT);
     let mut plain = Session::new(stock.kernel.clone(), &stock.config).expect("a machine");
     let stop = plain.run_until(LONG);
     let plain = finished(&mut plain, stop);
@@ -132,6 +131,31 @@ fn a_disk_is_written_and_the_probed_run_is_the_same(name: &'static str) {
     assert!(std::fs::read(stock.folder.0.join("image")).expect("the file") == stock.image, "{name}: the base was written");
 }
 
+/// DK-1, CP-1: a disk works on two CPUs, where a PC's IO-APIC sends its interrupts, and the run with probes is the same.
+fn a_disk_works_on_two_cpus(name: &'static str) {
+    let mut stock = stock(name, ON_TWO_CPUS);
+    stock.config.cpus = 2;
+    let mut plain = Session::new(stock.kernel.clone(), &stock.config).expect("a machine");
+    let stop = plain.run_until(LONG);
+    let plain = finished(&mut plain, stop);
+    assert_eq!(plain.stop, Stop::PowerOff(7), "{name}: {}", plain.console);
+    assert!(plain.console.contains("complaints 0"), "{name}: {}", plain.console);
+    let lines = plain.console.lines().filter(|line| line.contains("virtio")).count();
+    assert!(lines >= 2, "{name}: {}", plain.console);
+    if ["debian/amd64", "debian/i386"].contains(&name) {
+        assert_eq!(plain.console.matches("-fasteoi   virtio").count(), 2, "{name}: by level\n{}", plain.console);
+    }
+    let mut probed = Session::new(stock.kernel.clone(), &stock.config).expect("a machine");
+    let probes = ["submit_bio", "bio_endio", "schedule"].map(|place| Kprobe::at(place).pre(|_| Flow::Continue));
+    for probe in &probes {
+        probed.register_kprobe(probe).unwrap_or_else(|why| panic!("{name}: {why}"));
+    }
+    let stop = probed.run_until(LONG);
+    let seen = finished(&mut probed, stop);
+    assert_same(name, &plain, &seen);
+    assert!(probes.iter().all(|probe| probe.hits() > 0), "{name}");
+}
+
 /// Runs a machine to its end.
 fn finished_alone(machine: &mut Machine<()>) -> (Stop, u64, String) {
     let stop = machine.run_until(LONG);
@@ -140,7 +164,7 @@ fn finished_alone(machine: &mut Machine<()>) -> (Stop, u64, String) {
 
 /// DK-4
 fn a_snapshot_continues_with_the_written_disk(name: &'static str) {
-    let stock = stock(name);
+    let stock = stock(name, SCRIPT);
     let mut machine = Machine::new(&stock.kernel, &stock.config, |_| ()).expect("a machine");
     machine.stop_at_console_text(Some("the disk was written"));
     assert_eq!(machine.run_until(LONG), Stop::ConsoleText, "{name}: {}", String::from_utf8_lossy(machine.console()));
@@ -166,8 +190,10 @@ fn main() -> ExitCode {
     assert!(boards::virtio_modules("virt").is_some(), "the boards of these guests have disks");
     let same = "a_disk_is_written_and_the_probed_run_is_the_same";
     let continued = "a_snapshot_continues_with_the_written_disk";
+    let several = "a_disk_works_on_two_cpus";
     harness::run([
         GUESTS.iter().map(|name| with(same, a_disk_is_written_and_the_probed_run_is_the_same, name)).collect(),
+        GUESTS[..3].iter().map(|name| with(several, a_disk_works_on_two_cpus, name)).collect(),
         GUESTS[..2].iter().map(|name| with(continued, a_snapshot_continues_with_the_written_disk, name)).collect(),
     ])
 }

@@ -26,25 +26,38 @@ const FIRST: u8 = 2;
 const NON_MASKABLE: u8 = 1;
 const EXTERNAL: u8 = 3;
 const EVERY_LAPIC: u8 = 0xff;
+/// An interrupt that is asserted as long as its line is low, as those of PCI are.
+const LOW_LEVEL: u8 = 0xf;
+/// The number of the bus with PCI functions, and of the ISA bus if there is one with PCI functions.
+const PCI_BUS: u8 = 0;
+const ISA_BEHIND_PCI: u8 = 1;
 /// The ISA line of the timer, which is connected to pin 2, and the line without a pin.
 const TIMER: u8 = 0;
 const CASCADE: u8 = 2;
 
-/// The pointer and the table for this many CPUs, with their addresses.
-pub fn pieces(cpus: u8, lapic: u64, ioapic: u64) -> [(u64, Vec<u8>); 2] {
+/// The pointer and the table for this many CPUs, with their addresses. `functions` has the device number and the
+/// IO-APIC's pin of each PCI function. Without one, the table lists no PCI bus.
+pub fn pieces(cpus: u8, lapic: u64, ioapic: u64, functions: &[(u8, u8)]) -> [(u64, Vec<u8>); 2] {
+    let isa = if functions.is_empty() { 0 } else { ISA_BEHIND_PCI };
     let mut entries = Vec::new();
     for cpu in 0..cpus {
         entries
             .push([&[PROCESSOR, cpu, LAPIC_VERSION, if cpu == 0 { USABLE | FIRST } else { USABLE }][..], &signature()].concat());
     }
-    entries.push([&[BUS, 0][..], b"ISA   "].concat());
+    if !functions.is_empty() {
+        entries.push([&[BUS, PCI_BUS][..], b"PCI   "].concat());
+    }
+    entries.push([&[BUS, isa][..], b"ISA   "].concat());
     entries.push([&[IOAPIC, cpus, IOAPIC_VERSION, 1][..], &(ioapic as u32).to_le_bytes()].concat());
     for line in (0..16).filter(|line| *line != CASCADE) {
         let pin = if line == TIMER { CASCADE } else { line };
-        entries.push(vec![INTERRUPT, 0, 0, 0, 0, line, cpus, pin]);
+        entries.push(vec![INTERRUPT, 0, 0, 0, isa, line, cpus, pin]);
     }
-    entries.push(vec![LOCAL_INTERRUPT, EXTERNAL, 0, 0, 0, 0, 0, 0]);
-    entries.push(vec![LOCAL_INTERRUPT, NON_MASKABLE, 0, 0, 0, 0, EVERY_LAPIC, 1]);
+    for (device, pin) in functions {
+        entries.push(vec![INTERRUPT, 0, LOW_LEVEL, 0, PCI_BUS, device << 2, cpus, *pin]);
+    }
+    entries.push(vec![LOCAL_INTERRUPT, EXTERNAL, 0, 0, isa, 0, 0, 0]);
+    entries.push(vec![LOCAL_INTERRUPT, NON_MASKABLE, 0, 0, isa, 0, EVERY_LAPIC, 1]);
 
     let (count, entries) = (entries.len() as u16, entries.concat());
     let table = [
@@ -80,13 +93,12 @@ fn summed(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_table_lists_cpus_and_lines_with_valid_checksums() {
-        let pieces = pieces(4, 0xfee0_0000, 0xfec0_0000);
-        for (_, bytes) in &pieces {
+    /// The number of entries of each type in a table, after a check of its checksums and lengths.
+    fn kinds(pieces: &[(u64, Vec<u8>)]) -> [u16; 5] {
+        let [(at, pointer), (table_at, table)] = pieces else { panic!("two pieces") };
+        for bytes in [pointer, table] {
             assert_eq!(bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)), 0);
         }
-        let [(at, pointer), (table_at, table)] = &pieces;
         assert_eq!((at & 15, pointer.len(), &pointer[..4]), (0, 16, &b"_MP_"[..]));
         assert_eq!(u64::from(u32::from_le_bytes(pointer[4..8].try_into().expect("4 bytes"))), *table_at);
         assert_eq!(usize::from(u16::from_le_bytes([table[4], table[5]])), table.len());
@@ -95,7 +107,24 @@ mod tests {
             kinds[usize::from(table[at])] += 1;
             at += if table[at] == PROCESSOR { 20 } else { 8 };
         }
-        assert_eq!((at, kinds), (table.len(), [4, 1, 1, 15, 2]));
-        assert_eq!(u16::from_le_bytes([table[34], table[35]]), 23, "the number of entries");
+        assert_eq!(at, table.len());
+        assert_eq!(u16::from_le_bytes([table[34], table[35]]), kinds.iter().sum::<u16>(), "the number of entries");
+        kinds
+    }
+
+    #[test]
+    fn the_table_lists_cpus_and_lines_with_valid_checksums() {
+        assert_eq!(kinds(&pieces(4, 0xfee0_0000, 0xfec0_0000, &[])), [4, 1, 1, 15, 2]);
+    }
+
+    /// DK-5: PCI functions have level-triggered pins of their own.
+    #[test]
+    fn the_table_lists_the_pins_of_pci_functions() {
+        let pieces = pieces(2, 0xfee0_0000, 0xfec0_0000, &[(1, 16), (2, 17)]);
+        assert_eq!(kinds(&pieces), [2, 2, 1, 17, 2]);
+        let has = |entry: &[u8]| pieces[1].1.windows(entry.len()).any(|part| part == entry);
+        assert!(has(b"\x01\x00PCI   \x01\x01ISA   "), "the PCI bus has number 0");
+        assert!(has(&[INTERRUPT, 0, LOW_LEVEL, 0, 0, 2 << 2, 2, 17]));
+        assert!(has(&[INTERRUPT, 0, 0, 0, 1, 4, 2, 4]), "the console's line is one of the ISA bus");
     }
 }

@@ -81,6 +81,10 @@ const VIRTIO: u32 = 0xfe00_0000;
 /// The interrupt lines of virtio devices. Each has its own, because a line interrupts by its edge.
 const VIRTIO_LINES: [u8; 8] = [9, 10, 11, 5, 7, 6, 3, 14];
 
+/// The IO-APIC's pin of the first virtio device, and the device number of its PCI function.
+const VIRTIO_PIN: u8 = 16;
+const VIRTIO_FUNCTION: u8 = 1;
+
 /// The memory-mapped exit status, for kernels that do not let programs access ports.
 const EXIT_STATUS_IN_MEMORY: u64 = 0xfef0_0000;
 
@@ -142,11 +146,16 @@ impl Pc {
     }
 
     fn set_lines(&mut self) {
-        let own = [(SERIAL_LINE, self.serial.line()), (KEYBOARD_LINE, self.keyboard.line())];
-        for (line, level) in own.into_iter().chain(VIRTIO_LINES.into_iter().zip(self.pci.lines())) {
+        for (line, level) in [(SERIAL_LINE, self.serial.line()), (KEYBOARD_LINE, self.keyboard.line())] {
             self.pic.set_line(line, level);
             if let Some(ioapic) = &mut self.ioapic {
                 ioapic.set_line(line, level);
+            }
+        }
+        for ((line, pin), level) in VIRTIO_LINES.into_iter().zip(VIRTIO_PIN..).zip(self.pci.lines()) {
+            self.pic.set_line(line, level);
+            if let Some(ioapic) = &mut self.ioapic {
+                ioapic.set_line(pin, level);
             }
         }
         self.deliver_devices();
@@ -374,7 +383,8 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
     let header = config.whole.as_ref().map_or(&[][..], |whole| &whole.header);
     let mut boot = zero_page::boot(&config.command_line, initrd, ram, kernel_end, header)?;
     if config.cpus > 1 {
-        boot.pieces.extend(mp_table::pieces(config.cpus as u8, LAPIC.start, IOAPIC.start));
+        let functions: Vec<(u8, u8)> = (VIRTIO_FUNCTION..).zip(VIRTIO_PIN..).take(config.attached.len()).collect();
+        boot.pieces.extend(mp_table::pieces(config.cpus as u8, LAPIC.start, IOAPIC.start, &functions));
     }
     Ok(boot)
 }

@@ -27,6 +27,40 @@ pub const LONGEST_PATH: usize = 4095;
 pub const TAKEN: [&str; 5] = ["init", SCRIPT, "bin", "bin/busybox", TRAILER];
 /// The path of the script of [`with_busybox`].
 pub const SCRIPT: &str = "script";
+/// The tag of the folder that programs run in.
+pub const ROOT_TAG: &str = "root";
+/// The directory of files that are copied into that folder.
+pub const PUSHED: &str = "push/";
+
+/// Folders of the host that init mounts, by the tags of their devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folders {
+    /// Whether programs run in the folder with the tag [`ROOT_TAG`].
+    pub has_root: bool,
+    /// The tags of the folders that are mounted in `/mnt`, each at its tag.
+    pub tags: Vec<String>,
+}
+
+impl Folders {
+    /// The functions of init that [`Folders::steps`] calls.
+    fn functions(&self) -> String {
+        match self {
+            Folders { has_root: true, .. } => [FOLDER, ENTER].concat(),
+            Folders { tags, .. } if tags.is_empty() => String::new(),
+            _ => FOLDER.into(),
+        }
+    }
+
+    /// The commands of init that mount the folders, each of which must succeed before the next one.
+    fn steps(&self) -> String {
+        if !self.has_root && self.tags.is_empty() {
+            return String::new();
+        }
+        let (root, inside) = if self.has_root { ("folder root /newroot &&\nenter &&\n", "/newroot") } else { ("", "") };
+        let shares: String = self.tags.iter().map(|tag| format!("folder {tag} {inside}/mnt/{tag} &&\n")).collect();
+        [CHANGES, root, &shares].concat()
+    }
+}
 
 /// The start of init. At the end, init passes the script's status to the board. `pc` has a port for it or, for kernels
 /// without /dev/port (CONFIG_DEVPORT off), an address in memory, and powers off at a reset. `virt` has a device for it
@@ -47,6 +81,39 @@ load() {
     done
 }
 load &&
+";
+/// Mounts a folder of the host at a path, below a file system in memory that takes the guest's changes.
+const FOLDER: &str = "\
+folder() {
+    mkdir -p /folders/$1 /changes/$1/up /changes/$1/work $2
+    mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=262144,cache=loose $1 /folders/$1 &&
+    mount -t overlay -o lowerdir=/folders/$1,upperdir=/changes/$1/up,workdir=/changes/$1/work overlay $2
+}
+";
+/// Mounts the file system in memory.
+const CHANGES: &str = "mkdir -p /changes && mount -t tmpfs tmpfs /changes &&\n";
+/// Prepares the root folder of the host's that programs run in.
+const ENTER: &str = "\
+enter() {
+    for inside in proc sys dev; do
+        mkdir -p /newroot/$inside
+        mount -o bind /$inside /newroot/$inside || return 1
+    done
+    mkdir -p /dev/pts && mount -t devpts devpts /dev/pts
+    [ -d /push ] && cp -a /push/. /newroot/
+    export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+    cd /
+}
+";
+/// Runs a script or a shell in that folder.
+const RUN_INSIDE: &str = "\
+if [ -f /script ]; then
+    cp /script /newroot/.script && /bin/busybox chroot /newroot /bin/sh /.script
+else
+    /bin/busybox setsid /bin/busybox cttyhack /bin/busybox chroot /newroot /bin/sh
+fi
+status=$?
+export PATH=/bin
 ";
 const RUN: &str = "\
 if [ -f /script ]; then
@@ -96,6 +163,11 @@ const DIRECTORIES: &[&str] = &["bin", "dev", "etc", "proc", "root", "sys", "tmp"
 /// Builds an initial file system of busybox, an optional script, and further files by path. Files that start like a
 /// program are made executable.
 pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    with_folders(busybox, script, files, &Folders::default())
+}
+
+/// Builds such a file system that also mounts folders of the host.
+pub fn with_folders(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec<u8>)], folders: &Folders) -> Vec<u8> {
     let mut archive = Archive::default();
     for name in DIRECTORIES {
         archive.directory(name);
@@ -103,7 +175,8 @@ pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec
     archive.program("bin/busybox", busybox);
     archive.symlink("bin/sh", "busybox");
     let load = if files.iter().any(|(path, _)| path.starts_with(MODULES)) { LOAD } else { "" };
-    archive.program("init", [INIT, load, RUN, ends(busybox)].concat().as_bytes());
+    let run = if folders.has_root { RUN_INSIDE } else { RUN };
+    archive.program("init", [INIT, &folders.functions(), load, &folders.steps(), run, ends(busybox)].concat().as_bytes());
     if let Some(script) = script {
         archive.file(SCRIPT, script);
     }
@@ -243,5 +316,22 @@ mod tests {
             }
         }
         assert_eq!(entries.iter().filter(|(path, _, _)| path == "lib").count(), 1);
+    }
+
+    /// FS-5: init mounts the folders that it is told of, and enters the root folder.
+    #[test]
+    fn init_mounts_folders_and_enters_the_root() {
+        let init = |has_root, tags: &[&str]| {
+            let folders = Folders { has_root, tags: tags.iter().map(|tag| (*tag).into()).collect() };
+            let entries = read(&with_folders(b"\x7fELF", None, &[], &folders));
+            let init = entries.into_iter().find(|(path, _, _)| path == "init").expect("init").2;
+            String::from_utf8(init).expect("text")
+        };
+        assert!(!init(false, &[]).contains("9p"));
+        let shares = init(false, &["a", "b"]);
+        assert!(shares.contains("folder a /mnt/a &&\nfolder b /mnt/b &&\nif [ -f /script ]") && !shares.contains("chroot"));
+        let root = init(true, &["a"]);
+        assert!(root.contains("folder root /newroot &&") && root.contains("folder a /newroot/mnt/a &&"), "{root}");
+        assert!(root.contains("chroot /newroot /bin/sh /.script"), "{root}");
     }
 }

@@ -1,10 +1,11 @@
-//! `--disk`: the devices that a guest has because the user asks for them.
+//! `--disk`, `--root` and `--share`: the devices that a guest has because the user asks for them.
 
 use super::Failure;
 use crate::boards;
-use crate::devices::virtio::{Attached, blk};
-use crate::disks;
-use std::path::Path;
+use crate::boot::initramfs::{Folders, ROOT_TAG};
+use crate::devices::virtio::{Attached, blk, ninep};
+use crate::{disks, folders};
+use std::path::{Path, PathBuf};
 
 /// The arguments for devices.
 #[derive(clap::Args, Default)]
@@ -13,20 +14,59 @@ pub struct DeviceArgs {
     /// read-only for the guest. May be repeated: /dev/vda, /dev/vdb
     #[arg(long = "disk", value_name = "FILE[,ro]")]
     disks: Vec<String>,
+    /// A folder of the host that a stock kernel runs the script or the shell in, such as a tree made by mmdebstrap. The
+    /// guest's changes stay in its memory
+    #[arg(long, value_name = "DIR", conflicts_with = "initrd")]
+    root: Option<PathBuf>,
+    /// A folder of the host for a stock kernel, mounted at /mnt/TAG (by default the folder's name). The guest's changes
+    /// stay in its memory. May be repeated
+    #[arg(long = "share", value_name = "DIR[:TAG]", conflicts_with = "initrd")]
+    shares: Vec<String>,
 }
 
 /// A virtio driver, and the file system that is usual on its device.
 const FOR_DISKS: &[&str] = &["virtio_blk", "crc32c_generic", "ext4"];
+const FOR_FOLDERS: &[&str] = &["9pnet_virtio", "9p", "overlay"];
 
 impl DeviceArgs {
     /// Whether there is any device.
     pub fn is_empty(&self) -> bool {
-        self.disks.is_empty()
+        self.disks.is_empty() && !self.has_folders()
     }
 
-    /// The devices, in the order of their arguments. Opens their files.
+    /// Whether there is a folder of the host.
+    pub fn has_folders(&self) -> bool {
+        self.root.is_some() || !self.shares.is_empty()
+    }
+
+    /// The folder that programs run in.
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
+    }
+
+    /// The devices, in the order of their arguments: disks, the root folder, further folders. Opens their files.
     pub fn attached(&self) -> Result<Vec<Attached>, Failure> {
-        self.disks.iter().map(|disk| disk_of(disk)).collect()
+        let disks = self.disks.iter().map(|disk| disk_of(disk));
+        let root = self.root.iter().map(|root| folder_of("--root", root, ROOT_TAG));
+        let shares = self.shares.iter().map(|share| {
+            let (folder, tag) = share_of(share)?;
+            folder_of("--share", folder, tag)
+        });
+        disks.chain(root).chain(shares).collect()
+    }
+
+    /// The folders that init mounts. Fails if two have one tag.
+    pub fn folders(&self) -> Result<Folders, Failure> {
+        let mut tags: Vec<String> = Vec::new();
+        for share in &self.shares {
+            let (_, tag) = share_of(share)?;
+            if tag == ROOT_TAG || tags.iter().any(|known| known == tag) {
+                return Err(Failure::usage(format!("--share: the tag `{tag}` is taken"))
+                    .advise("give another one behind a colon: --share DIR:TAG"));
+            }
+            tags.push(tag.into());
+        }
+        Ok(Folders { has_root: self.root.is_some(), tags })
     }
 
     /// The kernel modules that these devices need on a board, in the order in which they are loaded. Fails if the board
@@ -35,9 +75,13 @@ impl DeviceArgs {
         if self.is_empty() {
             return Ok(Vec::new());
         }
-        let transport = boards::virtio_modules(board)
-            .ok_or_else(|| Failure::usage(format!("--disk: the {board} board has no virtio devices yet")))?;
-        Ok([transport, FOR_DISKS].concat())
+        let transport = boards::virtio_modules(board).ok_or_else(|| {
+            Failure::usage(format!("the {board} board has no virtio devices yet"))
+                .advise("leave out `--disk`, `--root` and `--share`")
+        })?;
+        let disks = if self.disks.is_empty() { &[][..] } else { FOR_DISKS };
+        let folders = if self.has_folders() { FOR_FOLDERS } else { &[][..] };
+        Ok([transport, disks, folders].concat())
     }
 }
 
@@ -48,4 +92,54 @@ fn disk_of(text: &str) -> Result<Attached, Failure> {
     };
     let base = disks::open(Path::new(file)).map_err(|error| Failure::usage(format!("--disk: `{file}` is no disk: {error}")))?;
     Ok(Attached::Disk(blk::Disk { base, read_only }))
+}
+
+fn folder_of(option: &str, folder: &Path, tag: &str) -> Result<Attached, Failure> {
+    let no_folder = |error| Failure::usage(format!("{option}: `{}` is no folder that can be read: {error}", folder.display()));
+    Ok(Attached::Folder(ninep::Folder { tree: folders::open_folder(folder).map_err(no_folder)?, tag: tag.into() }))
+}
+
+/// The folder and the tag of a share.
+fn share_of(text: &str) -> Result<(&Path, &str), Failure> {
+    let (folder, tag) = match text.rsplit_once(':') {
+        Some((folder, tag)) => (Path::new(folder), tag),
+        None => (Path::new(text), Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or_default()),
+    };
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_tag = (1..=ninep::LONGEST_TAG).contains(&tag.len()) && tag.chars().all(is_plain) && !tag.starts_with(['-', '.']);
+    match is_tag {
+        true => Ok((folder, tag)),
+        false => Err(Failure::usage(format!("--share: `{tag}` cannot be a tag"))
+            .advise("give one of letters, digits, `-`, `_` and `.` behind a colon: --share DIR:TAG")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DV-4, FS-5: a share has a tag that is safe in a shell command and in a path.
+    #[test]
+    fn shares_have_tags() {
+        #[rustfmt::skip]
+        let cases = [
+            ("/tmp/work",       Some(("/tmp/work", "work"))),
+            ("/tmp/work/",      Some(("/tmp/work/", "work"))),
+            ("a:b:c-1",         Some(("a:b", "c-1"))),
+            ("/tmp/a b:ab",     Some(("/tmp/a b", "ab"))),
+            ("/tmp/a b",        None),
+            ("/",               None),
+            ("/:..",            None),
+            ("/:a/b",           None),
+            ("/:-t",            None),
+            ("/:$(reboot)",     None),
+            ("",                None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(share_of(text).ok(), expected.map(|(folder, tag)| (Path::new(folder), tag)), "{text}");
+        }
+        let twice = |first: &str, second: &str| DeviceArgs { shares: vec![first.into(), second.into()], ..DeviceArgs::default() };
+        assert!(twice("/a:x", "/b:x").folders().is_err() && twice("/a:x", "/b:root").folders().is_err());
+        assert_eq!(twice("/a:x", "/b:y").folders().map(|folders| folders.tags), Ok(vec!["x".into(), "y".into()]));
+    }
 }

@@ -5,7 +5,7 @@ use super::Failure;
 use super::end::End;
 use super::guest::Guest;
 use super::last_words::{self, LastWords};
-use super::typist::Typist;
+use super::typist::Typing;
 use super::until::Limits;
 use crate::machine::Stop;
 use crate::probed::Session;
@@ -68,7 +68,7 @@ pub trait Work {
 pub struct Driver {
     /// The machine, with its probes' engine.
     pub session: Session,
-    typist: Option<Typist>,
+    typing: Typing,
     last_words: LastWords,
     limits: Limits,
     /// Whether to give up on a guest that prints nothing: a stock kernel, unless the user set a time limit.
@@ -80,9 +80,9 @@ impl Driver {
     /// A driver of this guest.
     pub fn new(session: Session, guest: &Guest, shown: Shown) -> Driver {
         let may_give_up = guest.kernel.is_stock() && guest.limits.time.is_none() && !guest.is_booted();
-        let (typist, limits) = (guest.typist(), guest.limits.clone());
+        let (typing, limits) = (Typing::new(guest.typist(), &session), guest.limits.clone());
         let shown = if guest.quiet { Shown::Nowhere } else { shown };
-        Driver { session, typist, last_words: LastWords::default(), limits, may_give_up, shown }
+        Driver { session, typing, last_words: LastWords::default(), limits, may_give_up, shown }
     }
 
     /// Runs the guest to its end.
@@ -94,10 +94,9 @@ impl Driver {
             if let Some(end) = work.before(&mut self.session)? {
                 return Ok(end);
             }
-            if let Some(typist) = &mut self.typist {
-                typist.look(self.session.machine_mut());
-            }
-            let slice_end = self.session.machine().now().saturating_add(work.slice()).min(limit).min(work.next());
+            self.typing.look(&mut self.session);
+            let next = work.next().min(self.typing.next());
+            let slice_end = self.session.machine().now().saturating_add(work.slice()).min(limit).min(next);
             let stop = work.advance(&mut self.session, slice_end);
             self.show_console()?;
             work.take(&mut self.session)?;

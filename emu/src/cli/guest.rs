@@ -7,17 +7,18 @@ use super::image::{self, SymbolsArg};
 use super::output::Paint;
 use super::stock_guest::{StockArgs, Typed};
 use super::typist::Typist;
-use super::until::{Limits, Until};
+use super::until::{Limits, Until, guest_time};
 use super::{Failure, from_boot};
 use crate::boot::Kernel;
 use crate::boot::guest_files::{GuestFiles, Sources};
 use crate::boot::whole::Whole;
 use crate::devices::virtio::Attached;
 use crate::error::MachineError;
-use crate::machine::Config;
+use crate::machine::{Config, Draws};
 use crate::probed::Session;
 use crate::snapshot::{Snapshot, file::Key};
 use crate::verify::Side;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use trapline_isa::plan::Policy;
 
@@ -40,6 +41,10 @@ pub struct GuestArgs {
     /// The number of CPUs, at most as many as the board has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     cpus: u8,
+    /// Draws the order and the lengths of the CPUs' turns from this seed, to find races. The same seed is the same run,
+    /// probed or not. LENGTH is the longest turn (100ns to 1ms)
+    #[arg(long, value_name = "SEED[:LENGTH]", value_parser = turns)]
+    turns: Option<Draws>,
     /// The guest's memory, such as 256M or 2G, instead of the board's usual size
     #[arg(long = "mem", value_name = "SIZE", value_parser = memory)]
     memory: Option<u64>,
@@ -60,7 +65,13 @@ impl GuestArgs {
     /// The guest's files, as far as the arguments give them.
     pub fn files(&self, image: &str, kernel: &Kernel) -> Result<GuestFiles, Failure> {
         let stock = self.stock.guest(image, kernel, &self.devices)?;
-        Ok(GuestFiles::new(stock.map(|stock| stock.initrd), self.files.sources()))
+        Ok(GuestFiles::new(stock.map(|stock| stock.initrd), self.sources()))
+    }
+
+    /// The sources of the guest's files besides the initial file system.
+    fn sources(&self) -> Sources {
+        let given = self.files.sources();
+        Sources { sysroot: given.sysroot.or_else(|| self.devices.root().map(Into::into)), ..given }
     }
 
     /// Whether the guest runs a script and then powers off.
@@ -68,9 +79,17 @@ impl GuestArgs {
         self.stock.has_script()
     }
 
+    /// Whether the turns of the CPUs are drawn.
+    pub fn has_turns(&self) -> bool {
+        self.turns.is_some()
+    }
+
     /// Checks the arguments and reads the files that they name.
     pub fn guest(&self, image: &str, kernel: Kernel) -> Result<Guest, Failure> {
         let cpu = self.cpu.of(kernel.arch)?;
+        if self.turns.is_some() && self.cpus == 1 {
+            return Err(Failure::usage("--turns: one CPU takes no turns").advise("give the guest several: --cpus 2"));
+        }
         let limits = Limits::of(&self.until)?;
         let stock = self.stock.guest(image, &kernel, &self.devices)?;
         let own = match &stock {
@@ -93,7 +112,8 @@ impl GuestArgs {
             cpu,
             attached: self.devices.attached()?,
             memory: self.memory,
-            files: self.files.sources(),
+            turns: self.turns,
+            files: self.sources(),
         })
     }
 }
@@ -111,11 +131,31 @@ fn memory(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "write a number and its unit: 256M, 2G".into())
 }
 
+/// The longest drawn turn, in nanoseconds, unless the user gives one.
+pub const USUAL_LONGEST_TURN: u64 = 20_000;
+
+/// A seed for turns, with the longest turn.
+fn turns(text: &str) -> Result<Draws, String> {
+    let (seed, longest) = match text.split_once(':') {
+        Some((seed, longest)) => (seed, turn_length(longest)?),
+        None => (text, USUAL_LONGEST_TURN),
+    };
+    let seed = seed.parse().map_err(|_| "write a number, or a number and the longest turn: 7, 7:50us")?;
+    Ok(Draws { seed, longest })
+}
+
+/// The length of a turn, in nanoseconds.
+pub fn turn_length(text: &str) -> Result<u64, String> {
+    const LENGTHS: RangeInclusive<u64> = 100..=1_000_000;
+    let length = guest_time(text).flatten().filter(|length| LENGTHS.contains(length));
+    length.ok_or_else(|| format!("`{text}` is no length of a turn: 100ns to 1ms"))
+}
+
 /// The most memory that any board has.
 const MOST_MEMORY: u64 = 1 << 40;
 
 /// A guest to run. All errors that can be found without booting have been reported.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Guest {
     /// The image's name, for messages.
     pub name: String,
@@ -138,6 +178,8 @@ pub struct Guest {
     cpu: Option<String>,
     /// Bytes of memory. `None` means the board's usual size.
     memory: Option<u64>,
+    /// Draws the CPUs' turns.
+    turns: Option<Draws>,
     /// Disks and other devices.
     attached: Vec<Attached>,
     /// Sources of the guest's files besides the initial file system.
@@ -165,6 +207,7 @@ impl Guest {
             coverage,
             attached: self.attached.clone(),
             ram: self.memory,
+            turns: self.turns,
             files: self.files.clone(),
             ..Config::default()
         }
@@ -172,7 +215,9 @@ impl Guest {
 
     /// The booted guest to start from, from the cache or by a boot; `None` for a guest that boots in the run itself.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, Failure> {
-        let fetch = |_: &Typed| from_boot::fetch(&self.name, &self.kernel, &self.config(false), !self.quiet);
+        // The boot takes the usual turns, so that one snapshot serves every seed.
+        let config = Config { turns: None, ..self.config(false) };
+        let fetch = |_: &Typed| from_boot::fetch(&self.name, &self.kernel, &config, !self.quiet);
         self.from_boot.as_ref().map(fetch).transpose()
     }
 
@@ -188,6 +233,11 @@ impl Guest {
             Some(snapshot) => Session::from_snapshot(kernel, &config, policy, snapshot),
         };
         session.map_err(|error| cannot_be_made(&error))
+    }
+
+    /// This guest with turns that are drawn.
+    pub fn drawn(&self, turns: Draws) -> Guest {
+        Guest { turns: Some(turns), ..self.clone() }
     }
 
     /// The machine of one side of a comparison, which logs all events. `coverage` says whether it notes the blocks that run.
@@ -210,7 +260,8 @@ impl Guest {
         let devices = self.attached.iter().map(Attached::identity).collect::<Result<Vec<_>, _>>();
         let devices = devices.map_err(|why| Failure::again(why.to_string()))?;
         let memory = self.memory;
-        Ok(format!("{cpus} {line:?} {initrd:?} {whole:?} {limits:?} {typed:?} {cpu:?} {memory:?} {devices:?}"))
+        let turns = self.turns.map(|turns| format!(" {turns:?}")).unwrap_or_default();
+        Ok(format!("{cpus} {line:?} {initrd:?} {whole:?} {limits:?} {typed:?} {cpu:?} {memory:?} {devices:?}{turns}"))
     }
 
     /// Types at the shell of a booted guest.
@@ -250,6 +301,27 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(memory(text).ok(), expected, "{text}");
+        }
+    }
+
+    /// DV-4, CP-6: seeds with and without the longest turn are read, and other texts are refused.
+    #[test]
+    fn seeds_of_turns_are_read() {
+        #[rustfmt::skip]
+        let cases = [
+            ("7",           Some((7, 20_000))),
+            ("7:50us",      Some((7, 50_000))),
+            ("0:100ns",     Some((0, 100))),
+            ("7:",          None),
+            (":5us",        None),
+            ("7:99ns",      None),
+            ("7:2ms",       None),
+            ("7:50",        None),
+            ("-1",          None),
+            ("",            None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(turns(text).ok(), expected.map(|(seed, longest)| Draws { seed, longest }), "{text}");
         }
     }
 }

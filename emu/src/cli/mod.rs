@@ -33,6 +33,7 @@ mod paint;
 mod place;
 mod policy;
 mod probe_row;
+mod races;
 mod report;
 mod request;
 mod run;
@@ -56,6 +57,7 @@ mod verdict;
 mod verify;
 mod verify_report;
 mod vmcore;
+mod words;
 
 pub use failure::Failure;
 
@@ -90,6 +92,7 @@ enum Command {
     Trace(Box<trace::Args>),
     Verify(Box<verify::Args>),
     Sweep(Box<sweep::Args>),
+    Races(Box<races::Args>),
     Merge(merge::Args),
     Check(check::Args),
     Disasm(disasm::Args),
@@ -131,6 +134,7 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
         Command::Trace(args) => trace::main(args),
         Command::Verify(args) => verify::main(args),
         Command::Sweep(args) => sweep::main(args),
+        Command::Races(args) => races::main(args),
         Command::Merge(args) => merge::main(args),
         Command::Check(args) => check::main(args),
         Command::Disasm(args) => disasm::main(args),

@@ -13,23 +13,28 @@ use trapline_isa::arch::Arch;
 /// The largest unpacked module, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The requested modules in loading order, each with its file name in the guest: those that devices need, then those that
-/// the user asks for. Modules that they depend on come before them, if they were pulled with the kernel. Fails if a module
+/// Modules in loading order, each with its file name in the guest.
+#[derive(Default)]
+pub struct Modules {
+    /// Those that devices need.
+    pub for_devices: Vec<(String, Vec<u8>)>,
+    /// Those that the user asks for.
+    pub asked: Vec<(String, Vec<u8>)>,
+}
+
+/// The requested modules: those that devices need, then those that the user asks for. Modules that they depend on come before them, if they were pulled with the kernel. Fails if a module
 /// is for another ISA or depends on one that is neither given before it nor pulled.
-pub fn read(
-    asked: &[PathBuf],
-    for_devices: &[&str],
-    arch: Arch,
-    local: Option<&Local>,
-) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+pub fn read(asked: &[PathBuf], for_devices: &[&str], arch: Arch, local: Option<&Local>) -> Result<Modules, Failure> {
     let mut list = List { arch, local, names: Vec::new(), files: Vec::new(), open: Vec::new() };
     for path in device_modules(for_devices, local)? {
         list.add(&path)?;
     }
+    let count = list.files.len();
     for path in paths(asked, local)? {
         list.add(&path)?;
     }
-    Ok(list.files)
+    let asked = list.files.split_off(count);
+    Ok(Modules { for_devices: list.files, asked })
 }
 
 /// The files of the modules that devices need. A module that the kernel does not have is taken to be built in, as are all of

@@ -110,6 +110,8 @@ Examples:
   trapline run debian/arm64 --disk disk.qcow2 --script work.sh
                                                         /dev/vda; the file is never written
   trapline run debian/amd64 --script work.sh --push tool:/bin/tool --mem 1G
+  trapline run debian/amd64 --root ~/trees/bookworm --script work.sh
+                                                        the script runs in a folder of the host, which stays as it is
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
   trapline run -e 'p vfs_read' -e 'r:done vfs_read n=$retval' --out trace.dat --out trace.perfetto
                                                         for `trace-cmd report -i trace.dat` and ui.perfetto.dev

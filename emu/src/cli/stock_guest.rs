@@ -70,7 +70,7 @@ impl StockArgs {
     pub fn guest(&self, name: &str, kernel: &Kernel, devices: &DeviceArgs) -> Result<Option<StockGuest>, Failure> {
         if !kernel.is_stock() {
             if !devices.is_empty() {
-                return Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no disk")));
+                return Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no disk and no folder")));
             }
             if !self.pushed.is_empty() {
                 return Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no file")));
@@ -93,6 +93,7 @@ impl StockArgs {
             .and_then(|machine| machine.board(kernel))
             .map_err(|error| Failure::usage(format!("`{name}` cannot be run: {error}")))?;
         let needed = devices.modules(board.name)?;
+        let folders = devices.folders()?;
         let wanted = Wanted::parse(name);
         let architecture = kernels::of(kernel.arch).debian;
         let script = self.script.as_deref().map(read).transpose()?;
@@ -103,15 +104,26 @@ impl StockArgs {
             None => {
                 let local = wanted.as_ref().map(image::local).transpose()?;
                 let modules = modules::read(&self.modules, &needed, kernel.arch, local.as_ref())?;
-                has_modules = !modules.is_empty();
                 // The snapshot is made before modules are loaded: they are only files in it, and are loaded when the
-                // guest continues.
-                let folder = if self.from_boot { initramfs::MODULES_FOR_LATER } else { initramfs::MODULES };
-                let mut files: Vec<_> = modules.into_iter().map(|(name, bytes)| (format!("{folder}{name}"), bytes)).collect();
-                files.extend(self.pushed.iter().map(|text| pushed(text)).collect::<Result<Vec<_>, _>>()?);
-                initramfs::with_busybox(&busybox(wanted.as_ref(), architecture)?, packed, &files)
+                // guest continues. Those of folders are loaded at the boot, which mounts them.
+                let later = if self.from_boot { initramfs::MODULES_FOR_LATER } else { initramfs::MODULES };
+                let first = if devices.has_folders() { initramfs::MODULES } else { later };
+                has_modules = !modules.asked.is_empty() || first == later && !modules.for_devices.is_empty();
+                let named = |folder: &str, modules: Vec<(String, Vec<u8>)>| {
+                    modules.into_iter().map(|(name, bytes)| (format!("{folder}{name}"), bytes)).collect::<Vec<_>>()
+                };
+                let mut files = [named(first, modules.for_devices), named(later, modules.asked)].concat();
+                for text in &self.pushed {
+                    let (path, bytes) = pushed(text)?;
+                    files.push((if folders.has_root { format!("{}{path}", initramfs::PUSHED) } else { path }, bytes));
+                }
+                initramfs::with_folders(&busybox(wanted.as_ref(), architecture)?, packed, &files, &folders)
             }
         };
+        if self.from_boot && has_modules && folders.has_root {
+            return Err(Failure::usage("--from-boot: modules cannot be loaded inside a root folder")
+                .advise("leave out `--from-boot`, or `--module`"));
+        }
         let load = if has_modules { initramfs::LOAD_LATER } else { "" };
         let from_boot = self.from_boot.then_some(Typed { load, script });
         let whole = if self.whole { Some(Arc::new(whole(name, kernel.arch)?)) } else { None };

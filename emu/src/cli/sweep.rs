@@ -4,6 +4,7 @@ use super::guest::{Guest, GuestArgs};
 use super::output::{self, Paint, thousands};
 use super::sweep_table;
 use super::typist::Typing;
+use super::words::words_without;
 use super::{Failure, PolicyName, image};
 use crate::boot::Kernel;
 use crate::machine::Stop;
@@ -200,7 +201,7 @@ impl Args {
         if self.shard.is_some() || self.out.is_some() {
             return Err(Failure::usage("--emit chooses the shards and their files: leave --shard and --out out"));
         }
-        let words = words(std::env::args_os())?;
+        let words = words_without(std::env::args_os(), &[("--emit", 2), ("--shards", 1), ("--jobs", 1)])?;
         let here = std::env::current_dir().map_err(|why| Failure::again(format!("the current folder is unknown: {why}")))?;
         let folder = here.join(folder);
         let job = Job { words: &words, shards: self.shards, jobs: self.jobs.unwrap_or(1).into(), here: &here, folder: &folder };
@@ -222,26 +223,6 @@ fn write(path: &Path, file: &Output) -> std::io::Result<()> {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
     }
     Ok(())
-}
-
-/// The words of the command line behind the program's name, without the options of a cluster's job.
-fn words(all: impl Iterator<Item = std::ffi::OsString>) -> Result<Vec<String>, Failure> {
-    let mut words = Vec::new();
-    let mut skipped = 0;
-    for word in all.skip(1) {
-        let word = word.into_string().map_err(|word| Failure::usage(format!("{word:?} is no text: rename that file")))?;
-        if skipped > 0 {
-            skipped -= 1;
-            continue;
-        }
-        match word.as_str() {
-            "--emit" => skipped = 2,
-            "--shards" | "--jobs" => skipped = 1,
-            other if other.starts_with("--shards=") || other.starts_with("--jobs=") => {}
-            _ => words.push(word),
-        }
-    }
-    Ok(words)
 }
 
 /// The guests of a sweep.
@@ -286,32 +267,5 @@ impl Run for TypedRun {
                 stop => return stop,
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// SW-5: a job's command line is the user's, without the options that make the job.
-    #[test]
-    fn the_words_of_a_job_are_those_of_the_sweep() {
-        let all = [
-            "trapline",
-            "sweep",
-            "tiny/x86_64",
-            "--emit",
-            "slurm",
-            "job",
-            "--wave",
-            "9",
-            "--shards",
-            "4",
-            "--jobs=2",
-            "--until",
-            "1s",
-        ];
-        let words = words(all.into_iter().map(Into::into)).expect("text");
-        assert_eq!(words, ["sweep", "tiny/x86_64", "--wave", "9", "--until", "1s"]);
     }
 }

@@ -95,7 +95,7 @@ impl<L: Listener> Machine<L> {
             view,
             board,
             has_masters: !config.attached.is_empty(),
-            turns: Turns::new(parks, start),
+            turns: Turns::new(parks, start, config.turns),
             board_name: spec.name,
             cpu,
             told,

@@ -23,7 +23,7 @@ mod user_code;
 mod watchdog;
 
 use crate::boards::Board;
-use crate::clock::{Stopped, Ticks, ticks};
+use crate::clock::{Stopped, Ticks};
 use crate::cpu::mappings::MappingPlace;
 use crate::cpu::user_places::UserPlaces;
 use crate::cpu::{Choice, Model, Shown, View, WindowPlace};
@@ -34,7 +34,7 @@ use trapline_isa::arch::Isa;
 
 use accesses::Seen;
 
-pub use crate::config::Config;
+pub use crate::config::{Config, Draws};
 pub use crate::snapshot::Counts;
 use coverage::Coverage;
 use fetched::Fetched;
@@ -361,11 +361,6 @@ impl Parts<'_> {
 
 /// The largest number of blocks of a handler in guest code. Beyond it, the guest counts as hung.
 pub(crate) const FROZEN_MOST: u64 = 20_000_000;
-
-/// The length of a CPU's turn while another CPU waits.
-pub(crate) fn slice() -> Ticks {
-    ticks(5_000)
-}
 
 #[cfg(test)]
 mod tests;

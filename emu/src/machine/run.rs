@@ -3,7 +3,8 @@
 //! All of this happens only at block starts that were reached by a taken branch. So the place where a run stops depends
 //! on the guest alone.
 
-use super::{Listener, Machine, What, Wish, slice};
+use super::turns::first_of;
+use super::{Listener, Machine, What, Wish};
 use crate::boards::At;
 use crate::boot::{Kernel, dead_ends};
 use crate::clock::GuestTime;
@@ -200,8 +201,8 @@ impl<L: Listener> Machine<L> {
         self.inner.hide_window();
     }
 
-    /// Selects the CPU whose time is furthest behind, and wakes it if it sleeps. A turn that was only stopped
-    /// continues, so that stops do not change the guest.
+    /// Selects the CPU whose turn is next, and wakes it if it sleeps: the one that is furthest behind in time, or one that is
+    /// drawn. A turn that was only stopped continues, so that stops do not change the guest.
     fn choose_cpu(&mut self) -> Result<(), Stop> {
         while !self.chooses_awake_cpu()? {
             let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
@@ -222,8 +223,8 @@ impl<L: Listener> Machine<L> {
         }
         inner.cpus[current].clock = inner.view.clock.stopped();
         let ready: Vec<Option<Ticks>> = (0..inner.cpus.len()).map(|number| self.ready_at(number)).collect();
-        let next = (0..ready.len()).filter_map(|number| ready[number].map(|at| (at, number))).min();
-        let Some((at, number)) = next else {
+        let next = first_of(&ready).zip(self.inner.turns.next(&ready));
+        let Some(((first, _), (at, number))) = next else {
             let limit = self.inner.limit;
             if limit != Ticks::MAX && self.inner.cpus.iter().any(|cpu| cpu.halted) {
                 self.inner.view.clock.sleep_until(limit);
@@ -232,7 +233,7 @@ impl<L: Listener> Machine<L> {
                 "every CPU sleeps and nothing will wake one (HLT with interrupts off, or no timer set)".into(),
             ));
         };
-        if at >= self.inner.limit {
+        if first >= self.inner.limit {
             let limit = self.inner.limit;
             self.inner.view.clock.sleep_until(limit);
             return Err(Stop::Limit);
@@ -241,7 +242,10 @@ impl<L: Listener> Machine<L> {
         self.switch_to(number);
         let inner = &mut self.inner;
         let others = (0..ready.len()).filter(|other| *other != number).filter_map(|other| ready[other]).min();
-        inner.slice_end = others.map_or(Ticks::MAX, |other| other.max(at).saturating_add(slice()));
+        inner.slice_end = others.map_or(Ticks::MAX, |other| {
+            let from = other.max(at);
+            from.saturating_add(inner.turns.length(number, from))
+        });
         if inner.cpus[number].halted {
             inner.view.clock.sleep_until(at);
             inner.advance(At { cpu: number, now: at });

@@ -5,16 +5,25 @@
 //! CPU's own time. Clocks show the latest time that any CPU was shown, so that time never goes back for the guest.
 //!
 //! Boards whose CPUs all run from the beginning, and machines with one CPU, have none of this.
+//!
+//! The order and the lengths of turns can be drawn from a seed, on all boards. A draw depends on the seed and on the times
+//! of the CPUs alone, so it is the same wherever a run is stopped, saved or probed.
 
-use super::{Inner, Listener, Wish, slice};
+use super::{Inner, Listener, Wish};
 use crate::boards::{At, Order};
 use crate::clock::{Stopped, Ticks, ticks};
+use crate::config::Draws;
 use crate::cpu::Place;
 use crate::unicorn::surgery::CoreState;
 
 /// The longest wait of an instruction in a waiting loop while all other CPUs sleep. A loop that counts its rounds ends
 /// soon with this limit.
 const LONGEST_WAIT_NANOSECONDS: u64 = 1_000;
+
+/// The length of a turn while another CPU waits, in nanoseconds.
+const USUAL_TURN_NANOSECONDS: u64 = 5_000;
+/// A drawn turn is at most this power of two shorter than the longest one, so that some are very short.
+const MOST_HALVINGS: u32 = 6;
 
 /// The state of several CPUs that are started one after the other.
 pub(crate) struct Turns {
@@ -24,12 +33,25 @@ pub(crate) struct Turns {
     pub(super) latest: Ticks,
     /// The state of a CPU before an order sets its start address.
     start: CoreState,
+    draws: Option<Draws>,
 }
 
 impl Turns {
     /// For a board that parks CPUs or does not.
-    pub(super) fn new(parks: bool, start: CoreState) -> Turns {
-        Turns { parks, latest: 0, start }
+    pub(super) fn new(parks: bool, start: CoreState, draws: Option<Draws>) -> Turns {
+        Turns { parks, latest: 0, start, draws }
+    }
+
+    /// The length of the turn of a CPU that begins, or is shortened, at this time.
+    pub(super) fn length(&self, cpu: usize, time: Ticks) -> Ticks {
+        self.draws.map_or_else(|| ticks(USUAL_TURN_NANOSECONDS), |draws| drawn_length(draws, cpu, time))
+    }
+
+    /// The CPU whose turn is next, with the time at which it can execute. `ready` has that time for each CPU. `None` if no
+    /// CPU can ever execute.
+    pub(super) fn next(&self, ready: &[Option<Ticks>]) -> Option<(Ticks, usize)> {
+        let first = first_of(ready)?;
+        Some(self.draws.map_or(first, |draws| drawn_cpu(draws, ready, first)))
     }
 
     /// The time that a clock shows to a CPU whose own time is `time`.
@@ -41,6 +63,35 @@ impl Turns {
         self.latest = self.latest.max(time);
         self.latest
     }
+}
+
+/// The CPU that is furthest behind in time.
+pub(super) fn first_of(ready: &[Option<Ticks>]) -> Option<(Ticks, usize)> {
+    ready.iter().enumerate().filter_map(|(number, at)| at.map(|at| (at, number))).min()
+}
+
+/// One of the CPUs that are at most the longest turn ahead of the first one. So no CPU gets further ahead than two such
+/// turns.
+fn drawn_cpu(draws: Draws, ready: &[Option<Ticks>], first: (Ticks, usize)) -> (Ticks, usize) {
+    let most = first.0.saturating_add(ticks(draws.longest));
+    let near = || ready.iter().enumerate().filter_map(|(number, at)| at.filter(|at| *at <= most).map(|at| (at, number)));
+    let seed = near().fold(draws.seed, |seed, (at, number)| mixed(seed ^ at ^ (number as u64) << 56));
+    let count = near().count().max(1) as u64;
+    near().nth((seed % count) as usize).unwrap_or(first)
+}
+
+fn drawn_length(draws: Draws, cpu: usize, time: Ticks) -> Ticks {
+    let random = mixed(draws.seed ^ mixed(time) ^ (cpu as u64) << 48);
+    let halvings = random.trailing_zeros().min(MOST_HALVINGS);
+    1 + (random >> (MOST_HALVINGS + 1)) % (ticks(draws.longest) >> halvings).max(1)
+}
+
+/// A number whose bits all depend on all bits of this one.
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }
 
 impl<L: Listener> Inner<L> {
@@ -63,14 +114,15 @@ impl<L: Listener> Inner<L> {
         let current = self.view.current;
         if !self.turns.parks {
             if (0..self.cpus.len()).any(|other| other != current && self.board.pending(other).is_some()) {
-                self.slice_end = self.slice_end.min(at.now + slice());
+                self.slice_end = self.slice_end.min(at.now + self.turns.length(current, at.now));
             }
             return;
         }
         for other in (0..self.cpus.len()).filter(|other| *other != current && !self.cpus[*other].parked) {
             let wakes = self.board.pending(other).map(|_| at.now).or_else(|| self.board.next_event(other));
             if let Some(wakes) = wakes {
-                self.slice_end = self.slice_end.min(wakes.max(at.now).saturating_add(slice()));
+                let from = wakes.max(at.now);
+                self.slice_end = self.slice_end.min(from.saturating_add(self.turns.length(current, from)));
             }
         }
     }
@@ -103,7 +155,7 @@ impl<L: Listener> Inner<L> {
         (self.view.model.entry.start.set)(&mut cpu.state, entry, argument);
         cpu.clock = Stopped { time: now.max(cpu.clock.time), goes_on_at: None };
         (cpu.fault_address, cpu.halted, cpu.frozen, cpu.parked) = (0, false, false, false);
-        self.slice_end = self.slice_end.min(now.saturating_add(slice()));
+        self.slice_end = self.slice_end.min(now.saturating_add(self.turns.length(current, now)));
     }
 
     /// The CPU executed PAUSE, YIELD or WFE, and continues at `pc`. Until its turn ends, only the board can change what it
@@ -126,5 +178,48 @@ impl<L: Listener> Inner<L> {
             self.view.clock.add(until - now);
             self.look_soon();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// CP-6: a drawn turn is not longer than asked for, has some length, and is drawn again alike.
+        #[test]
+        fn drawn_turns_are_bounded_and_repeat(seed in any::<u64>(), longest in 100u64..1_000_000, cpu in 0usize..8, time in 0u64..1 << 50) {
+            let draws = Draws { seed, longest };
+            let length = drawn_length(draws, cpu, time);
+            prop_assert!(length >= 1 && length <= ticks(longest));
+            prop_assert_eq!(length, drawn_length(draws, cpu, time));
+        }
+
+        /// CP-6: a drawn CPU can execute, and is not far ahead of the first one.
+        #[test]
+        fn a_drawn_cpu_can_execute_and_is_not_far_ahead(
+            seed in any::<u64>(),
+            ready in proptest::collection::vec(proptest::option::of(0u64..4_000_000), 1..8),
+        ) {
+            let draws = Draws { seed, longest: 20_000 };
+            if let Some(first) = first_of(&ready) {
+                let (at, number) = drawn_cpu(draws, &ready, first);
+                prop_assert_eq!(ready[number], Some(at));
+                prop_assert!(at <= first.0 + ticks(draws.longest));
+            }
+        }
+    }
+
+    /// CP-6: each CPU comes first for some seed, and turns have many lengths.
+    #[test]
+    fn seeds_draw_different_turns() {
+        let ready = [Some(100), None, Some(90), Some(95)];
+        let drawn = |seed| drawn_cpu(Draws { seed, longest: 20_000 }, &ready, (90, 2)).1;
+        let cpus: std::collections::BTreeSet<usize> = (0..64).map(drawn).collect();
+        assert_eq!(cpus.into_iter().collect::<Vec<_>>(), [0, 2, 3]);
+        let lengths: Vec<Ticks> = (0..1000).map(|seed| drawn_length(Draws { seed, longest: 20_000 }, 0, 77)).collect();
+        let shorter = |than: u64| lengths.iter().filter(|length| **length < ticks(than)).count();
+        assert!(shorter(1_000) > 100 && shorter(10_000) > 500 && shorter(10_000) < 950, "{} {}", shorter(1_000), shorter(10_000));
     }
 }

@@ -40,7 +40,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn words(words: &[String]) -> String {
+/// Words as the shell reads them.
+pub fn words(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 

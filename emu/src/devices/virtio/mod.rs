@@ -8,6 +8,7 @@ pub mod bank;
 pub mod blk;
 pub mod core;
 pub mod mmio;
+pub mod ninep;
 pub mod pci;
 pub mod queue;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod testing;
 pub use core::Virtio;
 
 use blk::Blk;
+use ninep::NineP;
 use queue::Chain;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -27,6 +29,8 @@ use trapline_isa::mem::Memory;
 pub enum Class {
     /// A disk.
     Blk(Blk),
+    /// A folder of the host.
+    NineP(NineP),
 }
 
 /// The reason why a device cannot be on a board, or cannot continue from a snapshot.
@@ -45,14 +49,14 @@ pub enum AttachError {
     /// A snapshot has a device of another kind.
     #[error("its virtio devices are of other kinds or come in another order")]
     Kind,
-    /// A snapshot refers to a disk with other contents.
-    #[error("its disk has other contents than the file that is given now")]
+    /// A snapshot refers to a disk or a folder with other contents.
+    #[error("its disk or folder has other contents than the one that is given now")]
     Contents,
     /// A snapshot refers to a disk with other rights.
     #[error("its disk may be written and this one may not, or the other way round")]
     Rights,
     /// The host cannot read what a device shows to the guest.
-    #[error("a disk cannot be read: {0}")]
+    #[error("a disk or a folder cannot be read: {0}")]
     Unreadable(String),
 }
 
@@ -61,19 +65,24 @@ pub enum AttachError {
 pub enum Attached {
     /// A disk.
     Disk(blk::Disk),
+    /// A folder of the host.
+    Folder(ninep::Folder),
 }
 
 impl Attached {
-    /// The identity of what the device shows to the guest, for the key of a snapshot. Reads a disk's whole base.
+    /// The identity of what the device shows to the guest, for the key of a snapshot. Reads a disk's whole base, and the
+    /// attributes of all files of a folder.
     pub fn identity(&self) -> Result<String, AttachError> {
         match self {
             Attached::Disk(disk) => disk.identity(),
+            Attached::Folder(folder) => folder.identity(),
         }
     }
 
     fn class(&self) -> Class {
         match self {
             Attached::Disk(disk) => Class::Blk(Blk::new(disk.clone())),
+            Attached::Folder(folder) => Class::NineP(NineP::new(folder.clone())),
         }
     }
 }
@@ -84,13 +93,14 @@ impl Class {
     pub fn id(&self) -> u32 {
         match self {
             Class::Blk(_) => 2,
+            Class::NineP(_) => 9,
         }
     }
 
     /// The number of queues.
     pub fn queues(&self) -> usize {
         match self {
-            Class::Blk(_) => 1,
+            Class::Blk(_) | Class::NineP(_) => 1,
         }
     }
 
@@ -98,6 +108,7 @@ impl Class {
     pub fn features(&self) -> u64 {
         match self {
             Class::Blk(blk) => blk.features(),
+            Class::NineP(folder) => folder.features(),
         }
     }
 
@@ -105,6 +116,7 @@ impl Class {
     pub fn configuration(&self) -> Vec<u8> {
         match self {
             Class::Blk(blk) => blk.configuration(),
+            Class::NineP(folder) => folder.configuration(),
         }
     }
 
@@ -112,6 +124,7 @@ impl Class {
     fn handle(&mut self, chain: &Chain, memory: &mut dyn Memory) -> u32 {
         match self {
             Class::Blk(blk) => blk.handle(chain, memory),
+            Class::NineP(folder) => folder.handle(chain, memory),
         }
     }
 
@@ -119,12 +132,15 @@ impl Class {
     fn adopt(&mut self, other: &Class) -> Result<(), AttachError> {
         match (self, other) {
             (Class::Blk(mine), Class::Blk(other)) => mine.adopt(other),
+            (Class::NineP(mine), Class::NineP(other)) => mine.adopt(other),
+            _ => Err(AttachError::Kind),
         }
     }
 
     fn is_sound(&self) -> bool {
         match self {
             Class::Blk(blk) => blk.is_sound(),
+            Class::NineP(folder) => folder.is_sound(),
         }
     }
 }

@@ -1,0 +1,117 @@
+//! `--turns` and `trapline races`: a planted race is found by a seed, which then fails each time.
+//!
+//! Needs the kernel of amd64; without it the tests are skipped.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use trapline_harness::{self as harness, on, tests};
+
+const KERNEL: &str = "debian/amd64";
+/// The program with the race (images/programs/race.c).
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../images/programs/prebuilt/race-amd64");
+
+struct Said {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = Folder(std::env::temp_dir().join(format!("trapline-races-{name}-{}", std::process::id())));
+        fs::create_dir_all(&folder.0).unwrap();
+        fs::write(folder.0.join("script"), "taskset 3 /race || exit 1\n").unwrap();
+        folder
+    }
+
+    /// Runs trapline on a guest with the program and the script. The snapshot cache is the folder's own.
+    fn trapline(&self, command: &str, args: &[&str]) -> Said {
+        let found = harness::stock(KERNEL);
+        let script = self.0.join("script");
+        let push = format!("{PROGRAM}:/race");
+        let same = ["--cpus", "2", "--from-boot", "--push", &push, "--script", script.to_str().unwrap()];
+        let mut command_line = Command::new(env!("CARGO_BIN_EXE_trapline"));
+        command_line.env("TRAPLINE_IMAGES", &found.local.folder).env("XDG_CACHE_HOME", &self.0);
+        let output = command_line.arg(command).arg(KERNEL).args(same).args(args).stdin(Stdio::null()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Said { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// The guest time and the reason of a run's end, as the summary says them.
+fn end(said: &Said) -> String {
+    said.out
+        .lines()
+        .filter(|line| line.contains("guest time"))
+        .map(|line| line.split(" in ").next().unwrap_or_default())
+        .collect()
+}
+
+/// CP-6, CP-7
+fn a_race_is_found_by_a_seed_that_then_fails_each_time() {
+    let folder = Folder::new("found");
+    let found = folder.trapline("races", &["--seeds", "60", "--jobs", "2", "--json"]);
+    assert_eq!(found.status, 1, "{}\n{}", found.err, found.out);
+    let result: serde_json::Value = serde_json::from_str(found.out.trim()).expect("a line of JSON");
+    let seed = result["seed"].as_u64().expect("a seed");
+    assert_eq!(result["ended"], "the guest powered off with status 1");
+    let repeat = result["repeat"].as_str().expect("a command");
+    assert!(repeat.starts_with("trapline run debian/amd64 --cpus 2 --from-boot"), "{repeat}");
+    assert!(repeat.ends_with(&format!("--turns {seed}:20000ns")), "{repeat}");
+
+    let turns = format!("{seed}:20us");
+    let again: Vec<Said> = [&[][..], &["-e", "p:read vfs_read", "-e", "r:done vfs_write"]]
+        .into_iter()
+        .map(|probes| folder.trapline("run", &[&["--quiet", "--turns", &turns], probes].concat()))
+        .collect();
+    for said in &again {
+        assert!(said.status == 1 && said.err.contains("status 1"), "seed {seed}: {}\n{}", said.err, said.out);
+    }
+    assert_eq!(end(&again[0]), end(&again[1]), "the run with probes is the same");
+    assert!(!end(&again[0]).is_empty(), "{}", again[0].out);
+}
+
+/// CP-7: a program's exit() is a failure, and ends the search at the first seed.
+fn a_program_that_calls_exit_ends_the_search() {
+    let folder = Folder::new("program");
+    let found =
+        folder.trapline("races", &["--seeds", "3", "--first", "5", "-e", "kprobe:do_exit /comm == \"race\"/ { exit(); }"]);
+    assert_eq!(found.status, 1, "{}\n{}", found.err, found.out);
+    assert!(found.out.starts_with("seed 5: the script ended with status 0\n  trapline trace debian/amd64"), "{}", found.out);
+    let none =
+        folder.trapline("races", &["--seeds", "2", "-e", "kprobe:do_exit /comm == \"none\"/ { exit(); }", "--length", "100ns"]);
+    assert!(none.status == 0 && none.out.starts_with("none of 2 seeds fails"), "{}\n{}", none.err, none.out);
+}
+
+/// DV-4: what cannot be meant is said before anything boots.
+fn turns_need_several_cpus() {
+    let trapline = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_trapline")).args(args).stdin(Stdio::null()).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    #[rustfmt::skip]
+    let cases: [(&[&str], &str); 4] = [
+        (&["run", "tiny/x86_64", "--turns", "7"],                       "one CPU takes no turns"),
+        (&["run", "tiny/x86_64", "--cpus", "2", "--turns", "7:2s"],     "no length of a turn"),
+        (&["races", "tiny/x86_64"],                                     "one CPU takes no turns"),
+        (&["races", "tiny/x86_64", "--cpus", "2", "--turns", "7"],      "leave `--turns` out"),
+    ];
+    for (args, why) in cases {
+        let (status, err) = trapline(args);
+        assert!(status == 2 && err.contains(why), "{args:?}: {status} {err}");
+    }
+}
+
+fn main() -> ExitCode {
+    let kernel = tests![a_race_is_found_by_a_seed_that_then_fails_each_time, a_program_that_calls_exit_ends_the_search];
+    harness::run([on(KERNEL, kernel), tests![turns_need_several_cpus]])
+}

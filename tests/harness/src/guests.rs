@@ -220,7 +220,6 @@ pub const STOCKS: &[Facts] = &[
             Outside(Family::EventStacks, NOT_COMPARED),
             Outside(Family::UserPcs, NOT_COMPARED),
             Outside(Family::Modules, NOT_COMPARED),
-            Outside(Family::OwnUprobes, "a known fault: the returns of one function of busybox are not seen"),
         ],
         ..USUAL
     },

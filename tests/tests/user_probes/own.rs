@@ -1,4 +1,4 @@
-//! The guest's own uprobe_events, in a run of their own, count what our probes count.
+//! The guest's own uprobe_events, in a run of their own, count and record what our probes see.
 
 use crate::{LONG, Stock, calls};
 use std::collections::BTreeMap;
@@ -19,30 +19,36 @@ AFTER
 /// The number of functions that are probed, at their entries and at their returns.
 const FUNCTIONS: usize = 200;
 
-/// BY-2: in the kernel's own run, `uprobe_profile` counts hits of functions' entries and returns; in ours, probes at the
-/// same places count as many. So instructions that fault, forks and programs that end are counted alike.
+/// BY-2: in the kernel's own run, `uprobe_profile` counts the entries of functions and `trace` has a line for each return;
+/// in ours, probes at the same places count as many. So instructions that fault, forks and programs that end are counted
+/// alike. `uprobe_profile` cannot serve for returns: for those, too, it counts entries.
 pub fn hits_equal_those_of_the_guests_own_uprobes(name: &'static str) {
     let (functions, _) = calls::places(&Stock::new(name, b"").busybox);
     let chosen: Vec<u64> = functions.iter().copied().step_by(functions.len().div_ceil(FUNCTIONS)).collect();
-    let mut before = String::from("mkdir -p /t; mount -t tracefs t /t\n");
+    let mut before = String::from("mkdir -p /t; mount -t tracefs t /t; echo 16384 > /t/buffer_size_kb\n");
     for offset in &chosen {
         let _ = writeln!(before, "echo 'p:e{offset:x} /w:{offset:#x}' >> /t/uprobe_events");
         let _ = writeln!(before, "echo 'r:r{offset:x} /w:{offset:#x}' >> /t/uprobe_events");
     }
     before += "for one in /t/events/uprobes/*/enable; do echo 1 > $one || echo refused; done\n";
-    let after = "echo 0 > /t/events/uprobes/enable; cat /t/uprobe_profile";
+    let after = "echo 0 > /t/events/uprobes/enable; cat /t/uprobe_profile; grep overrun: /t/per_cpu/cpu0/stats
+grep -o ' r[0-9a-f]*: ' /t/trace | sort | uniq -c";
     let script = WORK.replace("BEFORE", &before).replace("AFTER", after);
     let mut theirs = Stock::new(name, script.as_bytes()).session();
     let stop = theirs.run_until(LONG);
     let console = String::from_utf8_lossy(&theirs.machine_mut().take_console()).into_owned();
     assert_eq!(stop, Stop::PowerOff(0), "{console}");
-    let counted: BTreeMap<String, u64> = console
-        .lines()
-        .filter_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
-            ["/w", event, hits] => Some((event.to_string(), hits.parse().ok()?)),
-            _ => None,
-        })
-        .collect();
+    assert!(console.contains("overrun: 0\r\n"), "{name}: the ring buffer is too small: {console}");
+    // Returns that never happen have no line.
+    let mut counted: BTreeMap<String, u64> = chosen.iter().map(|offset| (format!("r{offset:x}"), 0)).collect();
+    counted.extend(console.lines().filter_map(|line| {
+        let (event, hits) = match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["/w", event, hits] if event.starts_with('e') => (event, hits),
+            [returns, event] => (event.strip_suffix(':').filter(|event| event.starts_with('r'))?, returns),
+            _ => return None,
+        };
+        Some((event.to_string(), hits.parse().ok()?))
+    }));
     assert_eq!(counted.len(), 2 * chosen.len(), "{name}: {console}");
 
     let script = WORK.replace("BEFORE", "").replace("AFTER", "true");

@@ -518,8 +518,10 @@ impl Engine {
             return self.resume(number, 0, true);
         }
         let mut bytes = [0; trapline_isa::insn::LONGEST];
-        let now = &mut bytes[..self.isa.breakpoint.len().min(trapline_isa::insn::LONGEST)];
-        let is_stale = cpu.read(pc, now).is_ok() && !(self.isa.is_breakpoint)(now);
+        // Nothing need be mapped behind a breakpoint that is shorter than others of the ISA.
+        let most = self.isa.breakpoint.len().min(trapline_isa::insn::LONGEST);
+        let readable = (1..=most).rev().find(|len| cpu.read(pc, &mut bytes[..*len]).is_ok());
+        let is_stale = readable.is_some_and(|len| !(self.isa.is_breakpoint)(&bytes[..len]));
         if is_stale { self.resume(number, 0, true) } else { Answer::NotOurs }
     }
 

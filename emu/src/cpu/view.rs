@@ -10,6 +10,7 @@ use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::line::Line;
 use crate::unicorn::ram::Ram;
 use trapline_isa::arch::Isa;
+use trapline_isa::insn::LONGEST;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers, get_each, put_back_each};
 use trapline_probes::guest::Cpu;
@@ -120,15 +121,18 @@ impl View {
         (self.model.translate)(&self.trap.handle(), &self.ram, address, Access::Look).ok()
     }
 
-    /// Whether the ISA's breakpoint is at this address.
+    /// Whether a breakpoint of the ISA, of any length, is at this address. The memory behind it need not be mapped.
     pub(crate) fn holds_breakpoint(&mut self, pc: u64) -> bool {
-        let breakpoint = self.isa.breakpoint;
-        let mut bytes = [0; 8];
-        let bytes = &mut bytes[..breakpoint.len().min(8)];
-        let read = self.page_by_page(pc, bytes.len(), Access::Look, |ram, physical, done, part| {
-            ram.read(physical, &mut bytes[done..done + part]);
+        let isa = self.isa;
+        let mut bytes = [0; LONGEST];
+        let readable = (1..=isa.breakpoint.len().min(LONGEST)).rev().find(|len| {
+            let into = &mut bytes[..*len];
+            let read = self.page_by_page(pc, into.len(), Access::Look, |ram, physical, done, part| {
+                ram.read(physical, &mut into[done..done + part]);
+            });
+            read.is_ok()
         });
-        read.is_ok() && bytes == breakpoint
+        readable.is_some_and(|len| (isa.is_breakpoint)(&bytes[..len]))
     }
 }
 

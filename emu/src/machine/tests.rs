@@ -81,3 +81,16 @@ fn a_board_answers_for_registers_and_devices_and_its_firmware_gives_several_resu
     assert_eq!(found, [Some(0x5566_7788_99aa), Some(0x1122_3344), Some(8), Some(10), Some(0x1000_0002)]);
     assert_eq!(machine.take_console(), format!("{:x}=11223344", DEVICE + 12).into_bytes());
 }
+
+/// KP-2: a breakpoint of two bytes is seen in front of more code, and where memory ends behind it.
+#[test]
+fn a_short_breakpoint_is_seen_at_the_end_of_memory() {
+    const C_EBREAK: [u8; 2] = [0x02, 0x90];
+    let start = 0x8020_0000;
+    let mut machine = run(Arch::Riscv64, start, &[0x0000_006f, 0x0010_0073, 0x0010_9002]);
+    let end = machine.ram().end();
+    assert!(machine.write_physical(end - 2, &C_EBREAK) && machine.write_physical(end - 4, &[0x73, 0x00]));
+    let places = [start, start + 4, start + 8, end - 4, end - 2, end];
+    let seen = places.map(|pc| machine.look(|view| view.holds_breakpoint(pc)));
+    assert_eq!(seen, [false, true, true, false, true, false]);
+}

@@ -57,6 +57,11 @@ pub trait Knowledge {
         let _ = (path, name);
         None
     }
+    /// The path of a program (`bash`) or library (`libc`) by its name alone. `None` if the guest has no such file.
+    fn program_path(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
     /// The number of functions and USDT probes of a user program's file, which a pattern is compared with.
     fn program_size(&self, path: &str) -> u64 {
         let _ = path;

@@ -26,11 +26,7 @@ impl Compiler<'_> {
         at: Span,
         returns: bool,
     ) -> Result<Vec<Point>, ScriptError> {
-        if !path.starts_with('/') {
-            return Err(
-                at.error(format!("{provider} needs the whole path of the file in the guest: {provider}:/bin/{path}:{wanted}"))
-            );
-        }
+        let path = &self.whole_path(provider, path, wanted, at)?;
         let of_pattern = wanted.contains('*');
         let point = |place: Place, shown: String| {
             let kind = PointKind::User(path.to_owned(), place, returns);
@@ -65,11 +61,23 @@ impl Compiler<'_> {
         Ok(named.collect())
     }
 
+    /// The path of a file that may be named without its folders.
+    fn whole_path(&self, provider: &str, path: &str, wanted: &str, at: Span) -> Result<String, ScriptError> {
+        if path.starts_with('/') {
+            return Ok(path.to_owned());
+        }
+        self.knowledge.program_path(path).ok_or_else(|| {
+            at.error(format!(
+                "{path} is no program or library of the guest: if it is in none of the usual folders, write its whole path, \
+                 {provider}:/bin/{path}:{wanted}; if it is not in the initial file system, name a copy on the host, \
+                 --guest-file PATH=COPY, or a directory with the guest's files, --sysroot DIR"
+            ))
+        })
+    }
+
     /// Resolves an attach point at a USDT probe: a file, a provider or none, and a name. Several places may have the name.
     pub(super) fn usdt(&mut self, path: &str, provider: &str, name: &str, at: Span) -> Result<Vec<Point>, ScriptError> {
-        if !path.starts_with('/') {
-            return Err(at.error(format!("usdt needs the whole path of the file in the guest: usdt:/bin/{path}:{name}")));
-        }
+        let path = &self.whole_path("usdt", path, name, at)?;
         if name.is_empty() {
             return Err(at.error(format!("usdt is followed by a file, a provider and a name: usdt:{path}:provider:name")));
         }

@@ -134,6 +134,38 @@ impl GuestFiles {
         format!("/{}", done.join("/"))
     }
 
+    /// The path of a program by its name (`bash`), or of a library by its name without `.so` (`libc`), in the folders where
+    /// guests have them. `None` if no known file of the guest has that name.
+    pub fn located(&self, name: &str) -> Option<String> {
+        let is_library = name.starts_with("lib");
+        let is_meant = |path: &str| {
+            let Some((folder, file)) = path.trim_start_matches('/').rsplit_once('/') else { return false };
+            let behind = file.strip_prefix(name);
+            match is_library {
+                // The library's folder may be one for the architecture.
+                true => {
+                    behind.is_some_and(|behind| behind.starts_with(".so"))
+                        && LIBRARIES.iter().any(|known| {
+                            folder.strip_prefix(known).is_some_and(|below| below.is_empty() || below.rfind('/') == Some(0))
+                        })
+                }
+                false => behind == Some("") && PROGRAMS.contains(&folder),
+            }
+        };
+        let mut found: Vec<String> = self.archive().entries.keys().filter(|path| is_meant(path)).cloned().collect();
+        found.extend(self.sources.copies.iter().map(|(path, _)| path.clone()).filter(|path| is_meant(path)));
+        if let Some(root) = &self.sources.sysroot {
+            let folders = if is_library { &LIBRARIES[..] } else { &PROGRAMS[..] };
+            for folder in folders {
+                below(root, folder, is_library, &mut found);
+            }
+            found.retain(|path| is_meant(path));
+        }
+        // A short name is the one that programs are linked with. A text with that name is for linkers.
+        found.sort_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
+        found.iter().map(|path| self.resolved(path)).find(|path| self.program(path).is_ok())
+    }
+
     /// The content of a file whose links are resolved: of its copy or, without one, of the guest's own.
     pub fn content(&self, path: &str) -> Result<Arc<[u8]>, FileError> {
         if let Some((_, copy)) = self.sources.copies.iter().find(|(of, _)| self.resolved(of) == path) {
@@ -187,6 +219,23 @@ impl GuestFiles {
             let similar = if similar.is_empty() { String::new() } else { format!("; similar: {}", similar.join(", ")) };
             FileError::NoSymbol { path: path.into(), name: name.into(), similar }
         })
+    }
+}
+
+/// Folders of libraries and of programs.
+const LIBRARIES: [&str; 4] = ["lib", "usr/lib", "lib64", "usr/lib64"];
+const PROGRAMS: [&str; 6] = ["usr/local/bin", "usr/bin", "bin", "usr/local/sbin", "usr/sbin", "sbin"];
+
+/// Adds the files in a folder below `root`, and in its own folders if `deep`, as paths of the guest.
+fn below(root: &std::path::Path, folder: &str, deep: bool, into: &mut Vec<String>) {
+    for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = format!("{folder}/{name}");
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && deep => below(root, &path, false, into),
+            Ok(_) => into.push(path),
+            Err(_) => {}
+        }
     }
 }
 
@@ -310,6 +359,27 @@ mod tests {
         assert_eq!(files.resolved("/not/there"), "/not/there");
         assert!(matches!(files.content("/not/there"), Err(FileError::Unknown(_))));
         assert_eq!(files.content("/init").map(|init| init.starts_with(b"#!")), Ok(true), "the second archive");
+    }
+
+    /// BY-2: `libc` and `sh` are files in the folders where guests have them.
+    #[test]
+    fn programs_and_libraries_are_found_by_their_names() {
+        let own = std::fs::read("/proc/self/exe").expect("this program");
+        let mut writer = Writer::default();
+        for path in ["usr/lib/x86_64-linux-gnu/libc.so.6", "usr/bin/env", "opt/lib/libfar.so.1", "usr/lib/a/b/libdeep.so"] {
+            writer.parents(path);
+            writer.program(path, &own);
+        }
+        writer.program("usr/lib/libc.so", b"a text for linkers");
+        writer.symlink("lib", "usr/lib");
+        writer.symlink("usr/bin/tool", "env");
+        let files = files(writer.finish());
+        let located = |name: &str| files.located(name);
+        assert_eq!(located("libc").as_deref(), Some("/usr/lib/x86_64-linux-gnu/libc.so.6"));
+        assert_eq!((located("env"), located("tool")), (Some("/usr/bin/env".into()), Some("/usr/bin/env".into())));
+        for unknown in ["libfar", "libdeep", "lib", "en", "", "../usr/bin/env"] {
+            assert_eq!(located(unknown), None, "{unknown}");
+        }
     }
 
     /// BY-2: a compressed archive is read as well.

@@ -172,6 +172,10 @@ impl Knowledge for Facts<'_> {
         program.address_at(program.offset_of(name)?)
     }
 
+    fn program_path(&self, name: &str) -> Option<String> {
+        self.files.located(name)
+    }
+
     fn program_size(&self, path: &str) -> u64 {
         self.files.program(&self.files.resolved(path)).map_or(0, |program| program.size() as u64)
     }

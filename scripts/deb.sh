@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Packs a built trapline as a Debian package: the program, its manual pages, completions for three shells, and the licences.
 #
-#   scripts/deb.sh PROGRAM FILE.deb      PROGRAM: target/release/trapline; it writes its own pages and completions
+#   scripts/deb.sh PROGRAM FILE.deb      PROGRAM: target/release/trapline; it writes its own pages and completions.
+#                                        DEB_OPTIONS has more options for dpkg-deb, such as -Zgzip.
 set -euo pipefail
-[[ $# -eq 2 ]] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $# -eq 2 ]] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 program=$(realpath "$1") file=$(realpath -m "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 command -v dpkg-deb >/dev/null || { echo "deb.sh: dpkg-deb is missing: apt-get install dpkg" >&2; exit 1; }
@@ -51,5 +52,6 @@ Description: probes kernels in a simulated CPU
 CONTROL
 find "$root" -type d -exec chmod 755 {} +
 mkdir -p "$(dirname "$file")"
-dpkg-deb --root-owner-group --build "$root" "$file" >/dev/null
+# shellcheck disable=SC2086 # the options are words
+dpkg-deb ${DEB_OPTIONS:-} --root-owner-group --build "$root" "$file" >/dev/null
 echo "$file"

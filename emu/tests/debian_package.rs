@@ -42,7 +42,7 @@ fn the_package_installs_into_an_empty_root() {
     let room = Room::new("deb");
     let (package, root) = (room.0.join("trapline.deb"), room.0.join("root"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join("scripts/deb.sh");
-    done(Command::new(script).arg(PROGRAM).arg(&package));
+    done(Command::new(script).arg(PROGRAM).arg(&package).env("DEB_OPTIONS", "-Zgzip -z1"));
     let facts = done(Command::new("dpkg-deb").arg("--field").arg(&package));
     assert!(facts.contains("Package: trapline") && facts.contains(concat!("Version: ", env!("CARGO_PKG_VERSION"))), "{facts}");
     for folder in ["updates", "info"] {

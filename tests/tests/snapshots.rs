@@ -283,7 +283,8 @@ fn a_further_machine_shares_the_snapshot(name: &'static str) {
     drop((first, others));
 }
 
-/// Repetitions in the test, and nanoseconds of CPU time that the fastest return to the snapshot may take.
+/// Repetitions in the test, and nanoseconds of CPU time that a return to the snapshot may take on average: the host's count goes
+/// in ticks of some milliseconds.
 const REPETITIONS: usize = 25;
 const MOST_RETURN: u64 = 10_000_000;
 
@@ -294,11 +295,11 @@ fn repetitions_are_the_same(name: &'static str) {
     let config = Config { coverage: true, ..stock.config.clone() };
     let session = Session::from_snapshot(stock.kernel.clone(), &config, Policy::Best, &stock.snapshot);
     let mut session = session.expect("it was made for it");
-    let (mut first, mut fastest) = (None, u64::MAX);
+    let (mut first, mut returns) = (None, 0);
     for repetition in 0..REPETITIONS {
         let before = cpu_time();
         session.restore(&stock.snapshot).expect("it fits");
-        fastest = fastest.min(cpu_time() - before);
+        returns += cpu_time() - before;
         session.machine_mut().console_input(b"cd /proc; cd /; echo $((6*7))\n");
         let until = session.machine().now() + 1_500_000;
         assert_eq!(session.run_until(until), Stop::Limit, "{name}");
@@ -308,9 +309,10 @@ fn repetitions_are_the_same(name: &'static str) {
         assert!(is_first || *first == seen, "{name}: repetition {repetition}");
     }
     let (blocks, console, _) = first.expect("there is one");
-    println!("{name}: {} blocks, {} bytes printed, {fastest} ns for a return", blocks.len(), console.len());
+    let each = returns / REPETITIONS as u64;
+    println!("{name}: {} blocks, {} bytes printed, {each} ns for a return", blocks.len(), console.len());
     assert!(blocks.len() > 300, "{name}: {} blocks", blocks.len());
-    assert!(fastest <= MOST_RETURN, "{name}: {fastest} ns");
+    assert!(each <= MOST_RETURN, "{name}: {each} ns");
 }
 
 fn main() -> ExitCode {

@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The maximal input length of each target, in bytes.
-declare -A longest=([kprobe_events]=1024 [elf_loader]=4096 [safety_checker]=100 [snapshot_file]=16384 [module]=4096 [searches]=4096 [script]=2048 [delivery]=1024 [hostile]=2049)
+declare -A longest=([kprobe_events]=1024 [elf_loader]=4096 [safety_checker]=100 [snapshot_file]=16384 [recording]=4096 [module]=4096 [searches]=4096 [script]=2048 [delivery]=1024 [hostile]=2049)
 # Features to build with: targets that run machines need the CPU core.
 declare -A features=([delivery]=machine [hostile]=machine)
 

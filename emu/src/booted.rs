@@ -12,7 +12,8 @@ use thiserror::Error;
 
 /// The prompt of the shell in our initial file system.
 pub const PROMPT: &str = "# ";
-const MOMENT: &str = "the shell's first prompt";
+/// The point of its run at which a booted guest is saved.
+pub const MOMENT: &str = "the shell's first prompt";
 /// The limit in nanoseconds of guest time. It is far longer than any boot takes.
 const LONGEST_BOOT: u64 = 120_000_000_000;
 /// Nanoseconds of guest time after which new console output is passed on.
@@ -90,7 +91,13 @@ pub enum News<'a> {
 }
 
 impl Recipe<'_> {
+    /// Identifies the guest at its shell.
     fn key(&self) -> Result<Key, BootedError> {
+        self.key_at(MOMENT)
+    }
+
+    /// Identifies the guest at this moment of its run. Fails if a disk cannot be read.
+    pub fn key_at(&self, moment: &str) -> Result<Key, BootedError> {
         Ok(Key {
             trapline: cache::TRAPLINE.into(),
             image: Key::hash(self.image),
@@ -103,8 +110,8 @@ impl Recipe<'_> {
             attached: self.config.attached.iter().map(Attached::identity).collect::<Result<_, _>>()?,
             // A kernel that unpacks itself in the guest reaches the prompt later.
             moment: match self.config.whole {
-                None => MOMENT.into(),
-                Some(_) => format!("{MOMENT}, unpacked in the guest"),
+                None => moment.into(),
+                Some(_) => format!("{moment}, unpacked in the guest"),
             },
         })
     }

@@ -3,6 +3,7 @@
 use crate::boot::guest_files::Sources;
 use crate::boot::whole::Whole;
 use crate::devices::virtio::Attached;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The configuration of a machine, made by a chain of calls.
@@ -53,7 +54,7 @@ pub struct Config {
 }
 
 /// Turns of several CPUs whose lengths and order are drawn from a seed. Equal draws give the equal run, probed or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draws {
     /// The seed.
     pub seed: u64,

@@ -55,6 +55,7 @@ pub mod error;
 pub mod files;
 #[cfg(feature = "cpu")]
 pub mod folders;
+pub mod history;
 pub mod outputs;
 pub mod snapshot;
 pub mod still;

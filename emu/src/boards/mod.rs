@@ -210,6 +210,9 @@ pub trait Board {
     fn load(&mut self, _state: &Value) -> Result<(), String> {
         Err("this board does not know how to restore its devices".into())
     }
+    /// Sets the time of the last access, after a state was restored. A state does not hold it, because it depends on
+    /// the places where runs have stopped.
+    fn set_now(&mut self, _at: At) {}
 }
 
 /// The kernel modules by which guests on this board find virtio devices. `None` if the board has no place for them.

@@ -183,6 +183,7 @@ pub struct PowerNv {
 struct PerCpu {
     decrementer: Decrementer,
     /// The virtual time of the last access.
+    #[serde(skip)]
     now: Ticks,
     /// The CPU takes interrupts that are more favoured than this priority.
     priority: u8,
@@ -417,9 +418,15 @@ impl Board for PowerNv {
         *self = restored(state, |devices: &PowerNv| {
             devices.cpus.len() == cpus
                 && devices.running.is_sound(cpus, LAST_TIME)
-                && devices.cpus.iter().all(|cpu| cpu.now.max(cpu.since) < LAST_TIME)
+                && devices.cpus.iter().all(|cpu| cpu.since < LAST_TIME)
         })?;
         Ok(())
+    }
+
+    fn set_now(&mut self, at: At) {
+        if let Some(cpu) = self.cpus.get_mut(at.cpu) {
+            cpu.now = at.now;
+        }
     }
 }
 

@@ -108,6 +108,7 @@ pub struct S390Ccw {
 struct PerCpu {
     clocks: Clocks,
     /// The virtual time of the last access.
+    #[serde(skip)]
     now: Ticks,
     mailbox: Mailbox,
 }
@@ -233,8 +234,7 @@ impl Board for S390Ccw {
     fn load(&mut self, state: &Value) -> Result<(), String> {
         let cpus = self.cpus.len();
         let times = |devices: &S390Ccw| {
-            devices.service_since < LAST_TIME
-                && devices.cpus.iter().all(|cpu| cpu.now < LAST_TIME && cpu.mailbox.is_sound(cpus, LAST_TIME))
+            devices.service_since < LAST_TIME && devices.cpus.iter().all(|cpu| cpu.mailbox.is_sound(cpus, LAST_TIME))
         };
         *self = restored(state, |devices: &S390Ccw| {
             devices.cpus.len() == cpus
@@ -243,6 +243,12 @@ impl Board for S390Ccw {
                 && devices.service.fits(&self.service)
         })?;
         Ok(())
+    }
+
+    fn set_now(&mut self, at: At) {
+        if let Some(cpu) = self.cpus.get_mut(at.cpu) {
+            cpu.now = at.now;
+        }
     }
 }
 

@@ -129,6 +129,7 @@ pub struct VirtRiscv {
     /// The software interrupt is pending.
     interrupted: bool,
     /// The virtual time of the last access.
+    #[serde(skip)]
     now: Ticks,
     exit_status: u8,
     off: bool,
@@ -288,11 +289,14 @@ impl Board for VirtRiscv {
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let is_sound =
-            |devices: &VirtRiscv| devices.now < LAST_TIME && devices.plic.is_sound() && devices.virtio.is_sound(LAST_TIME);
+        let is_sound = |devices: &VirtRiscv| devices.plic.is_sound() && devices.virtio.is_sound(LAST_TIME);
         let mut devices = restored(state, is_sound)?;
         devices.virtio.adopt(&self.virtio).map_err(|error| error.to_string())?;
         *self = devices;
         Ok(())
+    }
+
+    fn set_now(&mut self, at: At) {
+        self.now = at.now;
     }
 }

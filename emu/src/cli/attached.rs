@@ -5,10 +5,11 @@ use crate::boards;
 use crate::boot::initramfs::{Folders, ROOT_TAG};
 use crate::devices::virtio::{Attached, blk, ninep};
 use crate::{disks, folders};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The arguments for devices.
-#[derive(clap::Args, Default)]
+#[derive(Clone, clap::Args, Default, Serialize, Deserialize)]
 pub struct DeviceArgs {
     /// A disk for a stock kernel: a raw or qcow2 image, never written (the guest's writes stay in memory). `,ro` makes it
     /// read-only for the guest. May be repeated: /dev/vda, /dev/vdb

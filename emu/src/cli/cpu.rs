@@ -2,10 +2,11 @@
 
 use super::Failure;
 use crate::arches;
+use serde::{Deserialize, Serialize};
 use trapline_isa::arch::Arch;
 
 /// The argument `--cpu`.
-#[derive(clap::Args, Default)]
+#[derive(Clone, clap::Args, Default, Serialize, Deserialize)]
 pub struct CpuArg {
     /// The CPU that the guest sees: `amd` (default) or `intel` for x86, `cortex-a57` (default) or `cortex-a72` for
     /// arm64. For 32-bit ARM `cortex-a8` or `cortex-a15`; the default depends on the kernel. On Intel CPUs, Linux uses

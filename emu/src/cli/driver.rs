@@ -7,6 +7,8 @@ use super::guest::Guest;
 use super::last_words::{self, LastWords};
 use super::typist::Typing;
 use super::until::Limits;
+use crate::clock::nanoseconds;
+use crate::history::tape::Tape;
 use crate::machine::Stop;
 use crate::probed::Session;
 use std::io::{self, Write};
@@ -44,12 +46,18 @@ pub trait Work {
         u64::MAX
     }
 
-    /// Called before each slice. An [`End`] ends the run.
-    fn before(&mut self, session: &mut Session) -> Result<Option<End>, Failure>;
+    /// Called before each slice. An [`End`] ends the run. Console input goes to the tape.
+    fn before(&mut self, session: &mut Session, tape: &mut Tape) -> Result<Option<End>, Failure>;
 
     /// Runs the guest until this guest time in nanoseconds.
     fn advance(&mut self, session: &mut Session, until: u64) -> Stop {
         session.run_until(until)
+    }
+
+    /// Whether the guest has had no probes. Probes leave traces in registers: the return pad's address, or the window's
+    /// entry in a TLB.
+    fn is_unprobed(&self) -> bool {
+        false
     }
 
     /// Takes what the slice has brought.
@@ -68,6 +76,8 @@ pub trait Work {
 pub struct Driver {
     /// The machine, with its probes' engine.
     pub session: Session,
+    /// The way to the guest's console.
+    pub tape: Tape,
     typing: Typing,
     last_words: LastWords,
     limits: Limits,
@@ -78,26 +88,42 @@ pub struct Driver {
 
 impl Driver {
     /// A driver of this guest.
-    pub fn new(session: Session, guest: &Guest, shown: Shown) -> Driver {
-        let may_give_up = guest.kernel.is_stock() && guest.limits.time.is_none() && !guest.is_booted();
-        let (typing, limits) = (Typing::new(guest.typist(), &session), guest.limits.clone());
+    pub fn new(session: Session, tape: Tape, guest: &Guest, shown: Shown) -> Driver {
+        let may_give_up = guest.kernel.is_stock() && guest.limits.time.is_none() && !guest.is_booted() && !tape.is_again();
+        let typing = Typing::new(guest.typist().filter(|_| !tape.is_again()), &session);
+        let limits = guest.limits.clone();
         let shown = if guest.quiet { Shown::Nowhere } else { shown };
-        Driver { session, typing, last_words: LastWords::default(), limits, may_give_up, shown }
+        Driver { session, tape, typing, last_words: LastWords::default(), limits, may_give_up, shown }
     }
 
     /// Runs the guest to its end.
     pub fn run(&mut self, work: &mut impl Work) -> Result<End, Failure> {
+        let end = self.run_on(work)?;
+        self.tape.end(self.session.machine(), end.is_by_guest(), &end.reason())?;
+        Ok(end)
+    }
+
+    fn run_on(&mut self, work: &mut impl Work) -> Result<End, Failure> {
         let limit = self.limits.time.unwrap_or(u64::MAX);
         self.session.machine_mut().stop_at_console_text(self.limits.text.as_deref());
         work.carry_out_due(&mut self.session)?;
         loop {
-            if let Some(end) = work.before(&mut self.session)? {
+            if let Some(end) = work.before(&mut self.session, &mut self.tape)? {
                 return Ok(end);
             }
-            self.typing.look(&mut self.session);
-            let next = work.next().min(self.typing.next());
+            self.type_what_is_due(work.is_unprobed())?;
+            if self.tape.is_over() {
+                return Ok(End::Recorded);
+            }
+            let exactly = self.tape.next_stop();
+            let next = work.next().min(self.typing.next()).min(nanoseconds(exactly));
             let slice_end = self.session.machine().now().saturating_add(work.slice()).min(limit).min(next);
-            let stop = work.advance(&mut self.session, slice_end);
+            let mut stop = work.advance(&mut self.session, slice_end);
+            if stop == Stop::Limit && slice_end == nanoseconds(exactly) {
+                // Four ticks share a nanosecond.
+                stop = self.session.run_until_ticks(exactly);
+            }
+            self.tape.stopped(self.session.machine(), &stop);
             self.show_console()?;
             work.take(&mut self.session)?;
             if stop == Stop::Attention {
@@ -114,12 +140,22 @@ impl Driver {
         }
     }
 
+    fn type_what_is_due(&mut self, is_unprobed: bool) -> Result<(), Failure> {
+        if self.tape.may_type()
+            && let Some(piece) = self.typing.piece(&mut self.session)
+        {
+            self.tape.keys(&piece);
+        }
+        Ok(self.tape.go_on(self.session.machine_mut(), is_unprobed)?)
+    }
+
     fn is_silent(&self) -> bool {
         self.may_give_up && self.last_words.are_none() && self.session.machine().now() >= last_words::LONGEST_SILENCE
     }
 
     fn show_console(&mut self) -> Result<(), Failure> {
         let console = self.session.machine_mut().take_console();
+        self.tape.heard(&console);
         self.last_words.listen(&console);
         if console.is_empty() { Ok(()) } else { self.shown.print(&console) }
     }

@@ -20,6 +20,8 @@ pub enum End {
     Interrupted,
     /// A script called exit() with this status.
     Script(u64),
+    /// A replay came to the end of its recording.
+    Recorded,
 }
 
 impl End {
@@ -40,8 +42,13 @@ impl End {
                 Err(Failure::failed(self.reason()))
             }
             _ if refused > 0 => Err(Failure::failed("a command or a probe failed while the guest ran")),
-            End::Left | End::Interrupted | End::Script(0) | End::Halted | End::Stopped(_) => Ok(()),
+            End::Left | End::Interrupted | End::Script(0) | End::Halted | End::Recorded | End::Stopped(_) => Ok(()),
         }
+    }
+
+    /// Whether the guest itself ended the run.
+    pub fn is_by_guest(&self) -> bool {
+        matches!(self, End::Halted | End::Panicked | End::Stopped(Stop::PowerOff(_) | Stop::Dead(_)))
     }
 
     /// Whether to print registers and a backtrace.
@@ -58,6 +65,7 @@ impl End {
             End::Silent => "the guest printed nothing".into(),
             End::Left => "the user left with Ctrl-A x".into(),
             End::Interrupted => "the user pressed Ctrl-C".into(),
+            End::Recorded => "the recording ends here".into(),
             End::Script(status) => format!("the script ended with status {status}"),
         }
     }

@@ -1,6 +1,7 @@
 //! A command's failure: a sentence, advice and an exit status.
 
 use super::paint::Paint;
+use crate::history::tape::TapeError;
 use crate::outputs::records::OutputError;
 use std::fmt::Write;
 
@@ -95,6 +96,12 @@ impl Failure {
                 text
             }
         }
+    }
+}
+
+impl From<TapeError> for Failure {
+    fn from(error: TapeError) -> Failure {
+        Failure::failed(error.to_string())
     }
 }
 

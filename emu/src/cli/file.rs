@@ -4,7 +4,7 @@
 use super::Failure;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -25,6 +25,7 @@ impl Kind {
     pub const INITRD: Kind = Kind { name: "an initial file system or a shell script", most: 1 << 30 };
     pub const MODULE: Kind = Kind { name: "a kernel module", most: 256 << 20 };
     pub const SCRIPT: Kind = Kind { name: "a script", most: 64 << 20 };
+    pub const RECORDING: Kind = Kind { name: "a recording", most: 16 << 30 };
     pub const KEYS: Kind = Kind { name: "console input", most: 64 << 20 };
 }
 
@@ -34,6 +35,13 @@ const MOST_PIPED: u64 = 256 << 20;
 const SILENCE: Duration = Duration::from_secs(10);
 /// Bytes that are taken from a pipe at a time.
 const CHUNK: usize = 1 << 16;
+
+/// Makes a path absolute. A path for which that is impossible stays as it is.
+pub fn make_absolute(path: &mut PathBuf) {
+    if let Ok(absolute) = std::path::absolute(&*path) {
+        *path = absolute;
+    }
+}
 
 /// The bytes of a file.
 pub fn read(path: &Path, kind: Kind) -> Result<Vec<u8>, Failure> {

@@ -8,22 +8,25 @@ use super::output::Paint;
 use super::stock_guest::{StockArgs, Typed};
 use super::typist::Typist;
 use super::until::{Limits, Until, guest_time};
-use super::{Failure, from_boot};
+use super::{Failure, file, from_boot};
 use crate::boot::Kernel;
 use crate::boot::guest_files::{GuestFiles, Sources};
 use crate::boot::whole::Whole;
+use crate::booted::{self, Recipe};
 use crate::devices::virtio::Attached;
 use crate::error::MachineError;
 use crate::machine::{Config, Draws};
 use crate::probed::Session;
-use crate::snapshot::{Snapshot, file::Key};
+use crate::snapshot::Snapshot;
+use crate::snapshot::file::Key;
 use crate::verify::Side;
+use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use trapline_isa::plan::Policy;
 
 /// The arguments of a command that runs a guest.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args, Serialize, Deserialize)]
 pub struct GuestArgs {
     #[command(flatten)]
     symbols: SymbolsArg,
@@ -50,9 +53,11 @@ pub struct GuestArgs {
     memory: Option<u64>,
     /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
     #[arg(long, value_name = "LIMIT", value_parser = Until::parse)]
+    #[serde(skip)]
     until: Vec<Until>,
     /// Does not show the guest's console
     #[arg(short, long)]
+    #[serde(skip)]
     pub quiet: bool,
 }
 
@@ -82,6 +87,14 @@ impl GuestArgs {
     /// Whether the turns of the CPUs are drawn.
     pub fn has_turns(&self) -> bool {
         self.turns.is_some()
+    }
+
+    /// The arguments with absolute paths, as a recording holds them.
+    pub fn for_recording(&self) -> GuestArgs {
+        let mut args = self.clone();
+        args.symbols.file.iter_mut().for_each(file::make_absolute);
+        args.stock = args.stock.for_recording();
+        args
     }
 
     /// Checks the arguments and reads the files that they name.
@@ -211,6 +224,14 @@ impl Guest {
             files: self.files.clone(),
             ..Config::default()
         }
+    }
+
+    /// Identifies the guest's files and its machine, at the point where the run starts.
+    pub fn key(&self) -> Result<Key, Failure> {
+        let (image, config) = (image::bytes(&self.name)?, self.config(false));
+        let moment = if self.is_booted() { booted::MOMENT } else { "the kernel's entry" };
+        let key = Recipe { kernel: &self.kernel, image: &image, config: &config }.key_at(moment);
+        key.map_err(|error| Failure::usage(format!("`{}`: {error}", self.name)))
     }
 
     /// The booted guest to start from, from the cache or by a boot; `None` for a guest that boots in the run itself.

@@ -1,10 +1,11 @@
 //! Arguments that name copies of the guest's files, for probes in user programs.
 
 use crate::boot::guest_files::Sources;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The arguments for files of the guest.
-#[derive(clap::Args, Clone, Debug, Default)]
+#[derive(clap::Args, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FilesArg {
     /// A directory on the host with the guest's files, for probes in programs that are not in the initial file system
     #[arg(long, value_name = "DIR")]

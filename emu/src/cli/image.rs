@@ -7,6 +7,7 @@ use crate::boot::Kernel;
 use crate::boot::kernels;
 use crate::symbols::{Symbols, similar, system_map};
 use crate::unpacked::Unpacked;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,11 +25,11 @@ pub struct ImageArgs {
 }
 
 /// The argument `--symbols`.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args, Serialize, Deserialize)]
 pub struct SymbolsArg {
     /// Takes the symbols from this System.map or copy of /proc/kallsyms instead of the image
     #[arg(long = "symbols", value_name = "FILE")]
-    file: Option<PathBuf>,
+    pub(super) file: Option<PathBuf>,
 }
 
 impl ImageArgs {

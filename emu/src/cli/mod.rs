@@ -34,6 +34,8 @@ mod place;
 mod policy;
 mod probe_row;
 mod races;
+mod record;
+mod replay;
 mod report;
 mod request;
 mod run;
@@ -90,6 +92,7 @@ Exit status: 0 fine, 1 the guest or a probe failed, 2 usage";
 enum Command {
     Run(Box<run::Args>),
     Trace(Box<trace::Args>),
+    Replay(Box<replay::Args>),
     Verify(Box<verify::Args>),
     Sweep(Box<sweep::Args>),
     Races(Box<races::Args>),
@@ -132,6 +135,7 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::main(args),
         Command::Trace(args) => trace::main(args),
+        Command::Replay(args) => replay::main(args),
         Command::Verify(args) => verify::main(args),
         Command::Sweep(args) => sweep::main(args),
         Command::Races(args) => races::main(args),

@@ -7,6 +7,7 @@ use super::guest::{Guest, GuestArgs, USUAL_LONGEST_TURN, turn_length};
 use super::output::{self, thousands};
 use super::words::words_without;
 use super::{Failure, trace};
+use crate::history::tape::Tape;
 use crate::machine::{Draws, Stop};
 use crate::probed::Session;
 use crate::probed::scripts::{Facts, How, Tracing};
@@ -201,7 +202,8 @@ impl Search<'_> {
         let mut session = guest.session(Policy::default(), false, self.booted)?;
         let scripts = trace::compile(self.texts, &Facts::of(&guest.kernel), &options())?;
         let scripts = trace::start(&mut session, self.texts, scripts, &How::default())?;
-        let mut driver = Driver::new(session, &guest, Shown::Nowhere);
+        let tape = Tape::live(session.machine());
+        let mut driver = Driver::new(session, tape, &guest, Shown::Nowhere);
         let mut run = Run { scripts };
         let end = driver.run(&mut run)?;
         // A program may have called exit() in the slice in which the guest ended.
@@ -235,7 +237,7 @@ impl Work for Run {
         SLICE
     }
 
-    fn before(&mut self, session: &mut Session) -> Result<Option<End>, Failure> {
+    fn before(&mut self, session: &mut Session, _: &mut Tape) -> Result<Option<End>, Failure> {
         Ok(self.exit(session))
     }
 

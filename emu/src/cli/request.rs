@@ -4,6 +4,7 @@ use super::commands::{Chosen, Timed, View};
 use super::console::Input;
 use super::event_error::Event;
 use super::guest::Guest;
+use super::record::NewRecording;
 use super::tracing_script::Placed;
 use super::{DetourName, PolicyName};
 use crate::outputs::records::Format;
@@ -18,6 +19,8 @@ pub struct Request {
     pub guest: Guest,
     /// The console input.
     pub input: Input,
+    /// The file to record the run in.
+    pub record: Option<NewRecording>,
     /// The probes.
     pub probes: Wanted,
     /// The commands of `--at`, sorted by time.

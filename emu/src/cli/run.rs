@@ -5,6 +5,7 @@ use super::console::Input;
 use super::event_error::{Script, read_events, read_lines};
 use super::file::{self, Kind};
 use super::guest::GuestArgs;
+use super::record::RecordArg;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::terminal::Terminal;
 use super::until::guest_time;
@@ -33,6 +34,8 @@ pub struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     guest: GuestArgs,
+    #[command(flatten)]
+    record: RecordArg,
     /// Types this file on the console of a stock kernel, followed by Ctrl-D; `-` is standard input
     #[arg(long, value_name = "FILE")]
     console_input: Option<PathBuf>,
@@ -127,6 +130,7 @@ Examples:
                                                           cat events/kprobes/open/hist
   trapline run -e 'p:read vfs_read' --at 100us 'disable read' --at 300us profile --at 300us 'enable read'
   trapline run -e 'j:fork do_fork flags=$arg1'          a jprobe; the letter j is trapline's own
+  trapline run debian/amd64 --from-boot --record monday.rec    then: trapline replay monday.rec -e 'kprobe:vfs_open {..}'
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
 
 impl Args {
@@ -158,6 +162,7 @@ impl Args {
         }
         Ok(Request {
             input: self.input(guest.kernel.is_stock())?,
+            record: self.record.of(&self.image, &self.guest)?,
             guest,
             probes: Wanted {
                 events,

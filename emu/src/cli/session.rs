@@ -15,7 +15,8 @@ use super::summary::{Count, FollowedCalls, ProbeRow, Summary, TextWork};
 use super::terminal::{GREETING, HELP, Typed, Wish};
 use super::tracing_script::TracingScript;
 use super::vmcore::VmcoreFile;
-use super::{Failure, output, report};
+use super::{Failure, output, record, report};
+use crate::history::tape::Tape;
 use crate::outputs::kept::Kept;
 use crate::outputs::records::{self, Format, Records};
 use crate::probed::Session;
@@ -37,7 +38,7 @@ const MOST_LOGGED: usize = 1000;
 
 /// Carries out a request.
 pub fn run(request: Request) -> Result<(), Failure> {
-    let Request { guest, input, probes, commands, outputs } = request;
+    let Request { guest, input, record, probes, commands, outputs } = request;
     let policy = probes.policy.on(guest.kernel.arch)?;
     let booted = guest.snapshot()?;
     if input == Input::Terminal {
@@ -47,13 +48,14 @@ pub fn run(request: Request) -> Result<(), Failure> {
     // error is printed.
     let console = Console::open(&input)?;
     let mut session = guest.session(policy, outputs.coverage.is_some(), booted.as_ref())?;
+    let mut tape = record::tape(record.as_ref(), &guest, booted.as_ref(), session.machine())?;
     drop(booted);
     if guest.kernel.is_stock() && !probes.events.is_empty() {
         report::say_what_is_unknown(&session.machine().unknown_columns());
     }
     if let Input::Text(text) = &input {
-        session.machine_mut().console_input(text);
-        session.machine_mut().console_input_ends();
+        tape.keys(text);
+        tape.input_ends();
     }
     let about = records::about(guest.kernel.arch.isa(), guest.cpus);
     let mut records = Records::new(outputs.format, &outputs.out, &about)?;
@@ -78,7 +80,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
     }
     session.time_hits();
     let shown = if outputs.takes_standard_output() { Shown::Errors } else { Shown::Output };
-    let mut driver = Driver::new(session, &guest, shown);
+    let mut driver = Driver::new(session, tape, &guest, shown);
     let mut run = Run {
         console,
         events,
@@ -147,13 +149,17 @@ impl Work for Run {
         if self.events.set.members().len() == 0 { QUIET_SLICE } else { SLICE }
     }
 
+    fn is_unprobed(&self) -> bool {
+        self.events.set.members().len() == 0 && self.removed.is_empty()
+    }
+
     fn next(&self) -> u64 {
         self.commands.front().map_or(u64::MAX, |command| command.at).min(self.script.next())
     }
 
-    fn before(&mut self, session: &mut Session) -> Result<Option<End>, Failure> {
+    fn before(&mut self, session: &mut Session, tape: &mut Tape) -> Result<Option<End>, Failure> {
         match self.console.typed(session.machine().now()) {
-            Typed::Keys(keys) => session.machine_mut().console_input(&keys),
+            Typed::Keys(keys) => tape.keys(&keys),
             Typed::Leave => return Ok(Some(End::Left)),
             Typed::Wants(wish) => return self.grant(wish, session),
         }

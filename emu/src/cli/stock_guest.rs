@@ -8,13 +8,14 @@ use crate::arches;
 use crate::boot::kernels;
 use crate::boot::whole::Whole;
 use crate::boot::{Kernel, initramfs};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trapline_images::Wanted;
 use trapline_isa::arch::Arch;
 
 /// The arguments for stock kernels.
-#[derive(clap::Args, Default)]
+#[derive(Clone, clap::Args, Default, Serialize, Deserialize)]
 pub struct StockArgs {
     /// The initial file system of a stock kernel (cpio, optionally compressed), instead of the one built from busybox
     #[arg(long, value_name = "FILE", conflicts_with = "script")]
@@ -64,6 +65,17 @@ impl StockArgs {
     /// Whether the guest runs a script and then powers off.
     pub fn has_script(&self) -> bool {
         self.script.is_some()
+    }
+
+    /// The arguments with absolute paths, and without a script that is only typed.
+    pub fn for_recording(mut self) -> StockArgs {
+        if self.from_boot {
+            self.script = None;
+        }
+        // The name of a module that was pulled with the kernel is no path.
+        let modules = self.modules.iter_mut().filter(|module| module.exists());
+        modules.chain(&mut self.initrd).chain(&mut self.script).for_each(file::make_absolute);
+        self
     }
 
     /// Reads the inputs. `Ok(None)` for a kernel that is not a stock kernel; it accepts none of these arguments.

@@ -6,11 +6,14 @@ use super::event_error::{self, Event, Script as Text};
 use super::file::{self, Kind};
 use super::guest::{Guest, GuestArgs};
 use super::output::{self, Paint};
+use super::record::{self, RecordArg};
 use super::run::read_script;
 use super::run_events::RunEvents;
 use super::summary::FollowedCalls;
 use super::{Failure, attach_points, report};
+use crate::boot::Kernel;
 use crate::boot::btf::Btf;
+use crate::history::tape::Tape;
 use crate::machine::Stop;
 use crate::outputs::records::{self, Records};
 use crate::probed::Session;
@@ -37,6 +40,20 @@ use trapline_script::{Options, ScriptError};
 pub struct Args {
     /// A kernel file, a built-in kernel such as tiny/x86_64, or a stock kernel such as debian/amd64
     image: String,
+    #[command(flatten)]
+    tracing: TracingArgs,
+    /// Lists the attach points that match, with their arguments if the kernel has type information; runs nothing
+    #[arg(short, long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "*")]
+    list: Option<String>,
+    #[command(flatten)]
+    guest: GuestArgs,
+    #[command(flatten)]
+    record: RecordArg,
+}
+
+/// The scripts, and the form of their output.
+#[derive(clap::Args)]
+pub struct TracingArgs {
     /// A script's file (`-` is standard input), followed by the script's parameters $1, $2 and so on; with -e all of
     /// them are parameters
     #[arg(value_name = "SCRIPT")]
@@ -63,9 +80,6 @@ pub struct Args {
     /// The file for output, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Lists the attach points that match, with their arguments if the kernel has type information; runs nothing
-    #[arg(short, long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "*")]
-    list: Option<String>,
     /// Compiles the scripts and prints their number of probes; runs nothing
     #[arg(long)]
     dry_run: bool,
@@ -97,8 +111,6 @@ pub struct Args {
     /// A value for getopt(NAME)
     #[arg(long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
-    #[command(flatten)]
-    guest: GuestArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -140,45 +152,76 @@ const RECORD_SLICE: u64 = 10_000;
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = args.guest.kernel(&args.image)?;
-    let types = args.btf.as_ref().map(|file| file::read(file, Kind::TYPES)).transpose()?;
-    let mut facts = match &types {
-        None => Facts::of(&kernel),
-        Some(bytes) => {
-            let btf = Btf::parse(bytes).ok_or_else(|| {
-                Failure::usage("the file given with --btf has no BTF types: give a file in the format of /sys/kernel/btf/vmlinux")
-            })?;
-            Facts::with_types(&kernel, btf)
-        }
-    };
     if let Some(pattern) = &args.list {
-        return attach_points::list(&facts, pattern);
+        return args.tracing.with_facts(&kernel, |facts| attach_points::list(facts, pattern));
     }
-    let (texts, parameters) = args.texts()?;
-    let options = Options {
-        parameters,
-        named: args
-            .options
-            .iter()
-            .map(|option| option.split_once('=').unwrap_or((option, "true")))
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect(),
-        allows_unsafe: args.allows_unsafe,
-        settings: settings_of(std::env::vars()),
-        process: args.pid,
-        warns_of_reads: args.check_reads,
-        old: args.bpftrace_output == Version::Old,
-    };
-    // Only attach points in programs name a path.
-    if texts.iter().any(|text| text.text.contains(":/")) {
-        facts.know_files(args.guest.files(&args.image, &kernel)?);
+    let Some(compiled) = args.tracing.compile(&kernel, &args.image, &args.guest)? else { return Ok(()) };
+    let record = args.record.of(&args.image, &args.guest)?;
+    if record.is_some() && args.tracing.allows_unsafe {
+        return Err(Failure::usage("--record: a script with override() changes the guest, so a replay would be another run")
+            .advise("leave out --unsafe, or --record"));
     }
-    let scripts = compile(&texts, &facts, &options)?;
-    drop(facts);
-    if args.dry_run {
-        let count: usize = scripts.iter().flat_map(|script| &script.program().blocks).map(|block| block.points.len()).sum();
-        return output::emit(&format!("{count} probe{}\n", if count == 1 { "" } else { "s" }));
+    let guest = args.guest.guest(&args.image, kernel)?;
+    let booted = guest.snapshot()?;
+    let session = guest.session(Policy::default(), false, booted.as_ref())?;
+    let tape = record::tape(record.as_ref(), &guest, booted.as_ref(), session.machine())?;
+    drop(booted);
+    trace(&args.tracing, &guest, compiled, session, tape)
+}
+
+/// Scripts with their texts.
+pub(super) struct Compiled {
+    texts: Vec<Text>,
+    scripts: Vec<Script>,
+}
+
+impl TracingArgs {
+    /// Whether there is something to attach.
+    pub(super) fn is_empty(&self) -> bool {
+        self.arguments.is_empty() && self.programs.is_empty() && self.with.is_empty() && self.events.is_empty()
     }
-    trace(args, args.guest.guest(&args.image, kernel)?, &texts, scripts)
+
+    /// Whether override() is allowed, which changes the guest.
+    pub(super) fn changes_guest(&self) -> bool {
+        self.allows_unsafe
+    }
+
+    fn with_facts<R>(&self, kernel: &Kernel, with: impl FnOnce(&mut Facts<'_>) -> Result<R, Failure>) -> Result<R, Failure> {
+        let types = self.btf.as_ref().map(|file| file::read(file, Kind::TYPES)).transpose()?;
+        let Some(bytes) = &types else { return with(&mut Facts::of(kernel)) };
+        let btf = Btf::parse(bytes).ok_or_else(|| {
+            Failure::usage("the file given with --btf has no BTF types: give a file in the format of /sys/kernel/btf/vmlinux")
+        })?;
+        with(&mut Facts::with_types(kernel, btf))
+    }
+
+    /// Compiles the scripts. With `--dry-run` prints their number of probes and returns `None`.
+    pub(super) fn compile(&self, kernel: &Kernel, image: &str, guest: &GuestArgs) -> Result<Option<Compiled>, Failure> {
+        let (texts, parameters) = self.texts()?;
+        let named = self.options.iter().map(|option| option.split_once('=').unwrap_or((option, "true")));
+        let options = Options {
+            parameters,
+            named: named.map(|(name, value)| (name.into(), value.into())).collect(),
+            allows_unsafe: self.allows_unsafe,
+            settings: settings_of(std::env::vars()),
+            process: self.pid,
+            warns_of_reads: self.check_reads,
+            old: self.bpftrace_output == Version::Old,
+        };
+        let scripts = self.with_facts(kernel, |facts| {
+            // Only attach points in programs name a path.
+            if texts.iter().any(|text| text.text.contains(":/")) {
+                facts.know_files(guest.files(image, kernel)?);
+            }
+            compile(&texts, facts, &options)
+        })?;
+        if self.dry_run {
+            let count: usize = scripts.iter().flat_map(|script| &script.program().blocks).map(|block| block.points.len()).sum();
+            output::emit(&format!("{count} probe{}\n", if count == 1 { "" } else { "s" }))?;
+            return Ok(None);
+        }
+        Ok(Some(Compiled { texts, scripts }))
+    }
 }
 
 /// Compiles scripts, and prints their warnings.
@@ -216,7 +259,7 @@ fn drawn(text: &Text, errors: &[ScriptError], level: Level<'static>) -> String {
         .collect()
 }
 
-impl Args {
+impl TracingArgs {
     /// The scripts and their parameters.
     fn texts(&self) -> Result<(Vec<Text>, Vec<String>), Failure> {
         let programs = self.programs.iter().map(|program| Ok(Text { source: "-e".into(), text: program.clone() }));
@@ -226,7 +269,7 @@ impl Args {
         };
         let texts: Vec<Text> =
             programs.chain(first.iter().chain(&self.with).map(|file| read_script(file))).collect::<Result<_, Failure>>()?;
-        if texts.is_empty() {
+        if texts.is_empty() && self.events.is_empty() {
             return Err(Failure::usage("there is no script to run")
                 .advise("give a file, or a program: -e 'kprobe:vfs_read { @ = count(); }'"));
         }
@@ -234,7 +277,7 @@ impl Args {
     }
 }
 
-impl Args {
+impl TracingArgs {
     /// The lines of `--event`.
     fn events(&self) -> Result<Vec<Event>, Failure> {
         let texts = self.events.iter().map(|line| Text { source: "--event".into(), text: line.clone() });
@@ -243,11 +286,14 @@ impl Args {
 }
 
 /// Runs the scripts on the guest.
-fn trace(args: &Args, guest: Guest, texts: &[Text], scripts: Vec<Script>) -> Result<(), Failure> {
+pub(super) fn trace(
+    args: &TracingArgs,
+    guest: &Guest,
+    Compiled { texts, scripts }: Compiled,
+    mut session: Session,
+    tape: Tape,
+) -> Result<(), Failure> {
     let lines = args.events()?;
-    let booted = guest.snapshot()?;
-    let mut session = guest.session(Policy::default(), false, booted.as_ref())?;
-    drop(booted);
     let out: Box<dyn Write> = match &args.output {
         None => Box::new(io::stdout()),
         Some(file) => Box::new(BufWriter::new(
@@ -262,7 +308,7 @@ fn trace(args: &Args, guest: Guest, texts: &[Text], scripts: Vec<Script>) -> Res
         seed: args.seed,
         secret: None,
     };
-    let tracings = start(&mut session, texts, scripts, &how)?;
+    let tracings = start(&mut session, &texts, scripts, &how)?;
     let events = RunEvents::define(&mut session, &lines, args.stacktrace)?;
     session.stop_at_modules(!lines.is_empty());
     let format = if args.format == Format::Json { records::Format::Json } else { records::Format::Trace };
@@ -272,12 +318,12 @@ fn trace(args: &Args, guest: Guest, texts: &[Text], scripts: Vec<Script>) -> Res
         report::say_what_is_unknown(&session.machine().unknown_columns());
     }
     args.say_how_many(&tracings);
-    let mut driver = Driver::new(session, &guest, Shown::Errors);
+    let mut driver = Driver::new(session, tape, guest, Shown::Errors);
     let mut run = Run { verbose: args.verbose, scripts: tracings, out, interrupted, events, records };
     let end = driver.run(&mut run)?;
     // A script may have called exit() in the slice in which the guest ended.
     let end = run.exit(&mut driver.session).unwrap_or(end);
-    run.finish(&mut driver.session, &guest)?;
+    run.finish(&mut driver.session, guest)?;
     if matches!(end, End::Panicked | End::Stopped(Stop::Dead(_))) {
         eprint!("\n{}", report::render(&driver.session.report()));
     }
@@ -298,7 +344,7 @@ pub(super) fn start(session: &mut Session, texts: &[Text], scripts: Vec<Script>,
     Ok(tracings)
 }
 
-impl Args {
+impl TracingArgs {
     /// Says how many probes the scripts have, and whether functions were left out.
     fn say_how_many(&self, tracings: &[Tracing]) {
         let attached: usize = tracings.iter().map(Tracing::attached).sum();
@@ -334,7 +380,7 @@ impl Work for Run {
     }
 
     /// A script may have called exit(), in a BEGIN block already.
-    fn before(&mut self, session: &mut Session) -> Result<Option<End>, Failure> {
+    fn before(&mut self, session: &mut Session, _: &mut Tape) -> Result<Option<End>, Failure> {
         let is_interrupted = self.interrupted.load(Ordering::Relaxed);
         Ok(self.exit(session).or(is_interrupted.then_some(End::Interrupted)))
     }

@@ -3,7 +3,6 @@
 //! The script is typed in base64, so that no byte has a meaning for the terminal. The shell is then replaced by one
 //! that runs the script and whose exit status is the guest's.
 
-use crate::machine::{Listener, Machine};
 use crate::probed::Session;
 use std::collections::VecDeque;
 
@@ -40,17 +39,16 @@ impl Typist {
         Typist { pieces, first: true, not_before: 0 }
     }
 
-    /// Types the next piece if the guest has read the one before.
-    pub fn look<L: Listener>(&mut self, machine: &mut Machine<L>) {
-        let now = machine.now();
-        if self.pieces.is_empty() || now < self.not_before || machine.unread_input() > 0 {
-            return;
+    /// Returns the next piece to type at this guest time in nanoseconds. `unread` is the number of bytes that the guest
+    /// has not read yet.
+    pub fn next(&mut self, now: u64, unread: usize) -> Option<Vec<u8>> {
+        if now < self.not_before || unread > 0 {
+            return None;
         }
-        if let Some(piece) = self.pieces.pop_front() {
-            machine.console_input(&piece);
-            self.not_before = now.saturating_add(if self.first { FIRST_PAUSE } else { PAUSE });
-            self.first = false;
-        }
+        let piece = self.pieces.pop_front()?;
+        self.not_before = now.saturating_add(if self.first { FIRST_PAUSE } else { PAUSE });
+        self.first = false;
+        Some(piece)
     }
 }
 
@@ -72,11 +70,17 @@ impl Typing {
 
     /// Types what is due.
     pub fn look(&mut self, session: &mut Session) {
-        let now = session.machine().now();
-        if let Some(typist) = self.typist.as_mut().filter(|_| now >= self.next) {
-            typist.look(session.machine_mut());
-            self.next = (now / LOOK + 1) * LOOK;
+        if let Some(piece) = self.piece(session) {
+            session.machine_mut().console_input(&piece);
         }
+    }
+
+    /// The bytes to type now.
+    pub fn piece(&mut self, session: &mut Session) -> Option<Vec<u8>> {
+        let now = session.machine().now();
+        let typist = self.typist.as_mut().filter(|_| now >= self.next)?;
+        self.next = (now / LOOK + 1) * LOOK;
+        typist.next(now, session.machine_mut().unread_input())
     }
 
     /// The guest time in nanoseconds at which the run must stop for the next look.

@@ -5,6 +5,7 @@
 
 use super::coverage::Coverage;
 use super::{Config, Inner, Listener, Machine};
+use crate::boards::At;
 use crate::boot::Kernel;
 use crate::cpu::WindowPlace;
 use crate::error::MachineError;
@@ -89,6 +90,9 @@ impl<L: Listener> Machine<L> {
             return Err(unsound("it has memory where the guest has none".into()));
         }
         self.inner.board.load(&state.devices).map_err(unsound)?;
+        for (cpu, saved) in state.cpus.iter().enumerate() {
+            self.inner.board.set_now(At { cpu, now: saved.clock.time });
+        }
 
         let inner = &mut self.inner;
         let first = &places[0];

@@ -13,6 +13,7 @@ mod fetched;
 mod firmware;
 mod gate;
 mod happening;
+mod history;
 mod hooks;
 mod listener;
 mod run;

@@ -47,14 +47,15 @@ impl<L: Listener> Machine<L> {
     /// Runs until this virtual time in nanoseconds, or until another reason to stop. If the core crashes, the guest is
     /// dead.
     pub fn run_until(&mut self, time: impl Into<GuestTime>) -> Stop {
-        self.run_to(time.into().nanoseconds())
+        self.run_to(ticks(time.into().nanoseconds()))
     }
 
-    fn run_to(&mut self, nanoseconds: u64) -> Stop {
+    /// Runs until this virtual time, or until another reason to stop.
+    pub(super) fn run_to(&mut self, limit: Ticks) -> Stop {
         if let Some(why) = &self.crashed {
             return Stop::Dead(why.clone());
         }
-        crash::contain(|| self.run_uncontained(nanoseconds)).unwrap_or_else(|crash| {
+        crash::contain(|| self.run_uncontained(limit)).unwrap_or_else(|crash| {
             let why = format!("the CPU core failed: {crash}");
             self.crashed = Some(why.clone());
             self.core.abandon();
@@ -62,8 +63,8 @@ impl<L: Listener> Machine<L> {
         })
     }
 
-    fn run_uncontained(&mut self, nanoseconds: u64) -> Stop {
-        self.inner.limit = ticks(nanoseconds);
+    fn run_uncontained(&mut self, limit: Ticks) -> Stop {
+        self.inner.limit = limit;
         self.settle_user_code();
         loop {
             if let Err(stop) = self.choose_cpu() {

@@ -462,9 +462,13 @@ impl Session {
     /// Runs until this guest time, in nanoseconds since power-on or as a [`Duration`], or until another reason to stop.
     /// Handles guest events that concern probes: freed init text, modules, patched text.
     pub fn run_until(&mut self, time: impl Into<GuestTime>) -> Stop {
-        let nanoseconds = time.into().nanoseconds();
+        self.run_until_ticks(ticks(time.into().nanoseconds()))
+    }
+
+    /// Like [`Session::run_until`], with a limit in the clock's own unit.
+    pub fn run_until_ticks(&mut self, limit: Ticks) -> Stop {
         loop {
-            let stop = self.machine.run_until(nanoseconds);
+            let stop = self.machine.run_until_ticks(limit);
             self.go_by_pad();
             if self.machine.listener().notes.init_freed() {
                 self.init_text_is_gone();

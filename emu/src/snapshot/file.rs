@@ -68,7 +68,7 @@ impl Key {
     }
 
     /// The first difference from another key.
-    fn differs(&self, other: &Key) -> Option<&'static str> {
+    pub fn differs(&self, other: &Key) -> Option<&'static str> {
         match () {
             () if self.image != other.image => Some("another kernel"),
             () if self.initrd != other.initrd => Some("another initial file system"),

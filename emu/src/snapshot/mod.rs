@@ -148,6 +148,19 @@ pub enum SnapshotError {
 /// Upper bound of virtual time. Larger values would overflow.
 pub const LAST_TIME: Ticks = 1 << 62;
 
+impl Snapshot {
+    /// A hash of the whole snapshot, in hexadecimal.
+    pub fn hash(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        // Writing into a hasher cannot fail, and every state has a form in JSON.
+        let _ = serde_json::to_writer(&mut hasher, &self.state);
+        for (at, bytes) in self.memory.pieces() {
+            hasher.update(&at.to_le_bytes()).update(bytes);
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+}
+
 impl State {
     /// Checks everything that can be checked without a machine.
     pub fn check(&self) -> Result<(), SnapshotError> {

@@ -1,0 +1,12 @@
+//! Recorded runs, and the same runs again.
+//!
+//! A guest's run depends on its start and on the bytes that are typed on its console, and on nothing else. A recording
+//! holds both ([`recording`]): a file of frames that is only ever appended to. [`tape`] is the one way to the console:
+//! it types live input, or types again what a recording has, at exactly the same places. [`mark`] has the fingerprints
+//! of the guest's state that a recording holds at intervals, and that its replay compares.
+
+#[cfg(feature = "cpu")]
+pub mod mark;
+pub mod recording;
+#[cfg(feature = "cpu")]
+pub mod tape;

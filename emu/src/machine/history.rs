@@ -1,0 +1,38 @@
+//! The parts of the machine that recordings need: limits in ticks, and the state that no probe changes.
+
+use super::{Listener, Machine, Stop};
+use crate::clock::Ticks;
+use serde_json::Value;
+
+impl<L: Listener> Machine<L> {
+    /// Runs until this virtual time in the clock's own unit, or until another reason to stop. The place where it stops
+    /// depends on the limit alone, not on stops before it.
+    pub fn run_until_ticks(&mut self, limit: Ticks) -> Stop {
+        self.run_to(limit)
+    }
+
+    /// The limit of the last run.
+    pub fn limit(&self) -> Ticks {
+        self.inner.limit
+    }
+
+    /// The virtual time of each CPU, and whether it sleeps.
+    pub fn clocks(&self) -> Vec<(Ticks, bool)> {
+        let inner = &self.inner;
+        let clock = |(number, cpu): (usize, &super::SleepingCpu)| match number == inner.view.current {
+            true => (inner.view.clock.time(), cpu.halted),
+            false => (cpu.clock.time, cpu.halted),
+        };
+        inner.cpus.iter().enumerate().map(clock).collect()
+    }
+
+    /// The state of the board's devices, as in a snapshot. The error says why they cannot be saved.
+    pub(crate) fn devices(&self) -> Result<Value, String> {
+        self.inner.board.save()
+    }
+
+    /// Flushes the TLB of the running CPU, in which the core keeps translated addresses.
+    pub(crate) fn forget_translated_addresses(&mut self) {
+        self.core.flush_tlb();
+    }
+}

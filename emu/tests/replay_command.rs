@@ -1,0 +1,233 @@
+//! `trapline run --record` and `trapline replay`, on built-in and stock kernels.
+//!
+//! The tests on stock kernels need kernels in `TRAPLINE_IMAGES` or the cache; without them they are skipped.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use trapline_harness::{self as harness, Test, each, guests, member, tests};
+
+#[path = "program/mod.rs"]
+#[allow(dead_code)]
+mod program;
+use program::Folder;
+
+struct Said {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+fn trapline(args: &[&str]) -> Said {
+    let output = Command::new(env!("CARGO_BIN_EXE_trapline")).args(args).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Said { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn good(args: &[&str]) -> Said {
+    let said = trapline(args);
+    assert_eq!(said.status, 0, "{args:?}: {}\n{}", said.err, said.out);
+    said
+}
+
+/// The console of `run` or of a plain `replay`.
+fn console(said: &Said) -> &str {
+    said.out.split("\nthe guest powered off").next().unwrap()
+}
+
+/// The number of marks that a plain replay found equal.
+fn marks(said: &Said) -> u64 {
+    let words = said.err.split(" marks equal").next().unwrap();
+    words.rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{}", said.err))
+}
+
+const BARE: [&str; 2] = ["-e", "# nothing"];
+const PROBED: [&str; 6] = ["-e", "p schedule", "-e", "r vfs_read", "-e", "p do_timer_interrupt"];
+const QUESTIONS: [(&str, &str); 3] = [
+    ("kprobes", "kprobe:* { @hits = count(); }"),
+    ("return probes", "kretprobe:vfs_read { @ = hist(retval); } kretprobe:schedule { @woken = count(); }"),
+    ("a timer", "interval:us:7 { @ticks = count(); }"),
+];
+
+/// TT-2: a recording is the same run again: without probes, with a probe on every function, with return probes, and by
+/// a timer that stops it at other places. Its marks are compared on the way, and its console is the same.
+fn a_tiny_run_is_replayed(name: &'static str) {
+    let folder = Folder::new(&format!("replay-{}", name.replace('/', "-")));
+    for (cpus, probes) in [("1", &BARE[..]), ("2", &BARE[..]), ("1", &PROBED[..]), ("2", &PROBED[..])] {
+        let what = format!("{name}, {cpus} CPUs, recorded with {} probes", probes.len() / 2);
+        let file = folder.0.join("run.rec");
+        let file = file.to_str().unwrap();
+        let records = folder.0.join("records");
+        let options = ["run", name, "--cpus", cpus, "--record", file, "--out", records.to_str().unwrap()];
+        let recorded = good(&[&options[..], probes].concat());
+        let plain = good(&["replay", file]);
+        assert_eq!(plain.out.trim_end(), console(&recorded).trim_end(), "{what}");
+        assert!(marks(&plain) >= 5, "{what}: {}", plain.err);
+        for (question, script) in QUESTIONS {
+            let asked = good(&["replay", file, "-e", script]);
+            assert!(asked.out.contains("@"), "{what}, {question}: {}", asked.out);
+            assert!(asked.err.contains(plain.out.trim_end()), "{what}, {question}: the console is the same\n{}", asked.err);
+        }
+    }
+}
+
+/// TT-1: however a recording ends, it is replayed up to its last whole frame.
+fn a_recording_is_replayed_up_to_its_last_whole_frame() {
+    let folder = Folder::new("replay-cut");
+    let file = folder.0.join("run.rec");
+    good(&["run", "tiny/arm64", "--record", file.to_str().unwrap(), "-q", BARE[0], BARE[1]]);
+    let bytes = fs::read(&file).unwrap();
+    let whole = good(&["replay", file.to_str().unwrap()]);
+    let mut seen = Vec::new();
+    for cut in [bytes.len() - 1, bytes.len() - 80, bytes.len() / 2, bytes.len() / 2 + 13] {
+        let cut = folder.file("cut.rec", &bytes[..cut]);
+        let said = good(&["replay", cut.to_str().unwrap()]);
+        assert!(said.err.contains("the recording was not finished") && said.err.contains("no whole frame"), "{}", said.err);
+        assert!(said.err.contains("the recording ends here"), "{}", said.err);
+        assert!(whole.out.starts_with(&said.out), "{}", said.out);
+        seen.push(marks(&said));
+    }
+    assert!(seen[0] == marks(&whole) && seen[2] > 0 && seen[2] < seen[0], "{seen:?} of {}", marks(&whole));
+}
+
+/// TT-2: a mark that differs ends the replay with a sentence. Here the recording is of another command line.
+fn a_replay_that_differs_is_noticed_and_wrong_files_are_refused() {
+    let folder = Folder::new("replay-refused");
+    let file = |name: &str| folder.0.join(name).to_str().unwrap().to_string();
+    let (one, other) = (file("one.rec"), file("other.rec"));
+    good(&["run", "tiny/i386", "--record", &one, "-q", "--until", "300us", BARE[0], BARE[1]]);
+    good(&["run", "tiny/i386", "--record", &other, "--append", "x", "-q", "--until", "400us", BARE[0], BARE[1]]);
+    // The head of one with the arguments of the other, made by the only way to make one: asking for it.
+    let changed = fs::read(&one).unwrap();
+    let at = changed.windows(9).position(|bytes| bytes == b"tiny/i386").unwrap();
+    let mut changed = changed;
+    changed[at + 5..at + 9].copy_from_slice(b"ppc6");
+    let changed = folder.file("changed.rec", &changed).to_str().unwrap().to_string();
+    let text = folder.file("text", b"not a recording, but long enough for one").to_str().unwrap().to_string();
+    #[rustfmt::skip]
+    let cases: [(&[&str], &str); 6] = [
+        (&["replay", &changed],                             "its head is damaged"),
+        (&["replay", &text],                                "it is no recording of trapline"),
+        (&["replay", "/nowhere.rec"],                       "cannot be read"),
+        (&["replay", &one, "--from", "1s"],                 "lies behind the end of the replay"),
+        (&["replay", &one, "--unsafe", "-e", "BEGIN { }"],  "changes the guest"),
+        (&["replay", &one, "--from", "1"],                  "write a number and its unit"),
+    ];
+    for (args, why) in cases {
+        let said = trapline(args);
+        assert!(said.status == 2 && said.err.contains(why), "{args:?}: {} {}", said.status, said.err);
+    }
+    let said = trapline(&["trace", "tiny/i386", "--unsafe", "--record", &file("x.rec"), "-e", "BEGIN { }"]);
+    assert!(said.status == 2 && said.err.contains("--record: a script with override()"), "{}", said.err);
+    assert!(!PathBuf::from(file("x.rec")).exists());
+}
+
+/// TT-2: probes are attached at --from, and --last counts back from the end.
+fn a_part_of_a_run_is_replayed() {
+    let folder = Folder::new("replay-part");
+    let file = folder.0.join("run.rec");
+    let file = file.to_str().unwrap();
+    good(&["trace", "tiny/x86_64", "--record", file, "-q", "-e", "kprobe:do_fork { @ = count(); }"]);
+    let script =
+        "kprobe:schedule { if (@first == 0) { @first = nsecs } @last = nsecs; @count = count(); } END { print(@first); }";
+    let ask = |more: &[&str]| {
+        let said = good(&[&["replay", file, "-q", "-e", script][..], more].concat());
+        let number = |name: &str| -> u64 {
+            let line = said.out.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{}", said.out));
+            line.split(": ").nth(1).unwrap().parse().unwrap()
+        };
+        (number("@first"), number("@last"), number("@count"))
+    };
+    let whole = ask(&[]);
+    let middle = (whole.0 + whole.1) / 2;
+    let first = ask(&["--to", &format!("{middle}ns")]);
+    let second = ask(&["--from", &format!("{middle}ns")]);
+    assert!(first.0 == whole.0 && first.1 <= middle, "{first:?} of {whole:?}");
+    assert!(second.0 >= middle && second.1 == whole.1, "{second:?} of {whole:?}");
+    assert_eq!(first.2 + second.2, whole.2, "both parts are the whole");
+    let last = ask(&["--last", "100us"]);
+    assert!(last.1 == whole.1 && last.0 > whole.0 && last.2 < whole.2, "{last:?} of {whole:?}");
+}
+
+/// TT-2: a stock kernel's run with typed input, recorded with and without probes, is the same run again.
+fn a_stock_run_is_replayed(name: &'static str) {
+    harness::stock(name);
+    let folder = Folder::new(&format!("replay-{}", name.replace('/', "-")));
+    let script = folder.file("work.sh", b"echo hello; cat /proc/stat | md5sum; i=0; while [ $i -lt 20 ]; do i=$((i+1)); cat /proc/uptime >/dev/null; done; date\n");
+    let file = folder.0.join("run.rec");
+    let (file, script) = (file.to_str().unwrap(), script.to_str().unwrap());
+    for probes in [&[][..], &["-e", "p:open do_sys_openat2", "-e", "r:read vfs_read"][..]] {
+        let records = folder.0.join("records");
+        let options = ["run", name, "--from-boot", "--script", script, "--record", file, "--out", records.to_str().unwrap()];
+        let recorded = good(&[&options[..], probes].concat());
+        let plain = good(&["replay", file]);
+        assert_eq!(plain.out.trim_end(), console(&recorded).trim_end(), "{name}");
+        assert!(plain.out.contains("hello") && marks(&plain) >= 20, "{name}: {}", plain.err);
+        for (question, script) in [
+            ("kprobes", "kprobe:vfs_* { @[func] = count(); }"),
+            ("return probes", "kretprobe:vfs_read { @ = count(); } kretprobe:schedule { @woken = count(); }"),
+        ] {
+            let asked = good(&["replay", file, "-e", script]);
+            assert!(asked.out.contains("@") && asked.err.contains(plain.out.trim_end()), "{name}, {question}: {}", asked.err);
+        }
+    }
+}
+
+/// TT-1: a recording whose process was killed is replayed up to its last whole frame.
+fn a_killed_recording_is_replayed(name: &'static str) {
+    harness::stock(name);
+    let folder = Folder::new(&format!("replay-killed-{}", name.replace('/', "-")));
+    let script = folder.file("work.sh", b"while :; do cat /proc/stat | md5sum; done\n");
+    let path = folder.0.join("run.rec");
+    let args = ["run", name, "--from-boot", "-q", "--script", script.to_str().unwrap(), "--record", path.to_str().unwrap()];
+    for size in [3000, 5000] {
+        let _ = fs::remove_file(&path);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_trapline")).args(args).stdin(Stdio::null()).spawn().unwrap();
+        let started = std::time::Instant::now();
+        while fs::metadata(&path).map_or(0, |about| about.len()) < size {
+            assert!(started.elapsed().as_secs() < 300, "{name}: the recording does not grow");
+            std::thread::sleep(std::time::Duration::from_millis(3));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said = good(&["replay", path.to_str().unwrap()]);
+        assert!(
+            said.err.contains("the recording was not finished") && said.err.contains("the recording ends here"),
+            "{}",
+            said.err
+        );
+        assert!(marks(&said) >= 20, "{name}: {}", said.err);
+    }
+}
+
+/// TT-2: every command of docs/time-travel.md does what it says, in the order of the document.
+fn the_documents_commands_work() {
+    let folder = Folder::new("replay-document");
+    let program = folder.0.join("trapline");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_trapline"), &program).unwrap();
+    let document = include_str!("../../docs/time-travel.md");
+    let commands: Vec<&str> = document.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    assert!(commands.len() >= 5, "{commands:?}");
+    for command in commands {
+        let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap_or_default());
+        let output = Command::new("sh").args(["-c", command]).current_dir(&folder.0).env("PATH", path).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && !out.is_empty(), "{command}: {out}\n{err}");
+    }
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        tests![
+            a_recording_is_replayed_up_to_its_last_whole_frame,
+            a_replay_that_differs_is_noticed_and_wrong_files_are_refused,
+            a_part_of_a_run_is_replayed,
+            the_documents_commands_work,
+        ],
+        guests::tiny()
+            .map(|name| Test::new(member("a_tiny_run_is_replayed", name), move || a_tiny_run_is_replayed(name)))
+            .collect(),
+        each!(["debian/amd64", "debian/arm64"], a_stock_run_is_replayed),
+        each!(["debian/amd64"], a_killed_recording_is_replayed),
+    ])
+}

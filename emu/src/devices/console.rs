@@ -1,6 +1,7 @@
 //! The interface to a guest's console: its output, and the input that a user types.
 
 use super::wire::Wire;
+use crate::clock::Ticks;
 
 /// A device that serves as a console.
 pub trait Console {
@@ -22,6 +23,12 @@ pub trait Console {
     fn receive(&mut self, bytes: &[u8]) {
         if let Some(typed) = self.typed() {
             typed.send(bytes);
+        }
+    }
+    /// Lets no input arrive before this time.
+    fn hold_until(&mut self, now: Ticks) {
+        if let Some(typed) = self.typed() {
+            typed.hold_until(now);
         }
     }
     /// The number of input bytes that the guest has not read.

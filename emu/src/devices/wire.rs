@@ -33,6 +33,11 @@ impl Wire {
         self.waiting.extend(bytes);
     }
 
+    /// Lets no byte arrive before this time. Input must not arrive at a CPU that sleeps since a time before it was typed.
+    pub fn hold_until(&mut self, now: Ticks) {
+        self.earliest = self.earliest.max(now);
+    }
+
     /// Ends the input. End-of-file characters follow until the guest ends.
     pub fn end(&mut self) {
         self.ends = true;
@@ -76,6 +81,16 @@ mod tests {
         let second = wire.next().expect("another byte");
         assert_eq!(second, 1000 + Wire::pace());
         assert_eq!((wire.take(second - 1), wire.take(second), wire.next()), (None, Some(b'b'), None));
+    }
+
+    #[test]
+    fn no_byte_arrives_before_it_is_typed() {
+        let mut wire = Wire::default();
+        wire.hold_until(70);
+        wire.send(b"a");
+        assert_eq!((wire.next(), wire.take(69), wire.take(70)), (Some(70), None, Some(b'a')));
+        wire.hold_until(70);
+        assert_eq!(wire.earliest, 70 + Wire::pace(), "the pace stays");
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl<L: Listener> Inner<L> {
         if !cpu.handle().goes_straight_on(pc) {
             return false;
         }
-        self.advance(At { cpu: self.view.current, now });
+        self.advance_if_due(At { cpu: self.view.current, now });
         if self.wish.is_none() && core::mem::take(&mut self.view.is_asking) {
             self.wish = Some(Wish::Attention);
         }

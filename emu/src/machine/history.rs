@@ -16,12 +16,14 @@ impl<L: Listener> Machine<L> {
         self.inner.limit
     }
 
-    /// The virtual time of each CPU, and whether it sleeps.
-    pub fn clocks(&self) -> Vec<(Ticks, bool)> {
+    /// The virtual time of each CPU. `None` for a CPU that sleeps or waits to be started: its clock stands wherever runs
+    /// have stopped meanwhile, and is set when it wakes.
+    pub fn clocks(&self) -> Vec<Option<Ticks>> {
         let inner = &self.inner;
         let clock = |(number, cpu): (usize, &super::SleepingCpu)| match number == inner.view.current {
-            true => (inner.view.clock.time(), cpu.halted),
-            false => (cpu.clock.time, cpu.halted),
+            _ if cpu.halted || cpu.parked => None,
+            true => Some(inner.view.clock.time()),
+            false => Some(cpu.clock.time),
         };
         inner.cpus.iter().enumerate().map(clock).collect()
     }

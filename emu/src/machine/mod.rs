@@ -23,7 +23,7 @@ mod turns;
 mod user_code;
 mod watchdog;
 
-use crate::boards::Board;
+use crate::boards::{At, Board};
 use crate::clock::{Stopped, Ticks};
 use crate::cpu::mappings::MappingPlace;
 use crate::cpu::user_places::UserPlaces;
@@ -195,12 +195,24 @@ impl<L: Listener> Machine<L> {
 
     /// Adds console input. Runs are equal if input is added between the same two runs.
     pub fn console_input(&mut self, bytes: &[u8]) {
+        let at = self.input_comes();
         self.inner.board.console().receive(bytes);
+        self.inner.shorten_turn(at);
     }
 
     /// Ends the console input: an end of file follows the bytes added so far.
     pub fn console_input_ends(&mut self) {
+        let at = self.input_comes();
         self.inner.board.console().end();
+        self.inner.shorten_turn(at);
+    }
+
+    /// Input arrives at the present time of the running CPU or later, though the CPU that it wakes may sleep since an
+    /// earlier time.
+    fn input_comes(&mut self) -> At {
+        let at = At { cpu: self.inner.view.current, now: self.inner.view.clock.time() };
+        self.inner.board.console().hold_until(at.now);
+        at
     }
 
     /// Ends runs when the console prints this text. `None` cancels that.

@@ -15,6 +15,15 @@ impl<L> Inner<L> {
         self.board.advance(at);
     }
 
+    /// Advances the devices if an event of this CPU is due. Runs stop at different places, and a stop must not change the
+    /// devices, so only the guest's accesses and the devices' own events advance them.
+    #[inline]
+    pub(super) fn advance_if_due(&mut self, at: At) {
+        if self.board.next_event(at.cpu).is_some_and(|due| due <= at.now) {
+            self.advance(at);
+        }
+    }
+
     #[cold]
     fn serve(&mut self, at: At) {
         if self.board.next_service().is_some_and(|due| due <= at.now) {

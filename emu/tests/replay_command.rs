@@ -224,6 +224,88 @@ fn a_killed_recording_is_replayed(name: &'static str) {
     }
 }
 
+/// The writes in the recording, as the watch event of a whole run tells them: time, address, old and new value, pc.
+fn told_by_a_watch_event(name: &str, cpus: &str) -> Vec<(u64, String, u64, u64)> {
+    let watch = "w:task w@tasks:64 at=$addr new=$value old=$old";
+    let said = good(&["run", name, "--cpus", cpus, "-q", "--json", "-e", watch]);
+    let rows = said.out.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let number = |row: &serde_json::Value, name: &str| -> u64 {
+        let value = &row["args"][name];
+        let text = value.as_str().map(|text| text.trim_start_matches("0x"));
+        text.map_or_else(|| value.as_u64(), |text| u64::from_str_radix(text, 16).ok()).unwrap_or_else(|| panic!("{row}"))
+    };
+    let one = |row: serde_json::Value| {
+        let at = row["args"]["at"].as_str().map_or_else(|| format!("{:#x}", number(&row, "at")), str::to_string);
+        (
+            row["time_ns"].as_u64().or(row["ns"].as_u64()).unwrap_or_else(|| panic!("{row}")),
+            at,
+            number(&row, "old"),
+            number(&row, "new"),
+        )
+    };
+    rows.filter(|row| row["event"] == "task").map(one).collect()
+}
+
+/// TT-3: the last writes, and the last ones before a time, are those that a watch event of the whole run tells.
+fn the_last_writer_is_found(name: &'static str) {
+    let folder = Folder::new(&format!("who-{}", name.replace('/', "-")));
+    let file = folder.0.join("run.rec");
+    let file = file.to_str().unwrap();
+    for cpus in ["1", "2"] {
+        let told = told_by_a_watch_event(name, cpus);
+        assert!(told.len() > 10, "{name}: {} writes", told.len());
+        good(&["run", name, "--cpus", cpus, "--record", file, "-q", BARE[0], BARE[1]]);
+        let ask = |before: Option<u64>| -> Vec<(u64, String, u64, u64)> {
+            let before = before.map(|time| format!("{time}ns"));
+            let more: Vec<&str> = before.iter().flat_map(|time| ["--before", time.as_str()]).collect();
+            let said = good(&[&["who", file, "tasks:64", "-n", "3", "--json"][..], &more].concat());
+            let number = |value: &serde_json::Value| u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap();
+            let one = |line: &str| {
+                let row: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert!(row["pc"]["symbol"].as_str().unwrap().contains('+') && row["by"] == "instruction", "{line}");
+                (
+                    row["time_ns"].as_u64().unwrap(),
+                    row["address"].as_str().unwrap().to_string(),
+                    number(&row["old"]),
+                    number(&row["new"]),
+                )
+            };
+            said.out.lines().map(one).collect()
+        };
+        assert_eq!(ask(None), told[told.len() - 3..], "{name}, {cpus} CPUs");
+        let middle = told[told.len() / 2].0;
+        let earlier: Vec<_> = told.iter().filter(|one| one.0 < middle).cloned().collect();
+        assert_eq!(ask(Some(middle)), earlier[earlier.len() - 3..], "{name}, {cpus} CPUs, before {middle}");
+    }
+    let said = good(&["who", file, "tasks"]);
+    assert!(
+        said.out.contains(" became 0x") && said.out.contains("in task `") && said.out.contains("innermost first"),
+        "{}",
+        said.out
+    );
+}
+
+/// TT-3: bytes that nobody wrote to, and bytes that cannot be, are answered with a sentence.
+fn questions_without_an_answer_get_a_sentence() {
+    let folder = Folder::new("who-nobody");
+    let file = folder.0.join("run.rec");
+    let file = file.to_str().unwrap();
+    good(&["run", "tiny/i386", "--record", file, "-q", BARE[0], BARE[1]]);
+    #[rustfmt::skip]
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["who", file, "tasks", "--before", "1ns"],    1, "nobody wrote to `tasks`"),
+        (&["who", file, "tusks"],                       1, "did you mean"),
+        (&["who", file, "tasks:0"],                     2, "is no number from 1 to"),
+        (&["who", file, "task*"],                       2, "names no bytes of memory"),
+        (&["who", file, "tasks", "--physical"],         2, "--physical needs an address"),
+        (&["who", file, "0x123456789abcdef01"],         2, "names no bytes of memory"),
+    ];
+    for (args, status, why) in cases {
+        let said = trapline(args);
+        assert!(said.status == status && said.err.contains(why), "{args:?}: {} {}", said.status, said.err);
+    }
+}
+
 /// TT-2: every command of docs/time-travel.md does what it says, in the order of the document.
 fn the_documents_commands_work() {
     let folder = Folder::new("replay-document");
@@ -247,10 +329,14 @@ fn main() -> ExitCode {
             a_replay_that_differs_is_noticed_and_wrong_files_are_refused,
             a_part_of_a_run_is_replayed,
             the_documents_commands_work,
+            questions_without_an_answer_get_a_sentence,
         ],
         guests::tiny()
             .map(|name| Test::new(member("a_tiny_run_is_replayed", name), move || a_tiny_run_is_replayed(name)))
             .collect(),
+        ["tiny/x86_64", "tiny/s390x", "tiny/mips"]
+            .map(|name| Test::new(member("the_last_writer_is_found", name), move || the_last_writer_is_found(name)))
+            .into(),
         each!(STOCK, a_stock_run_is_replayed),
         each!(["debian/amd64"], a_probed_stock_run_is_replayed),
         each!(["debian/s390x"], a_stock_run_of_two_cpus_is_replayed),

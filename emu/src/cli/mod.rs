@@ -59,6 +59,7 @@ mod verdict;
 mod verify;
 mod verify_report;
 mod vmcore;
+mod who;
 mod words;
 
 pub use failure::Failure;
@@ -93,6 +94,7 @@ enum Command {
     Run(Box<run::Args>),
     Trace(Box<trace::Args>),
     Replay(Box<replay::Args>),
+    Who(who::Args),
     Verify(Box<verify::Args>),
     Sweep(Box<sweep::Args>),
     Races(Box<races::Args>),
@@ -136,6 +138,7 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
         Command::Run(args) => run::main(args),
         Command::Trace(args) => trace::main(args),
         Command::Replay(args) => replay::main(args),
+        Command::Who(args) => who::main(args),
         Command::Verify(args) => verify::main(args),
         Command::Sweep(args) => sweep::main(args),
         Command::Races(args) => races::main(args),

@@ -217,7 +217,7 @@ fn is_failure(end: &End) -> bool {
     match end {
         End::Stopped(stop) => matches!(stop, Stop::PowerOff(1..) | Stop::Dead(_) | Stop::Limit),
         End::Panicked | End::Silent | End::Script(_) => true,
-        End::Halted | End::Left | End::Interrupted => false,
+        End::Halted | End::Left | End::Recorded | End::Interrupted => false,
     }
 }
 

@@ -3,11 +3,12 @@
 use super::driver::{Driver, Shown, Work};
 use super::end::End;
 use super::file::{self, Kind};
-use super::guest::GuestArgs;
+use super::guest::{Guest, GuestArgs};
 use super::output::Paint;
 use super::trace::{self, TracingArgs};
 use super::until::guest_time;
 use super::{Failure, report};
+use crate::boot::Kernel;
 use crate::clock::nanoseconds;
 use crate::history::recording::{Head, Recording};
 use crate::history::tape::Tape;
@@ -15,7 +16,7 @@ use crate::machine::Stop;
 use crate::probed::Session;
 use crate::snapshot::Snapshot;
 use crate::snapshot::file::Key;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trapline_isa::plan::Policy;
 
@@ -58,7 +59,8 @@ Exit status: 0 fine, 1 the run was another one, or the guest or a probe failed, 
 /// The slice of guest time, in nanoseconds, for the part without probes.
 const SLICE: u64 = 2_000_000;
 
-fn time(text: &str) -> Result<u64, String> {
+/// Parses a length of guest time.
+pub(super) fn time(text: &str) -> Result<u64, String> {
     match guest_time(text) {
         Some(Some(time)) => Ok(time),
         Some(None) => Err("that is longer than any run".into()),
@@ -71,12 +73,8 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         return Err(Failure::usage("--unsafe: a script with override() changes the guest, so it cannot be replayed")
             .advise("use `trapline trace` for such a script"));
     }
-    let recording = read(&args.file)?;
-    let guest_args: GuestArgs = serde_json::from_value(recording.head.guest.clone()).map_err(|error| {
-        Failure::usage(format!("`{}` was recorded with arguments that this trapline does not know: {error}", args.file.display()))
-    })?;
+    let (recording, guest_args, kernel) = recorded(&args.file)?;
     let image = recording.head.image.clone();
-    let kernel = guest_args.kernel(&image)?;
     let compiled = match args.tracing.is_empty() {
         true => None,
         false => match args.tracing.compile(&kernel, &image, &guest_args)? {
@@ -85,7 +83,6 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         },
     };
     let mut guest = guest_args.guest(&image, kernel)?;
-    fits(&recording.head, &guest.key()?)?;
     let end = nanoseconds(recording.end());
     let to = args.to.filter(|to| *to < end);
     let from = args.last.map(|last| to.unwrap_or(end).saturating_sub(last)).or(args.from);
@@ -94,13 +91,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--from: {from:?} lies behind the end of the replay at {end:?} of guest time")));
     }
     (guest.quiet, guest.limits) = (args.quiet, super::until::Limits { time: from, text: None });
-    let booted = guest.snapshot()?;
-    starts_alike(&recording.head, booted.as_ref())?;
-    let session = guest.session(Policy::default(), false, booted.as_ref())?;
-    drop(booted);
-    say_what_is_missing(&recording);
-    let mut tape = Tape::again(session.machine(), recording);
-    let mut session = session;
+    let (mut session, mut tape) = ready(recording, &guest)?;
     if from.is_some() {
         let mut driver = Driver::new(session, tape, &guest, Shown::Nowhere);
         driver.run(&mut Plain)?;
@@ -121,7 +112,28 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn read(path: &std::path::Path) -> Result<Recording, Failure> {
+/// Reads a recording, and loads the kernel that ran in it.
+pub(super) fn recorded(file: &Path) -> Result<(Recording, GuestArgs, Kernel), Failure> {
+    let recording = read(file)?;
+    let args: GuestArgs = serde_json::from_value(recording.head.guest.clone()).map_err(|error| {
+        Failure::usage(format!("`{}` was recorded with arguments that this trapline does not know: {error}", file.display()))
+    })?;
+    let kernel = args.kernel(&recording.head.image)?;
+    Ok((recording, args, kernel))
+}
+
+/// The guest at the start of its recorded run. Refuses a guest that is not the recorded one.
+pub(super) fn ready(recording: Recording, guest: &Guest) -> Result<(Session, Tape), Failure> {
+    fits(&recording.head, &guest.key()?)?;
+    let booted = guest.snapshot()?;
+    starts_alike(&recording.head, booted.as_ref())?;
+    let session = guest.session(Policy::default(), false, booted.as_ref())?;
+    say_what_is_missing(&recording);
+    let tape = Tape::again(session.machine(), recording);
+    Ok((session, tape))
+}
+
+fn read(path: &Path) -> Result<Recording, Failure> {
     Recording::read(&file::read(path, Kind::RECORDING)?).map_err(|error| {
         Failure::usage(format!("`{}` cannot be replayed: {error}", path.display()))
             .advise("`trapline run IMAGE --record FILE` makes a recording")
@@ -174,7 +186,7 @@ fn say_what_was_done(driver: &Driver, end: &End) {
 }
 
 /// A replay without probes.
-struct Plain;
+pub(super) struct Plain;
 
 impl Work for Plain {
     fn slice(&self) -> u64 {

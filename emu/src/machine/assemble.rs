@@ -84,13 +84,7 @@ impl<L: Listener> Machine<L> {
         cpus[0].state.restore(core.handle());
         core.flush_tlb();
 
-        let types = Btf::of(kernel);
-        let places = (TaskPlace::of(kernel, types.as_ref(), model), MomentPlace::of(kernel, types.as_ref(), model));
-        let mut view = View::new(core.stopped(), core.line(), model, ram, places);
-        if kernel.is_stock() {
-            view.is_user = model.is_user;
-        }
-        view.mapping = types.as_ref().and_then(MappingPlace::of);
+        let view = view(kernel, &core, model, ram);
         let inner = Inner {
             view,
             board,
@@ -131,6 +125,18 @@ impl<L: Listener> Machine<L> {
         };
         Ok(Machine { core, inner, crashed: None })
     }
+}
+
+/// The handlers' view of the guest, which knows where this kernel keeps its tasks, moments and mappings.
+fn view(kernel: &Kernel, core: &Core, model: &'static Model, ram: Ram) -> View {
+    let types = Btf::of(kernel);
+    let places = (TaskPlace::of(kernel, types.as_ref(), model), MomentPlace::of(kernel, types.as_ref(), model));
+    let mut view = View::new(core.stopped(), core.line(), model, ram, places);
+    if kernel.is_stock() {
+        view.is_user = model.is_user;
+    }
+    view.mapping = types.as_ref().and_then(MappingPlace::of);
+    view
 }
 
 /// The board with its devices.

@@ -284,10 +284,17 @@ impl<L: Listener> Inner<L> {
 
     /// Reports what a page walk of the core has written to watched areas.
     pub(super) fn core_walked(&mut self, cpu: &InstructionContext, pc: Option<u64>) {
-        if self.watched.iter().map(|seen| seen.bytes.len()).sum::<usize>() > MOST_COMPARED {
+        if !self.watched.is_empty() {
+            self.settle_walk(pc.unwrap_or_else(|| cpu.handle().pc()));
+        }
+    }
+
+    /// Reports what a page walk for the instruction at `pc` has written. A walk that ends in a fault may have set
+    /// accessed bits of upper levels before; the core then tells of nothing but the fault.
+    pub(super) fn settle_walk(&mut self, pc: u64) {
+        if self.watched.is_empty() || self.watched.iter().map(|seen| seen.bytes.len()).sum::<usize>() > MOST_COMPARED {
             return;
         }
-        let pc = pc.unwrap_or_else(|| cpu.handle().pc());
         self.settle_written(None, pc);
         for number in 0..self.watched.len() {
             let seen = &mut self.watched[number];

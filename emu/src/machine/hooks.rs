@@ -324,6 +324,7 @@ impl<L: Listener> Inner<L> {
         } else {
             self.counts.exceptions += 1;
             self.record(What::Exception(exception.vector, exception.error), resume, self.view.clock.time());
+            self.settle_walk(resume);
         }
         self.settle_written(None, resume);
         let answer = (self.view.model.exceptions.deliver)(cpu, &mut self.scratch, &self.view.ram, exception, resume);

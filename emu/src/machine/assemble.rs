@@ -128,7 +128,7 @@ impl<L: Listener> Machine<L> {
 }
 
 /// The handlers' view of the guest, which knows where this kernel keeps its tasks, moments and mappings.
-fn view(kernel: &Kernel, core: &Core, model: &'static Model, ram: Ram) -> View {
+fn view<L: Listener>(kernel: &Kernel, core: &Core<Inner<L>>, model: &'static Model, ram: Ram) -> View {
     let types = Btf::of(kernel);
     let places = (TaskPlace::of(kernel, types.as_ref(), model), MomentPlace::of(kernel, types.as_ref(), model));
     let mut view = View::new(core.stopped(), core.line(), model, ram, places);

@@ -86,7 +86,7 @@ fn a_board_answers_for_registers_and_devices_and_its_firmware_gives_several_resu
 #[test]
 fn a_short_breakpoint_is_seen_at_the_end_of_memory() {
     const C_EBREAK: [u8; 2] = [0x02, 0x90];
-    let start = 0x8020_0000;
+    let start = 0x4020_0000;
     let mut machine = run(Arch::Riscv64, start, &[0x0000_006f, 0x0010_0073, 0x0010_9002]);
     let end = machine.ram().end();
     assert!(machine.write_physical(end - 2, &C_EBREAK) && machine.write_physical(end - 4, &[0x73, 0x00]));

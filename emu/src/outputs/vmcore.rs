@@ -330,7 +330,7 @@ mod tests {
                 page.extend_from_slice(&if big { number.to_be_bytes() } else { number.to_le_bytes() });
             }
             page.extend_from_slice(name);
-            page.extend_from_slice(&[0, 0]);
+            page.push(0);
             page.extend_from_slice(text);
             page.resize(PAGE, 0);
             page

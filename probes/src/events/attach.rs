@@ -64,9 +64,10 @@ impl EventSet {
             )?,
             false => Attached::Pending,
         };
-        let event = self.insert(prepared, probe);
-        self.mark_watched(engine, event);
-        Ok(event)
+        if engine.scene.watch.get(prepared.event).is_some() {
+            prepared.programs.set_watched(true);
+        }
+        Ok(self.insert(prepared, probe))
     }
 
     /// Removes the probes that the line names and unregisters them. Returns them with their counters.

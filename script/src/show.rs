@@ -5,6 +5,7 @@ use super::types::{StackForm, Type};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
+use core::ops::Range;
 
 /// The form of a script's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,26 +27,27 @@ pub trait Names {
     }
 }
 
-/// Bits of an address of a program. The number of its mapping, plus one, stands above them.
+/// Bits of an address of a program. A tag with the number of its mapping stands above them.
 const ADDRESS_BITS: u32 = 48;
-/// Greater numbers above an address are part of it.
-const MOST_MAPPINGS: u64 = 0xfe00;
+/// The tags. No ISA has addresses that begin so: programs end below 0x0100 (x86 with five levels of page tables), the kernel
+/// of z/Architecture below 0x0020, and other kernels begin at 0x8000 (MIPS) or above.
+const TAGS: Range<u64> = 0x1000..0x8000;
 
 /// Packs an address of a program and the number of its mapping.
 pub fn in_mapping(address: u64, mapping: Option<u16>) -> u64 {
-    match mapping {
-        Some(number) if address >> ADDRESS_BITS == 0 && u64::from(number) < MOST_MAPPINGS => {
-            (u64::from(number) + 1) << ADDRESS_BITS | address
-        }
+    let tag = mapping.map(|number| TAGS.start + u64::from(number)).filter(|tag| TAGS.contains(tag));
+    match tag {
+        Some(tag) if address >> ADDRESS_BITS == 0 => tag << ADDRESS_BITS | address,
         _ => address,
     }
 }
 
 /// Takes the number of the mapping and the address apart.
-fn apart(packed: u64) -> (Option<u16>, u64) {
-    match packed >> ADDRESS_BITS {
-        above @ 1..=MOST_MAPPINGS => (u16::try_from(above - 1).ok(), packed & !(u64::MAX << ADDRESS_BITS)),
-        _ => (None, packed),
+pub(crate) fn apart(packed: u64) -> (Option<u16>, u64) {
+    let above = packed >> ADDRESS_BITS;
+    match TAGS.contains(&above) {
+        true => (u16::try_from(above - TAGS.start).ok(), packed & !(u64::MAX << ADDRESS_BITS)),
+        false => (None, packed),
     }
 }
 

@@ -206,11 +206,7 @@ fn main() -> ExitCode {
     harness::run([
         boots.collect(),
         each!(HOTPLUG.iter().copied(), a_cpu_is_switched_off_and_on_again, the_second_cpu_reboots_and_panics),
-        each!(
-            ["debian/amd64", "debian/arm64"],
-            a_restored_run_equals_a_continued_one,
-            few_hits_pass_while_another_cpu_patches
-        ),
+        each!(["debian/amd64", "debian/arm64"], a_restored_run_equals_a_continued_one, few_hits_pass_while_another_cpu_patches),
         on("debian/arm64", on("debian/mipsel", tests![boards_refuse_more_cpus_than_they_have])),
     ])
 }

@@ -27,7 +27,7 @@ pub struct ProgramNames {
 }
 
 /// Mappings that are numbered; the addresses of others have no name.
-const MOST: usize = 0xfe00;
+const MOST: usize = 0x7000;
 
 impl ProgramNames {
     /// The numbered mappings. A mapping's number is its place in the list.

@@ -94,3 +94,22 @@ fn patterns_in_programs_have_a_budget() {
     let refused = compile_within(all, &WithFile(160_000), &Options::default(), &Budget::of(100_000)).err().unwrap_or_default();
     assert_eq!(refused.first().map(|error| &*error.message), Some(crate::lex::TOO_MUCH));
 }
+
+/// Addresses of kernels and of programs keep their bits, whatever stands above bit 47.
+#[test]
+fn only_packed_addresses_have_a_mapping() {
+    use crate::show::{apart, in_mapping};
+    for address in [
+        0xc000_0000_0022_4cd8,
+        0x9800_0000_0010_0000,
+        0xffff_ffff_8100_0000,
+        0x001f_ffff_8000_0000,
+        0x00ff_ffff_ffff_f000,
+        0x1234,
+    ] {
+        assert_eq!(apart(address), (None, address));
+        assert_eq!(apart(in_mapping(address, None)), (None, address));
+    }
+    assert_eq!(apart(in_mapping(0x5555_1234, Some(7))), (Some(7), 0x5555_1234));
+    assert_eq!(apart(in_mapping(0x5555_1234, Some(0x7000))), (None, 0x5555_1234), "too many mappings");
+}

@@ -38,7 +38,7 @@ fn lies_in_a_signal_frame_stay_in_the_guest(name: &'static str) {
     let [went_on, killed, hung] = counts[..] else { panic!("{line}") };
     println!("{name}: {line}");
     // Three lies for each word of 1 KiB, and those about single bits. Most words are of no consequence; some must be.
-    assert!(went_on + killed > 3 * 128 && went_on > killed && killed > 8 && hung <= killed, "{line}");
+    assert!(went_on + killed > 3 * 128 && went_on > killed && killed >= 8 && hung <= killed, "{line}");
 }
 
 fn main() -> ExitCode {

@@ -266,7 +266,7 @@ fn fields_equal_those_of_the_guests_own_tracer(name: &'static str) {
 fn main() -> ExitCode {
     let newer = each!(NEWER, a_guest_with_all_tracepoints_runs_the_same, raw_arguments_agree_with_records);
     let usual = each!(
-        guests::stock().filter(|name| facts_of(name).types.is_some()),
+        guests::stock_in(guests::Family::Tracepoints).filter(|name| facts_of(name).types.is_some()),
         a_guest_with_all_tracepoints_runs_the_same,
         raw_arguments_agree_with_records,
         the_one_liners_of_the_tutorial_run,

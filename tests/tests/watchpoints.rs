@@ -362,7 +362,7 @@ fn a_block_instruction_is_one_event_for_each_operand() {
         let at = |offset: u64| seen(*arch, offset);
         let registers: Vec<(Reg, u64)> = registers.iter().map(|(reg, value)| (Reg(*reg), at(*value))).collect();
         let mut session = about_to_run(*arch, code, &registers);
-        let bytes: Vec<u8> = (0..0x2000_u32).map(|at| (at * 31 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..0x2000_u32).map(|at| ((at * 31) >> 3) as u8).collect();
         assert!(session.machine_mut().write_physical(physical(*arch, DATA), &bytes), "{what}");
         let seen: Arc<Mutex<Vec<Valued>>> = Arc::default();
         let into = Arc::clone(&seen);

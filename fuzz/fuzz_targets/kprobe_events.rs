@@ -118,7 +118,7 @@ fn prints(events: &EventSet, id: EventId, guest: &dyn Guest, choice: u8) {
     let (flags, comm) = (Flags::NONE, *b"a \"task\"\\\n\xff\0\0\0\0\0");
     let ip = guest.symbol("vfs_read").map_or(0, |symbol| symbol.start);
     let header = Header { event: id, cpu: 0, flags, pid: 1, comm, time: 1_234_567_891, ip, return_ip: ip };
-    assert!(ring.push(&header, |payload| member.programs.run(&mut cpu, payload)), "one record has room");
+    assert!(ring.push(&header, |payload| member.programs.run(&mut cpu, None, payload)), "one record has room");
     let record = ring.pop().expect("it was pushed");
     let symbol_at = |address| guest.symbol_at(address);
     let (mut shown, mut lines) = (String::new(), String::new());

@@ -57,5 +57,6 @@ fn nobody() -> Key {
         ram: None,
         window: 0,
         moment: String::new(),
+        attached: Default::default(),
     }
 }

@@ -194,7 +194,9 @@ impl EventSet {
         let refused = |at: Span, code, why: String| Err(at.error(code, why).with_errno(Errno::EEXIST));
         let name = format!("{}/{}", known.group, known.event);
         let watches = |definition: &Definition| matches!(definition.location, Location::Memory(_));
-        let is_other = self.members_of(existing).any(|member| watches(&member.definition) != watches(definition));
+        // All probes of an event are of one kind, so the first one tells.
+        let first = self.members_of(existing).next();
+        let is_other = first.is_some_and(|member| watches(&member.definition) != watches(definition));
         if (known.returns, known.mirrors) != (format.returns, format.mirrors) || is_other {
             let why = format!(
                 "the event {name} exists and its probes are of another kind (probe, return probe, jprobe or watchpoint): choose another name"

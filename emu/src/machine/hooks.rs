@@ -326,9 +326,14 @@ impl<L: Listener> Inner<L> {
             self.record(What::Exception(exception.vector, exception.error), resume, self.view.clock.time());
             self.settle_walk(resume);
         }
-        self.settle_written(None, resume);
+        let is_watched = !self.watched.is_empty();
+        if is_watched {
+            self.settle_written(None, resume);
+        }
         let answer = (self.view.model.exceptions.deliver)(cpu, &mut self.scratch, &self.view.ram, exception, resume);
-        self.settle_written(Some(By::Delivery), resume);
+        if is_watched {
+            self.settle_written(Some(By::Delivery), resume);
+        }
         self.fault_address = (self.view.model.exceptions.fault_address)(&cpu.handle(), &self.view.ram);
         if let Err(shutdown) = answer {
             self.shut_down(cpu, shutdown.why);

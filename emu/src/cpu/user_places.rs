@@ -1,6 +1,6 @@
 //! The observed instructions of user programs: which of them lie in a page of memory.
 //!
-//! The machine asks when it translates code ([`UserPlaces::in_page`]). A translation lives until its bytes are written,
+//! The machine asks when it translates code (`UserPlaces::in_page`). A translation lives until its bytes are written,
 //! so the answer holds for every process that maps the page, and through fork, exec and copy-on-write.
 //!
 //! A page belongs to a file by the mapping of the program that runs it. In kernels whose structures are unknown, because

@@ -1,5 +1,5 @@
-//! Histograms of events (`hist:keys=common_pid:vals=count:sort=hitcount.descending`). A [`Hist`] counts at hits, in memory
-//! that is allocated when the trigger is written. [`spec`] reads the trigger's text, [`show`] writes the file `hist`.
+//! Histograms of events (`hist:keys=common_pid:vals=count:sort=hitcount.descending`). A `Hist` counts at hits, in memory
+//! that is allocated when the trigger is written. [`spec`] reads the trigger's text, `show` writes the file `hist`.
 
 pub(super) mod show;
 mod sort;

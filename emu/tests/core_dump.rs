@@ -33,7 +33,7 @@ impl Drop for Room {
     }
 }
 
-/// What a run has printed: standard output and standard error.
+/// Runs the program. Returns its standard output and its standard error.
 fn trapline(args: &[&str]) -> (String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_trapline")).args(args).stdin(Stdio::null()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

@@ -206,7 +206,7 @@ fn a_person_asks_while_the_guest_stands_still() {
     seat.until_printed("records go to");
     seat.keys(b"cat /proc/uptime > /dev/null; echo do''ne\r");
     seat.until_printed("\ndone");
-    // What is typed in one go behind Ctrl-A c is for the command line, too.
+    // Keys that arrive together with Ctrl-A c are for the command line, too.
     seat.keys(b"\x01cquit\r");
     assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
     assert!(seat.echoes(), "the terminal is as it was");

@@ -69,7 +69,7 @@ pub enum Next {
     Leave,
 }
 
-/// What commands may change in the run.
+/// The parts of a run that commands of the console may change.
 pub struct Asked<'a> {
     /// The guest, the events and the newest records.
     pub about: About<'a>,

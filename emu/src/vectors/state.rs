@@ -76,9 +76,9 @@ impl Registers for State {
 pub(super) struct Recorded {
     order: ByteOrder,
     seed: u64,
-    /// What was read before it was written.
+    /// The bytes that were read before they were written, by address.
     pub read: Vec<(u64, Vec<u8>)>,
-    /// What was written.
+    /// The bytes that were written, by address.
     pub written: Vec<(u64, Vec<u8>)>,
 }
 

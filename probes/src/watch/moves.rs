@@ -20,7 +20,7 @@ struct Request {
     sets: bool,
 }
 
-/// What became of a wish for a change.
+/// The outcome of a request to move a watchpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// It is so already.

@@ -99,7 +99,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         named,
         core_file: CoreFile {
             layout: state::core_layout,
-            // Of 64-bit kernels: with three levels of tables, in new releases and in old ones, with four, with five. Of 32-bit ones.
+            // 64-bit kernels with three levels of page tables (new releases, then old ones), with four and five; then 32-bit kernels.
             direct_maps: &[
                 0xffff_ffd6_0000_0000,
                 0xffff_ffd8_0000_0000,

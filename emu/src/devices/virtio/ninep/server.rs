@@ -264,7 +264,7 @@ impl Server {
         add_qid(answer, path, mode);
         answer.u32(mode).u32(user).u32(group).u64(if is_folder { 2 } else { 1 }).u64(device);
         answer.u64(bytes).u64(BLOCK).u64(bytes.div_ceil(BLOCK) * (BLOCK / SECTOR));
-        // Of access, modification, change and birth; then the generation and the version of the data.
+        // The times of access, modification, change and birth come first, then the generation and the version of the data.
         for time in [TIME, TIME, TIME, 0] {
             answer.u64(time).u64(0);
         }

@@ -38,9 +38,10 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn emit(room: &Room, engine: &str, shards: &str) -> String {
+/// Writes the job. Its scripts name the program that wrote them and the folder where it ran.
+fn emit(program: &str, room: &Room, engine: &str, shards: &str) -> String {
     let job = room.file(engine);
-    let output = Command::new(PROGRAM).args(SWEEP).args(["--emit", engine, &job, "--shards", shards]).output().unwrap();
+    let output = Command::new(program).current_dir(&room.0).args(SWEEP).args(["--emit", engine, &job, "--shards", shards]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     job
 }
@@ -48,7 +49,7 @@ fn emit(room: &Room, engine: &str, shards: &str) -> String {
 /// SW-5: every manifest is valid for Kubernetes' own schema, and keeps the rules that the schema does not know.
 fn manifests_are_valid() {
     let room = Room::new("kubernetes");
-    let job = emit(&room, "kubernetes", "5");
+    let job = emit(PROGRAM, &room, "kubernetes", "5");
     let validate = python("kubernetes_validate").unwrap();
     let check = |file: &str| {
         let arguments = ["-m", "kubernetes_validate", "--strict", "-k", "1.33", file];
@@ -89,6 +90,8 @@ fn manifests_are_valid() {
 struct Slurm {
     daemons: Vec<Child>,
     config: String,
+    /// The copy of trapline that the jobs' user may run.
+    program: String,
 }
 
 impl Drop for Slurm {
@@ -142,7 +145,7 @@ impl Slurm {
         config += "PartitionName=p Nodes=ALL Default=YES State=UP\n";
         let file = format!("{place}/slurm.conf");
         fs::write(&file, config).unwrap();
-        let mut slurm = Slurm { daemons: Vec::new(), config: file };
+        let mut slurm = Slurm { daemons: Vec::new(), config: file, program: room.file("trapline") };
         let daemons: [&[&str]; 3] = [
             &["/usr/sbin/slurmctld", "-D", "-c"],
             &["/usr/sbin/slurmd", "-D", "-N", "n0"],
@@ -159,7 +162,7 @@ impl Slurm {
 
     fn command(&self, program: &str) -> Command {
         let mut command = as_user(program);
-        command.env("SLURM_CONF", &self.config).env("TRAPLINE", PROGRAM);
+        command.env("SLURM_CONF", &self.config).env("TRAPLINE", &self.program).current_dir("/");
         command
     }
 
@@ -193,7 +196,10 @@ fn slurm_loses_a_node_and_the_sweep_is_complete() {
     let whole = room.file("whole");
     let output = Command::new(PROGRAM).args(SWEEP).args(["--out", &whole]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
-    let job = emit(&room, "slurm", "4");
+    // The build may lie in a folder that the jobs' user cannot enter.
+    let program = room.file("trapline");
+    fs::copy(PROGRAM, &program).unwrap();
+    let job = emit(&program, &room, "slurm", "4");
     make(Path::new(&job));
     let slurm = Slurm::start(&room);
     let submitted = slurm.command(&format!("{job}/submit")).output().unwrap();

@@ -41,7 +41,12 @@ fn said(output: &Output) -> String {
 /// Writes the job. Its scripts name the program that wrote them and the folder where it ran.
 fn emit(program: &str, room: &Room, engine: &str, shards: &str) -> String {
     let job = room.file(engine);
-    let output = Command::new(program).current_dir(&room.0).args(SWEEP).args(["--emit", engine, &job, "--shards", shards]).output().unwrap();
+    let output = Command::new(program)
+        .current_dir(&room.0)
+        .args(SWEEP)
+        .args(["--emit", engine, &job, "--shards", shards])
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", said(&output));
     job
 }

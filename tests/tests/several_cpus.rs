@@ -98,10 +98,8 @@ fn boots_and_is_the_same_under_probes(name: &'static str, cpus: usize, clock: &s
     probed.register_kretprobe(&back).unwrap_or_else(|why| panic!("{name}: {why}"));
     let seen = run(&mut probed);
     assert_same(name, &plain, &seen);
-    // While a task that patches text sleeps, no CPU sees the breakpoints, and hits are counted as passed.
     for probe in &probes {
-        let (hits, passed) = (probe.hits(), probe.passed());
-        assert!(hits > 10 && passed * 100 <= hits, "{name}: {probe}: {hits} hits, {passed} passed");
+        assert!(probe.hits() > 10 && probe.passed() == 0, "{name}: {probe}: {} hits, {} passed", probe.hits(), probe.passed());
     }
 }
 
@@ -160,9 +158,9 @@ fn a_restored_run_equals_a_continued_one(name: &'static str) {
     }
 }
 
-/// CP-4, KP-17, BY-4: a CPU hits probes while another one patches the kernel's text. At most one hit of a thousand passes,
-/// while the patching task sleeps, and the guest's own count of reads is reached.
-fn few_hits_pass_while_another_cpu_patches(name: &'static str) {
+/// CP-4, KP-17, BY-4: a CPU hits probes while another one patches the kernel's text. No hit is missed, and the guest's own
+/// count of reads is reached.
+fn no_hit_passes_while_another_cpu_patches(name: &'static str) {
     const SCRIPT: &str = "
 mkdir -p /t; mount -t tracefs t /t; cd /t
 echo vfs_write > set_ftrace_filter
@@ -182,8 +180,7 @@ exit 7
     assert_same(name, &plain, &seen);
     let patchers = probed.text_work();
     assert!(patchers.contains_key("arch_ftrace_update_code"), "{name}: {patchers:?}");
-    let (hits, passed) = (entry.hits(), entry.passed());
-    assert!(passed * 1000 <= hits, "{name}: {hits} hits, {passed} passed");
+    assert_eq!(entry.passed(), 0, "{name}: of {}", entry.hits() + entry.passed());
     assert!(entry.hits() > 400, "{name}: {}", entry.hits());
 }
 
@@ -206,7 +203,7 @@ fn main() -> ExitCode {
     harness::run([
         boots.collect(),
         each!(HOTPLUG.iter().copied(), a_cpu_is_switched_off_and_on_again, the_second_cpu_reboots_and_panics),
-        each!(["debian/amd64", "debian/arm64"], a_restored_run_equals_a_continued_one, few_hits_pass_while_another_cpu_patches),
+        each!(["debian/amd64", "debian/arm64"], a_restored_run_equals_a_continued_one, no_hit_passes_while_another_cpu_patches),
         on("debian/arm64", on("debian/mipsel", tests![boards_refuse_more_cpus_than_they_have])),
     ])
 }

@@ -9,6 +9,7 @@ use crate::clock::nanoseconds;
 use crate::cpu::{Access as Right, View};
 use crate::unicorn::engine::InstructionContext;
 use crate::unicorn::watched::{Access, Part, WatchedRange};
+use core::ops::Range;
 use std::collections::VecDeque;
 use trapline_probes::guest::Cpu;
 use trapline_probes::watch::{self, Area, By};
@@ -78,6 +79,17 @@ impl Seen {
                 true
             }
             Some(_) => false,
+        }
+    }
+
+    /// Reads these present bytes of the area. The others stay as they were seen: a change of them is another party's.
+    fn learn_bytes(&mut self, view: &View, bytes: Range<usize>) {
+        for number in 0..self.pages.len() {
+            let Some((at, len, physical)) = self.part(number) else { continue };
+            let (start, end) = (at.max(bytes.start), (at + len).min(bytes.end));
+            if start < end {
+                view.ram.read(physical + (start - at) as u64, &mut self.bytes[start..end]);
+            }
         }
     }
 
@@ -304,7 +316,7 @@ impl<L: Listener> Inner<L> {
             if let Some((first, last)) = seen.compare(&self.view) {
                 let len = last + 1 - first;
                 let old = seen.number(&self.view, first, len);
-                (0..seen.pages.len()).for_each(|page| seen.learn(&self.view, page));
+                seen.learn_bytes(&self.view, first..last + 1);
                 let value = seen.number(&self.view, first, len);
                 self.tell(number, (first, len), (value, old), By::PageWalk, pc);
             }
@@ -322,7 +334,7 @@ impl<L: Listener> Inner<L> {
                 let seen = &mut self.watched[number];
                 let Some((at, many)) = seen.in_physical(start, len) else { continue };
                 let old = seen.number(&self.view, at, many);
-                (0..seen.pages.len()).for_each(|page| seen.learn(&self.view, page));
+                seen.learn_bytes(&self.view, at..at + many);
                 if let Some(by) = by.filter(|_| seen.area.writes) {
                     let value = seen.number(&self.view, at, many);
                     self.tell(number, (at, many), (value, old), by, pc);

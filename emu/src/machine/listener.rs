@@ -134,10 +134,14 @@ pub trait Follower {
     fn rests(&mut self, cpu: &mut View) {
         let _ = cpu;
     }
-    /// The turn of this CPU ends, and that of the CPU with the number `next` begins, which may be the same one. Returns
-    /// true to stop the machine before the next turn. Not called with one CPU.
-    fn turns(&mut self, cpu: &mut View, next: usize) -> bool {
-        let _ = (cpu, next);
+    /// The running code is interrupted, and the handler has not begun. Returns true to stop the machine before it does.
+    fn gives_way(&mut self, cpu: &mut View) -> bool {
+        let _ = cpu;
+        false
+    }
+    /// The turn of the CPU with this number begins. Returns true to stop the machine before it. Not called with one CPU.
+    fn turns(&mut self, next: usize) -> bool {
+        let _ = next;
         false
     }
 }

@@ -172,6 +172,12 @@ impl<L: Listener> Machine<L> {
         inner.counts.interrupts += 1;
         let pc = self.pc_outside_window();
         let inner = &mut self.inner;
+        if inner.listener.follows() {
+            let (listener, view) = inner.show(pc);
+            if listener.gives_way(view) {
+                inner.wish = Some(Wish::Attention);
+            }
+        }
         inner.record(What::Interrupt(interrupt.number), pc, inner.view.clock.time());
         let answer =
             (inner.view.model.exceptions.deliver)(&cpu, &mut inner.scratch, &inner.view.ram, Exception::external(interrupt), pc);
@@ -274,9 +280,7 @@ impl<L: Listener> Machine<L> {
         if self.inner.cpus.len() == 1 {
             return false;
         }
-        let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
-        let (listener, view) = self.inner.show(pc);
-        listener.turns(view, next)
+        self.inner.listener.turns(next)
     }
 
     /// The time at which a CPU can next execute something. `None` if nothing can wake it.

@@ -221,8 +221,12 @@ impl Follower for Probes {
         self.unwinders.rest(cpu);
     }
 
-    fn turns(&mut self, cpu: &mut View, next: usize) -> bool {
-        self.patchers.turns(cpu, next);
+    fn gives_way(&mut self, cpu: &mut View) -> bool {
+        self.patchers.interrupted(cpu) && self.have_news() && !self.engine.is_empty()
+    }
+
+    fn turns(&mut self, next: usize) -> bool {
+        self.patchers.turns(next);
         self.have_news() && !self.engine.is_empty()
     }
 }

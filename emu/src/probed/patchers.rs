@@ -4,9 +4,10 @@
 //! there until the function returns, the engine's bytes are taken out of the text. The list has the functions whose
 //! behaviour depends on the text that they read, and those that overwrite text that others read.
 //!
-//! With several CPUs the text is free of the engine's bytes during the turns of the CPU that runs the function. Other CPUs
-//! hit probes in their turns. While the function's task sleeps, the text is free in all turns, because any CPU may
-//! continue it.
+//! Only the task that entered the function must not see the engine's bytes. With several CPUs the others hit probes in
+//! their turns. While the task is in the scheduler ([`SCHEDULER`]) or interrupted, the function touches no text, so the
+//! bytes stand there until it goes on, on whatever CPU. In a kernel whose scheduler has no symbol, the text is free in
+//! all turns until the function returns.
 
 use crate::boot::Kernel;
 use crate::cpu::View;
@@ -103,6 +104,8 @@ const PATCHERS: &[(&str, Reach)] = &[
     ("show_instructions",               All),
     ("read_kcore",                      All),
     ("read_kcore_iter",                 All),
+    // the work of any stopped CPU, such as arm64's alternatives and 32-bit ARM's kprobes: the caller waits in the scheduler
+    ("multi_cpu_stop",                  All),
     // low-level functions that read and write text, for callers not listed above
     ("__text_poke",                     Range(1, 3)),
     ("text_poke_early",                 Range(0, 2)),
@@ -129,14 +132,24 @@ struct Call {
     since: u64,
     /// The task that made the call; 0 if it is not known.
     task: u64,
-    /// The CPU that runs this task. `None`: none, or it is not known which one.
-    cpu: Option<usize>,
+    runs: Runs,
+}
+
+/// Where the function of a call is executed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runs {
+    /// By the CPU with this number.
+    On(usize),
+    /// Nowhere, until a CPU is at this address with this stack pointer.
+    Until(u64, u64),
+    /// It is not known which CPU runs the task.
+    Anywhere,
 }
 
 /// The state of the guest's work on its text.
 pub struct Patchers {
     entries: HashMap<u64, (&'static str, Reach)>,
-    /// The calls in progress. There can be several, if one sleeps or in an interrupt.
+    /// The calls in progress. There are several if one sleeps or is interrupted.
     calls: Vec<Call>,
     /// The union of the parts that the calls of this turn's CPU work on.
     work: Withdrawn,
@@ -144,6 +157,8 @@ pub struct Patchers {
     turn: usize,
     filter: Filter,
     done: BTreeMap<&'static str, Done>,
+    /// The entries of the functions of [`SCHEDULER`].
+    scheduler: Vec<u64>,
     /// The addresses at which the boot has finished patching the text. Empty after a CPU got there.
     settles_at: Vec<u64>,
 }
@@ -161,6 +176,20 @@ pub struct Done {
 /// thunks, static calls).
 const TEXT_IS_PATCHED: &str = "rest_init";
 
+/// Functions of the scheduler, which touch no text: those by which a task wakes others, and those by which it leaves its
+/// CPU to another one. All ways to leave it lead through the last, which is local to its file, so the compiler may add a
+/// suffix to its name.
+const SCHEDULER: [&str; 8] = [
+    "wake_up_q",
+    "wake_up_process",
+    "try_to_wake_up",
+    "schedule",
+    "preempt_schedule",
+    "preempt_schedule_irq",
+    "preempt_schedule_notrace",
+    "__schedule",
+];
+
 impl Patchers {
     /// The functions of the list that a kernel has.
     pub fn of(kernel: &Kernel) -> Patchers {
@@ -169,6 +198,16 @@ impl Patchers {
         let names: HashMap<&str, (&'static str, Reach)> = PATCHERS.iter().copied().chain(own).map(|row| (row.0, row)).collect();
         let text = kernel.symbols.places().iter().filter(|entry| entry.is_text());
         let known = text.filter_map(|entry| Some((entry.address, *names.get(&*entry.name)?)));
+        let entries_of = |name: &str| {
+            let is_it = |of: &str| of.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            let places = kernel.symbols.places().iter().filter(move |entry| entry.is_text() && is_it(&entry.name));
+            places.flat_map(|entry| kernel.entries(entry.address)).collect::<Vec<u64>>()
+        };
+        let [.., all_lead_here] = SCHEDULER;
+        let scheduler = match entries_of(all_lead_here) {
+            none if none.is_empty() => none,
+            _ => SCHEDULER.into_iter().flat_map(entries_of).collect(),
+        };
         let entries = known.flat_map(|(address, row)| kernel.entries(address).map(move |at| (at, row))).collect();
         let mut patchers = Patchers {
             entries,
@@ -177,6 +216,7 @@ impl Patchers {
             turn: 0,
             filter: Filter([false; PLACES]),
             done: BTreeMap::new(),
+            scheduler,
             settles_at,
         };
         patchers.make_filter();
@@ -191,8 +231,8 @@ impl Patchers {
 
     #[cold]
     fn is_watched(&self, pc: u64) -> bool {
-        let returns = || self.calls.iter().any(|call| call.returns_to == pc);
-        self.entries.contains_key(&pc) || self.settles_at.contains(&pc) || returns()
+        let of_a_call = || self.of_calls().any(|at| at == pc);
+        self.entries.contains_key(&pc) || self.settles_at.contains(&pc) || of_a_call()
     }
 
     /// Whether a call is in progress. Its return address is then watched, too.
@@ -238,51 +278,97 @@ impl Patchers {
             }
             goes_on
         });
-        if let Some((name, reach)) = self.entries.get(&pc)
-            && let Some((returns_to, sp)) = way_back(cpu, sp, engine)
-            && !self.calls.iter().any(|call| (call.returns_to, call.sp) == (returns_to, sp))
-        {
-            let on = met(cpu, *reach, engine);
-            if !on.is_empty() {
-                let (task, cpu) = (cpu.task(), Some(cpu.number()));
-                self.calls.push(Call { returns_to, sp, on, name, since: now, task, cpu: cpu.filter(|_| task != 0) });
-            }
-        }
+        let left = calls != self.calls.len();
+        let moved = self.follow_tasks(cpu, engine);
+        let entered = self.enter(cpu, engine);
         self.turn = cpu.number();
-        if self.calls.len() != calls {
+        if left || moved || entered {
             self.make_filter();
             self.set_work();
         }
     }
 
-    /// The turn of the CPU with the number `next` begins; `cpu` is the one whose turn ends. This may change
-    /// [`Patchers::work_on`].
-    pub fn turns(&mut self, cpu: &mut View, next: usize) {
-        self.turn = next;
-        if self.calls.is_empty() {
-            return;
-        }
-        let (number, task) = (cpu.number(), cpu.task());
-        for call in &mut self.calls {
-            if call.task == task && task != 0 {
-                call.cpu = Some(number);
-            } else if call.cpu == Some(number) {
-                call.cpu = None;
+    /// Adds a call if a CPU is at the entry of one of the functions. Returns whether it did.
+    fn enter(&mut self, cpu: &mut View, engine: &Engine) -> bool {
+        let (pc, sp) = (cpu.pc(), cpu.get(cpu.isa.abi.sp));
+        if let Some(&(name, reach)) = self.entries.get(&pc)
+            && let Some((returns_to, sp)) = way_back(cpu, sp, engine)
+            && !self.calls.iter().any(|call| (call.returns_to, call.sp) == (returns_to, sp))
+        {
+            let on = met(cpu, reach, engine);
+            if !on.is_empty() {
+                let task = cpu.task();
+                let follows = task != 0 && !self.scheduler.is_empty();
+                let runs = if follows { Runs::On(cpu.number()) } else { Runs::Anywhere };
+                self.calls.push(Call { returns_to, sp, on, name, since: cpu.now(), task, runs });
+                return true;
             }
         }
-        self.set_work();
+        false
     }
 
+    /// Notes that a task with calls enters the scheduler or has returned from it. Returns whether that was so.
+    fn follow_tasks(&mut self, cpu: &mut View, engine: &Engine) -> bool {
+        if !self.are_at_work() {
+            return false;
+        }
+        let (pc, sp, number, task) = (cpu.pc(), cpu.get(cpu.isa.abi.sp), cpu.number(), cpu.task());
+        let back = self.scheduler.contains(&pc).then(|| way_back(cpu, sp, engine)).flatten();
+        let mut moved = false;
+        for call in self.calls.iter_mut().filter(|call| call.task == task) {
+            let runs = match (call.runs, back) {
+                (Runs::On(_), Some((at, sp))) => Runs::Until(at, sp),
+                (Runs::Until(at, above), _) if (at, above) == (pc, sp) => Runs::On(number),
+                _ => continue,
+            };
+            (call.runs, moved) = (runs, true);
+        }
+        moved
+    }
+
+    /// An interrupt is delivered to a CPU. Returns whether [`Patchers::work_on`] has changed.
+    pub fn interrupted(&mut self, cpu: &mut View) -> bool {
+        let (pc, sp, number, task) = (cpu.pc(), cpu.get(cpu.isa.abi.sp), cpu.number(), cpu.task());
+        let runs = Runs::On(number);
+        let mut moved = false;
+        for call in self.calls.iter_mut().filter(|call| call.task == task && call.runs == runs) {
+            (call.runs, moved) = (Runs::Until(pc, sp), true);
+        }
+        if moved {
+            self.make_filter();
+            self.set_work();
+        }
+        moved
+    }
+
+    /// The turn of the CPU with this number begins. This may change [`Patchers::work_on`].
+    pub fn turns(&mut self, next: usize) {
+        self.turn = next;
+        if self.are_at_work() {
+            self.set_work();
+        }
+    }
+
+    /// Collects the work of the calls that are or may be executed in this turn.
     fn set_work(&mut self) {
-        let calls = || self.calls.iter().filter(|call| call.cpu.is_none_or(|cpu| cpu == self.turn));
+        let calls = || self.calls.iter().filter(|call| call.runs == Runs::Anywhere || call.runs == Runs::On(self.turn));
         let work =
             Withdrawn { all: calls().any(|call| call.on.all), parts: calls().flat_map(|call| call.on.parts.clone()).collect() };
         self.work = work;
     }
 
+    /// The addresses where something changes for the calls in progress.
+    fn of_calls(&self) -> impl Iterator<Item = u64> + '_ {
+        let scheduler = if self.are_at_work() { &self.scheduler[..] } else { &[] };
+        let back = |call: &Call| match call.runs {
+            Runs::Until(at, _) => Some(at),
+            _ => None,
+        };
+        self.calls.iter().flat_map(move |call| [Some(call.returns_to), back(call)]).flatten().chain(scheduler.iter().copied())
+    }
+
     fn make_filter(&mut self) {
-        let returns = self.calls.iter().map(|call| call.returns_to);
-        self.filter = self.entries.keys().copied().chain(returns).chain(self.settles_at.iter().copied()).collect();
+        self.filter = self.entries.keys().copied().chain(self.of_calls()).chain(self.settles_at.iter().copied()).collect();
     }
 }
 

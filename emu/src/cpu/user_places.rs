@@ -16,6 +16,10 @@ use std::sync::Arc;
 pub const ARRIVAL: u32 = u32::MAX;
 /// Pages are asked for in this size, whatever the guest's own is.
 pub const PAGE: u64 = 4096;
+/// A program may have this many calls whose return address is in a page that is not mapped.
+const MOST_UNMAPPED: usize = 32;
+/// The kernel has this much time to map such a page, in nanoseconds.
+const TIME_TO_MAP: u64 = 1_000_000_000;
 /// Bytes at the start of a page by which pages with its content are searched.
 const KEY: usize = 32;
 
@@ -29,6 +33,11 @@ pub struct UserPlaces {
     by_start: HashMap<[u8; KEY], Vec<(usize, u64)>>,
     /// Offsets of return addresses, by the physical address of their page.
     arrivals: HashMap<u64, Vec<u32>>,
+    /// Return addresses in pages that were not mapped when the call was made: the newest ones, in a ring.
+    unmapped: [u64; MOST_UNMAPPED],
+    next_unmapped: usize,
+    /// Those of them where a program was about to execute code, and the time until which it may come back for that.
+    awaited: Vec<(u64, u64)>,
     /// The running task of each CPU, on ISAs where it cannot be read while a program runs. 0 means unknown.
     running: Vec<u64>,
     pub(super) path: Path,
@@ -134,6 +143,7 @@ impl UserPlaces {
     pub fn start_over(&mut self) {
         self.running.clear();
         self.arrivals.clear();
+        self.awaited.clear();
         self.has_changed = true;
     }
 
@@ -146,6 +156,32 @@ impl UserPlaces {
             offsets.push(offset);
         }
         is_new
+    }
+
+    /// Notes that a program was about to execute code in a page that is not mapped. Returns whether a followed call returns
+    /// there; then [`UserPlaces::takes_awaited`] must be called at every block.
+    pub(crate) fn faulted(&mut self, pc: u64, now: u64) -> bool {
+        // Unused places are 0.
+        let is_return = pc != 0 && self.unmapped.contains(&pc);
+        if is_return {
+            self.awaited.push((pc, now.saturating_add(TIME_TO_MAP)));
+        }
+        is_return
+    }
+
+    /// Whether programs will come back to such code.
+    #[inline]
+    pub(crate) fn awaits(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// Whether a program has come back to such code. It is not awaited any more then.
+    pub(crate) fn takes_awaited(&mut self, pc: u64, now: u64) -> bool {
+        let before = self.awaited.len();
+        self.awaited.retain(|(at, _)| *at != pc);
+        let is_back = self.awaited.len() != before;
+        self.awaited.retain(|(_, until)| *until > now);
+        is_back
     }
 
     /// Writes the list for a page to `self.list`: arrivals before points, so that a call ends before the next one begins.
@@ -228,10 +264,21 @@ impl View {
         }
     }
 
-    /// Observes the code at this address of the running program.
-    pub(super) fn add_arrival(&mut self, address: u64) -> bool {
-        let translated = (self.model.translate)(&self.trap.handle(), &self.ram, address & self.mask, super::Access::User);
-        let Some((physical, places)) = translated.ok().zip(self.user_places.as_mut()) else { return false };
+    /// Observes the code at this address of the running program. If its page is not mapped yet, this is done when the program
+    /// gets there.
+    pub(crate) fn add_arrival(&mut self, address: u64) -> bool {
+        let address = address & self.mask;
+        let Some(places) = self.user_places.as_mut() else { return false };
+        let Ok(physical) = (self.model.translate)(&self.trap.handle(), &self.ram, address, super::Access::User) else {
+            if !(self.is_user)(address) {
+                return false;
+            }
+            if !places.unmapped.contains(&address) {
+                places.unmapped[places.next_unmapped % MOST_UNMAPPED] = address;
+                places.next_unmapped += 1;
+            }
+            return true;
+        };
         if !self.ram.holds(physical & !(PAGE - 1), PAGE as usize) {
             return false;
         }

@@ -112,7 +112,12 @@ impl<L: Listener> Inner<L> {
 
     /// Recomputes the gate's range and its handler. Call it after any input of either has changed.
     pub(super) fn set_gate(&mut self) {
-        let wide = self.every_block || self.steps.is_some() || self.frozen || self.shown.is_some() || self.listener.follows();
+        let wide = self.every_block
+            || self.steps.is_some()
+            || self.frozen
+            || self.shown.is_some()
+            || self.listener.follows()
+            || self.awaits_programs();
         self.gate = if wide { Gate::wide() } else { Gate::round(&self.window) };
         self.set_next_look(self.next_look);
         self.set_at_gate();
@@ -206,6 +211,9 @@ impl<L: Listener> Inner<L> {
         if self.listener.follows() {
             let (listener, view) = self.show(pc);
             listener.passed(view, pc..pc.wrapping_add(size.into()));
+        }
+        if self.awaits_programs() {
+            self.look_for_awaited(pc);
         }
         match meaning {
             Meaning::Detour(detour) => self.jump_in(detour.origin, detour.point),

@@ -1,6 +1,7 @@
 //! Observed instructions of user programs: the core's questions while it translates, and its calls.
 
 use super::{Inner, Listener, Machine};
+use crate::clock::nanoseconds;
 use crate::cpu::mappings::MappingPlace;
 use crate::cpu::user_places::{ARRIVAL, UserPlaces};
 use crate::cpu::{Exception, Trap};
@@ -16,9 +17,40 @@ impl<L: Listener> Inner<L> {
         self.look_at_listener();
     }
 
+    /// A block starts while a program is awaited at a return address whose page was not mapped.
+    #[cold]
+    pub(super) fn look_for_awaited(&mut self, pc: u64) {
+        let now = nanoseconds(self.view.clock.time());
+        let is_back =
+            !self.view.in_kernel() && self.view.user_places.as_mut().is_some_and(|places| places.takes_awaited(pc, now));
+        if is_back {
+            let (listener, view) = self.show(pc);
+            view.as_program(|view| {
+                view.add_arrival(pc);
+                listener.user_arrival(view);
+            });
+            self.look_at_listener();
+        }
+        if !self.awaits_programs() {
+            self.set_gate();
+        }
+    }
+
+    #[inline]
+    pub(super) fn awaits_programs(&self) -> bool {
+        self.view.user_places.as_ref().is_some_and(|places| places.awaits())
+    }
+
     /// An instruction has raised this exception. If a program will execute it again, that is no new hit.
     pub(super) fn note_user_fault(&mut self, trap: &Trap) {
         let Trap { exception: Exception { fetch, vector, .. }, resume, .. } = *trap;
+        if !self.view.in_kernel() {
+            // Not every CPU says that it was a fetch.
+            let (pc, now) = (resume & self.view.mask, nanoseconds(self.view.clock.time()));
+            if self.view.user_places.as_mut().is_some_and(|places| places.faulted(pc, now)) {
+                self.set_gate();
+            }
+        }
         // A fetch that faults comes before the hit.
         if fetch || Some(vector) == self.view.model.exceptions.system_call || self.view.in_kernel() {
             return;

@@ -12,7 +12,7 @@
 #define FUNCTION __attribute__((noipa)) /* a function of its own, called as such */
 #define KEEP(value) __asm__ volatile("" : "+r"(value))
 
-enum { VM = 0x100, FS = 0x200, FILES = 0x400, HANDLERS = 0x800, THREAD = 0x10000, STACK = 8192, COPIED = 512, THREADS = 3 };
+enum { VM = 0x100, FS = 0x200, FILES = 0x400, HANDLERS = 0x800, THREAD = 0x10000, STACK = 8192, COPIED = 256, THREADS = 3 };
 
 static volatile word handled, finished[THREADS];
 static char stacks[THREADS][STACK] __attribute__((aligned(16)));

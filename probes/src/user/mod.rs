@@ -372,10 +372,7 @@ impl Engine {
                 RunningProgram(cpu).number_at(spot.sp, word)
             }
             // The lowest bit selects the instruction set.
-            ReturnAddress::In(link) => {
-                let address = if cpu.narrow_word().is_some() { isa.abi.narrow_code } else { u64::MAX };
-                Some((cpu.get(link) & address & !1).wrapping_add(isa.abi.link_offset))
-            }
+            ReturnAddress::In(link) => Some((cpu.get(link) & self.code_bits(cpu) & !1).wrapping_add(isa.abi.link_offset)),
         };
         let is_followed = return_to.is_some_and(|return_to| {
             let task = cpu.task();
@@ -391,9 +388,14 @@ impl Engine {
         }
     }
 
+    /// The bits of a code address. In a 31-bit program of z/Architecture the highest of the 32 bits is the mode.
+    fn code_bits(&self, cpu: &mut impl Cpu) -> u64 {
+        if cpu.narrow_word().is_some() { self.isa.abi.narrow_code } else { u64::MAX }
+    }
+
     /// Handles an arrival at an address where followed calls return to. Nothing happens if none of this task's does.
     pub fn user_arrival(&mut self, cpu: &mut impl Cpu) {
-        let (task, pc, sp) = (cpu.task(), cpu.pc(), cpu.get(self.isa.abi.sp));
+        let (task, pc, sp) = (cpu.task(), cpu.pc() & self.code_bits(cpu), cpu.get(self.isa.abi.sp));
         let popped = match self.isa.abi.return_address {
             ReturnAddress::OnStack => cpu.narrow_word().unwrap_or(self.isa.word) as u64,
             ReturnAddress::In(_) => 0,

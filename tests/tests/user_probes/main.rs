@@ -185,7 +185,8 @@ fn main() -> ExitCode {
     let own = harness::guests::stock_in(Family::Calls)
         .filter(|name| name.starts_with("debian/"))
         .map(|name| [name, name.strip_prefix("debian/").unwrap_or_default()]);
-    let others = [["debian/amd64", "i386"], ["debian/mips64el", "mipsel"], ["debian/mips64el", "mipsn32"]];
+    let others =
+        [["debian/amd64", "i386"], ["debian/mips64el", "mipsel"], ["debian/mips64el", "mipsn32"], ["debian/s390x", "s390"]];
     let ends = own.chain(others).map(|pair| {
         let [kernel, isa] = pair;
         let family = if kernel.ends_with(isa) { String::new() } else { format!("_of_{isa}") };

@@ -5,6 +5,7 @@
 //! waits for the apt of the first.
 
 mod apt;
+mod debug;
 
 use crate::stock::{self, Local, Stock, Wanted, is_suite, is_version};
 use apt::Apt;

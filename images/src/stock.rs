@@ -304,6 +304,16 @@ impl Local {
         fs::write(file, format!("{known}{suite}\n"))
     }
 
+    /// The file with its debug information (DWARF), if it was pulled.
+    pub fn debug(&self) -> Option<PathBuf> {
+        Some(self.debug_place()).filter(|file| file.is_file())
+    }
+
+    /// The place of that file, beside the kernel.
+    pub(crate) fn debug_place(&self) -> PathBuf {
+        self.kernel.with_file_name(format!("vmlinux-{}.debug", self.version))
+    }
+
     /// The folder with its modules, if there is one.
     pub fn modules(&self) -> Option<PathBuf> {
         let folder = self.kernel.parent()?.join(MODULES);

@@ -22,6 +22,7 @@ Examples:
   trapline images
   trapline images info tiny/x86_64
   trapline images pull debian/amd64           the newest kernel of Debian 12, through this computer's apt
+  trapline images pull --dwarf debian/amd64   its debug information too, for source lines and variables
   trapline images pull debian/amd64@sid       the kernel of another suite: bullseye, trixie, sid, trixie-backports ...
   trapline images rm debian/amd64@6.1.0-50
 
@@ -51,6 +52,10 @@ enum Command {
         /// Downloads its modules too, for `trapline run --module NAME`
         #[arg(long)]
         modules: bool,
+        /// Downloads its debug information too (DWARF), for source lines and variables. The size is printed before: it is
+        /// several hundred megabytes
+        #[arg(long)]
+        dwarf: bool,
     },
     /// Removes a stock kernel from the cache
     Rm {
@@ -64,7 +69,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         None => list(false),
         Some(Command::List { json }) => list(*json),
         Some(Command::Info { name, json }) => info(name, *json),
-        Some(Command::Pull { name, modules }) => pull(name, *modules),
+        Some(Command::Pull { name, modules, dwarf }) => pull(name, *modules, *dwarf),
         Some(Command::Rm { name }) => rm(name),
     }
 }
@@ -238,11 +243,11 @@ fn cache() -> Result<std::path::PathBuf, Failure> {
     })
 }
 
-fn pull(name: &str, modules: bool) -> Result<(), Failure> {
+fn pull(name: &str, modules: bool, dwarf: bool) -> Result<(), Failure> {
     let wanted = stock(name)?;
     let puller = Puller { modules, ..Puller::new(cache()?) };
     let mut bar = ProgressBar::hidden();
-    let pulled = puller.pull(&wanted, &mut |progress| match progress {
+    let mut report = |progress| match progress {
         Progress::Step(step) => {
             bar.finish_and_clear();
             bar = output::progress(100, "%");
@@ -250,9 +255,19 @@ fn pull(name: &str, modules: bool) -> Result<(), Failure> {
         }
         Progress::Percent(percent) => bar.set_position(percent as u64),
         Progress::Note(note) => eprintln!("{} {note}", Paint::for_errors().advice("note:")),
+    };
+    let pulled = puller.pull(&wanted, &mut report).and_then(|pulled| {
+        let debug = dwarf.then(|| {
+            let exactly = Wanted { stock: wanted.stock, version: Some(pulled.local.version.clone()) };
+            puller.pull_debug(&exactly, &pulled.local, &mut report)
+        });
+        Ok((pulled, debug.transpose()?))
     });
     bar.finish_and_clear();
-    let pulled = pulled.map_err(|error| Failure::failed(error.to_string()).advise(error.advice()))?;
+    let (pulled, debug) = pulled.map_err(|error| Failure::failed(error.to_string()).advise(error.advice()))?;
+    if let Some(debug) = debug {
+        output::emit(&format!("its debug information is in {}\n", debug.display()))?;
+    }
     let was = if pulled.was_there { "was already in the cache" } else { "is now in the cache" };
     output::emit(&format!("{}@{} {was}: {}\n", wanted.stock.name, pulled.local.version, pulled.local.kernel.display()))
 }

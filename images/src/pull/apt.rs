@@ -115,7 +115,7 @@ impl<'a> Apt<'a> {
         }
     }
 
-    fn cache(&self, arguments: &[&str]) -> Result<String, PullError> {
+    pub(super) fn cache(&self, arguments: &[&str]) -> Result<String, PullError> {
         run(
             self.tool("apt-cache").env("APT_CONFIG", &self.configuration).args(arguments),
             "apt-cache",
@@ -170,6 +170,17 @@ impl<'a> Apt<'a> {
         command.args(["-q=2", "install", "--download-only", "--yes", "--no-install-recommends", "-o"]).arg(archives);
         command.args(&names);
         followed(&mut command, "apt-get", report)?.map_err(|said| self.classified("fetching the packages", said))
+    }
+
+    /// Runs apt-get in a folder.
+    pub(super) fn get(&self, arguments: &[&str], folder: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
+        let mut command = self.tool("apt-get");
+        command.env("APT_CONFIG", &self.configuration).current_dir(folder).arg("-q=2").args(arguments);
+        followed(&mut command, "apt-get", report)?.map_err(|said| self.classified("fetching the package", said))
+    }
+
+    pub(super) fn unusable(&self, cause: std::io::Error) -> PullError {
+        self.puller.unusable(cause)
     }
 
     /// The packages that a release comes in. From Debian 14 on the kernel, its configuration and its modules have one each.

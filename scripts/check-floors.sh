@@ -172,6 +172,7 @@ stands_on outputs
 stands_on vectors
 stands_on boot error symbols
 stands_on unpacked boot files
+stands_on lines boot outputs symbols
 stands_on config boot devices
 stands_on boards clock config devices error snapshot
 stands_on cpu boards boot clock error snapshot symbols unicorn
@@ -187,7 +188,7 @@ stands_on booted boot devices error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on sweep boot probed verify
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boards boot booted clock devices disks error folders history machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
+stands_on cli arches boards boot booted clock devices disks error files folders history lines machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

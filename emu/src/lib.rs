@@ -56,6 +56,7 @@ pub mod files;
 #[cfg(feature = "cpu")]
 pub mod folders;
 pub mod history;
+pub mod lines;
 pub mod outputs;
 pub mod snapshot;
 pub mod still;

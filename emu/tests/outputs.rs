@@ -172,7 +172,7 @@ fn reported(room: &Room, about: &About, records: impl FnOnce(&mut dyn FnMut(u16,
         let comm = *b"cat\0\0\0\0\0\0\0\0\0\0\0\0\0";
         let header = Header { event: EventId(3), cpu, flags: Flags::NONE, pid: 42, comm, time, ip: base + 16, return_ip: 0 };
         let record = Record { header, payload };
-        let seen = Seen { record: &record, format: &format, events: &EventSet::default(), symbols: &symbol };
+        let seen = Seen { record: &record, format: &format, events: &EventSet::default(), symbols: &symbol, lines: None };
         sink.borrow_mut().record(&seen).unwrap();
     };
     records(&mut add, &|count| sink.borrow_mut().lost(count).unwrap());

@@ -39,6 +39,8 @@ pub struct Abi {
     pub pointers: Pointers,
     /// Registers by the names of the kernel's `pt_regs` tables (`%di` without `%`), in the kernel's order.
     pub names: &'static [(&'static str, Reg)],
+    /// The register with a number of DWARF; `None` for those that `pt_regs` does not have.
+    pub dwarf: fn(u16) -> Option<Reg>,
     /// Registers that kernel code changes but `pt_regs` does not name, such as a separate condition code.
     pub hidden: &'static [(&'static str, Reg)],
     /// Bytes of stack that a jprobe saves and restores.
@@ -79,12 +81,19 @@ impl Abi {
         pops_pc: false,
         pointers: Pointers::Code(None),
         names: &[],
+        dwarf: |number| (number < 32).then_some(Reg(number as u8)),
         hidden: &[],
         jprobe_stack: 64,
         stack_size: 16384,
         most_aligned: 8,
         assembler: Assembler::USUAL,
     };
+
+    /// The name of the register with a number of DWARF, as event lines have it behind the `%`.
+    pub fn dwarf_name(&self, number: u16) -> Option<&'static str> {
+        let reg = (self.dwarf)(number)?;
+        self.names.iter().find(|(_, known)| *known == reg).map(|(name, _)| *name)
+    }
 
     /// The register with that name, given without the `%`.
     pub fn register(&self, name: &str) -> Option<Reg> {

@@ -6,6 +6,7 @@ use super::cpu::CpuArg;
 use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
 use super::place::{self, Where};
+use super::source_lines::{LinesArg, SourceLines};
 use super::stock_guest::StockArgs;
 use super::verdict::{self, Checker, ProbeKind, Verdict};
 use super::{Failure, PolicyName, from_boot, totals, tsv};
@@ -29,6 +30,8 @@ pub struct Args {
     booted: bool,
     #[command(flatten)]
     cpu: CpuArg,
+    #[command(flatten)]
+    lines: LinesArg,
     /// SYMBOL, SYMBOL+0x10, SYMBOL+* (every instruction), 0xADDRESS, or a pattern such as 'vfs_*' (function entries)
     #[arg(value_name = "WHERE")]
     places: Vec<String>,
@@ -50,6 +53,7 @@ const EXAMPLES: &str = "\
 Examples:
   trapline check tiny/x86_64                        how much of the text, and why not the rest
   trapline check tiny/x86_64 vfs_read 'sys_*'       some functions' entries
+  trapline check vmlinux vfs_read+* --lines         the same with source lines
   trapline check vmlinux vfs_read+* --kind q        every instruction, for probes with a post-handler
   trapline check debian/amd64 --booted vfs_read+*     the same on the text that the booted guest has made of itself
   trapline check vmlinux --tsv --policy linux-6.1 < places.tsv";
@@ -76,7 +80,15 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let places = args.places.iter().map(|text| Where::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let asked = answers(&kernel, &mut checker, args.kind, &places)?;
     let writer = Writer::new(kernel.arch, Syntax::default(), &kernel.symbols)?;
-    let lines: Vec<Line> = asked.iter().map(|asked| line(&kernel, &checker, &writer, asked)).collect();
+    let file = args.lines.open(&args.image.image, &kernel)?;
+    let sources = file.as_ref().map(SourceLines::new).transpose()?;
+    let lines: Vec<Line> = asked
+        .iter()
+        .map(|asked| Line {
+            source: asked.verdict.address.zip(sources.as_ref()).map(|(address, sources)| sources.text(address)),
+            ..line(&kernel, &checker, &writer, asked)
+        })
+        .collect();
     let text =
         if args.json { lines.iter().map(output::json_line).collect::<Result<String, _>>()? } else { table(&kernel, &lines) };
     output::emit(&text)?;
@@ -183,6 +195,8 @@ struct Line {
     bytes: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     instruction: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
     #[serde(skip)]
     at: Option<u64>,
 }
@@ -207,19 +221,32 @@ fn line(kernel: &Kernel, checker: &Checker<'_>, writer: &Writer<'_>, asked: &Ask
         },
         bytes: insn.map(|insn| output::packed_bytes(insn.bytes())).unwrap_or_default(),
         instruction: insn.map(|insn| writer.text(&insn)).unwrap_or_default(),
+        source: None,
         at,
     }
 }
 
 fn table(kernel: &Kernel, lines: &[Line]) -> String {
     let word = kernel.arch.isa().word;
-    let mut table = Table::new(&[
-        ("address", Align::Left),
-        ("place", Align::Left),
-        ("instruction", Align::Left),
-        ("answer", Align::Left),
-        ("why", Align::Left),
-    ]);
+    let has_sources = lines.iter().any(|line| line.source.is_some());
+    let columns: &[(&str, Align)] = match has_sources {
+        true => &[
+            ("address", Align::Left),
+            ("place", Align::Left),
+            ("source", Align::Left),
+            ("instruction", Align::Left),
+            ("answer", Align::Left),
+            ("why", Align::Left),
+        ],
+        false => &[
+            ("address", Align::Left),
+            ("place", Align::Left),
+            ("instruction", Align::Left),
+            ("answer", Align::Left),
+            ("why", Align::Left),
+        ],
+    };
+    let mut table = Table::new(columns);
     for line in lines {
         let address = line.at.map_or("-".into(), |address| output::hex_address(address, word));
         let answer = match (line.plan, line.status) {
@@ -229,13 +256,17 @@ fn table(kernel: &Kernel, lines: &[Line]) -> String {
         };
         let instruction = if line.instruction.is_empty() { "-".into() } else { line.instruction.clone() };
         let why = line.why.clone().unwrap_or_default();
-        table.row(vec![
+        let mut row = vec![
             Cell::styled(address, Paint::faint),
             Cell::styled(line.place.clone(), Paint::name),
             Cell::plain(instruction),
             answer,
             Cell::plain(why),
-        ]);
+        ];
+        if has_sources {
+            row.insert(2, Cell::plain(line.source.clone().unwrap_or_default()));
+        }
+        table.row(row);
     }
     table.render(Paint::for_output())
 }

@@ -1,17 +1,26 @@
-//! `--coverage FILE`: the blocks of kernel code that ran, in drcov's format.
+//! `--coverage FILE`: the kernel code that ran, as blocks in drcov's format, or as source lines in lcov's.
 
 use super::Failure;
 use super::output::{Paint, thousands};
+use super::source_lines::SourceLines;
+use crate::lines::coverage::Ran;
 use crate::outputs::drcov::{self, Block, CodeModule};
+use crate::outputs::lcov;
 use crate::probed::Session;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+/// Whether the file is one of lcov's, by its name.
+pub fn is_lcov(path: &Path) -> bool {
+    path.extension().and_then(|ending| ending.to_str()) == Some("info")
+}
+
 /// The file, which is opened before the guest runs, so that a wrong name fails at once.
 pub struct CoverageFile {
     file: File,
     name: String,
+    is_lcov: bool,
 }
 
 impl CoverageFile {
@@ -19,23 +28,42 @@ impl CoverageFile {
     pub fn new(path: &Path) -> Result<CoverageFile, Failure> {
         let name = path.display().to_string();
         let file = File::create(path).map_err(|error| Failure::usage(format!("`{name}` cannot be written: {error}")))?;
-        Ok(CoverageFile { file, name })
+        Ok(CoverageFile { file, name, is_lcov: is_lcov(path) })
     }
 
     /// Writes what ran until now, and prints the numbers on standard error.
-    pub fn write(self, session: &mut Session) -> Result<(), Failure> {
+    pub fn write(self, session: &mut Session, lines: Option<&SourceLines<'_>>) -> Result<(), Failure> {
+        let said = match lines.filter(|_| self.is_lcov) {
+            Some(lines) => self.write_lines(session, lines)?,
+            None => self.write_blocks(session)?,
+        };
+        eprintln!("{} `{}` has {said}", Paint::for_errors().advice("note:"), self.name);
+        Ok(())
+    }
+
+    fn failed(&self) -> impl Fn(io::Error) -> Failure {
+        move |error| Failure::failed(format!("`{}` cannot be written: {error}", self.name))
+    }
+
+    fn write_blocks(&self, session: &mut Session) -> Result<String, Failure> {
         let modules: Vec<CodeModule> = session.code().into_iter().map(|(name, range)| CodeModule { name, range }).collect();
         let blocks: Vec<Block> = session.covered().into_iter().map(|(start, len)| Block { start, len }).collect();
-        let mut to = BufWriter::new(self.file);
-        let failed = |error: io::Error| Failure::failed(format!("`{}` cannot be written: {error}", self.name));
+        let mut to = BufWriter::new(&self.file);
         let written =
-            drcov::write(&mut to, &modules, &blocks).and_then(|written| to.flush().map(|()| written)).map_err(failed)?;
+            drcov::write(&mut to, &modules, &blocks).and_then(|written| to.flush().map(|()| written)).map_err(self.failed())?;
         let elsewhere = match written.elsewhere {
             0 => String::new(),
             count => format!("; {} more lie outside the kernel's text and its modules", thousands(count as u64)),
         };
-        let note = Paint::for_errors().advice("note:");
-        eprintln!("{note} `{}` has {} blocks that ran{elsewhere}", self.name, thousands(written.blocks as u64));
-        Ok(())
+        Ok(format!("{} blocks that ran{elsewhere}", thousands(written.blocks as u64)))
+    }
+
+    fn write_lines(&self, session: &mut Session, lines: &SourceLines<'_>) -> Result<String, Failure> {
+        let files = lines.coverage(&Ran::new(session.covered()))?;
+        let mut to = BufWriter::new(&self.file);
+        lcov::write(&mut to, &files).and_then(|()| to.flush()).map_err(self.failed())?;
+        let (ran, all) = files.values().fold((0, 0), |(ran, all), file| (ran + file.ran(), all + file.lines.len()));
+        let (ran, all, files) = (thousands(ran as u64), thousands(all as u64), thousands(files.len() as u64));
+        Ok(format!("{ran} lines that ran, of {all} in {files} source files"))
     }
 }

@@ -4,6 +4,7 @@ use super::assembly::{Syntax, Writer};
 use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
 use super::place::{self, Where};
+use super::source_lines::{LinesArg, SourceLines};
 use super::verdict::{self, Checker, ProbeKind, Verdict};
 use super::{Failure, PolicyName};
 use crate::boot::Kernel;
@@ -14,7 +15,7 @@ use trapline_isa::insn::Insn;
 /// Shows a function, with the verdict on each instruction
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  trapline disasm tiny/x86_64 vfs_read\n  trapline disasm vmlinux 0xffffffff81234567 --syntax intel\n  trapline disasm tiny/i386 schedule --policy linux-6.1 --json"
+    after_help = "Examples:\n  trapline disasm tiny/x86_64 vfs_read\n  trapline disasm vmlinux 0xffffffff81234567 --syntax intel\n  trapline disasm vmlinux vfs_read --lines\n  trapline disasm tiny/i386 schedule --policy linux-6.1 --json"
 )]
 pub struct Args {
     #[command(flatten)]
@@ -22,6 +23,8 @@ pub struct Args {
     /// SYMBOL, or 0xADDRESS of an instruction in the function
     #[arg(value_name = "WHERE")]
     place: String,
+    #[command(flatten)]
+    lines: LinesArg,
     /// The assembly syntax
     #[arg(long, value_enum, default_value_t)]
     syntax: Syntax,
@@ -45,6 +48,8 @@ struct Line {
     plan: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
 }
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
@@ -55,7 +60,16 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let insns: Vec<Insn> = checker.instructions(range.clone()).collect();
     let verdicts: Vec<Verdict> = insns.iter().map(|insn| checker.at(ProbeKind::Probe, insn.address)).collect();
     let writer = Writer::new(kernel.arch, args.syntax, &kernel.symbols)?;
-    let lines: Vec<Line> = insns.iter().zip(&verdicts).map(|(insn, verdict)| line(&writer, &range, insn, verdict)).collect();
+    let file = args.lines.open(&args.image.image, &kernel)?;
+    let sources = file.as_ref().map(SourceLines::new).transpose()?;
+    let lines: Vec<Line> = insns
+        .iter()
+        .zip(&verdicts)
+        .map(|(insn, verdict)| Line {
+            source: sources.as_ref().map(|sources| sources.text(insn.address)),
+            ..line(&writer, &range, insn, verdict)
+        })
+        .collect();
     if args.json {
         return output::emit(&lines.iter().map(output::json_line).collect::<Result<String, _>>()?);
     }
@@ -100,13 +114,15 @@ fn line(writer: &Writer<'_>, range: &Range<u64>, insn: &Insn, verdict: &Verdict)
         result: verdict.answer.as_ref().map_or_else(|refusal| refusal.errno.name(), |_| "ok"),
         plan: verdict.answer.as_ref().ok().map(|accepted| accepted.plan.word()),
         why: verdict.answer.as_ref().err().map(|refusal| refusal.why.to_string()),
+        source: None,
     }
 }
 
 fn table(insns: &[Insn], lines: &[Line], range: &Range<u64>, paint: Paint) -> String {
     let columns: &[(&str, Align)] =
-        &[("", Align::Right), ("", Align::Left), ("", Align::Left), ("", Align::Left), ("", Align::Left)];
+        &[("", Align::Right), ("", Align::Left), ("", Align::Left), ("", Align::Left), ("", Align::Left), ("", Align::Left)];
     let mut table = Table::new(columns);
+    let mut last = None;
     for (insn, line) in insns.iter().zip(lines) {
         let verdict = match line.plan {
             Some(plan) => Cell::styled(plan, Paint::good),
@@ -117,8 +133,11 @@ fn table(insns: &[Insn], lines: &[Line], range: &Range<u64>, paint: Paint) -> St
             Cell::styled(output::spaced_bytes(insn.bytes()), Paint::faint),
             Cell::plain(line.instruction.clone()),
             verdict,
+            // A line is shown where it begins.
+            Cell::styled(line.source.clone().filter(|_| last != line.source.as_ref()).unwrap_or_default(), Paint::name),
             Cell::plain(line.why.clone().unwrap_or_default()),
         ]);
+        last = line.source.as_ref();
     }
     table.render(paint)
 }

@@ -72,15 +72,19 @@ impl Event {
 
 /// Parses all lines of a script. Fails with a drawing of every wrong line.
 pub(super) fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
-    let (events, commands) = read_lines(script)?;
+    let (events, commands) = read_lines(script, &mut |_| None)?;
     match commands.is_empty() {
         true => Ok(events),
         false => Err(Failure::usage("shell commands such as `echo TEXT > FILE` belong into a file for `trapline run -f`")),
     }
 }
 
-/// Parses all lines of a script that may have shell commands on tracing files.
-pub(super) fn read_lines(script: Script) -> Result<(Vec<Event>, Vec<Placed>), Failure> {
+/// Turns a line into the lines of kprobe_events that it means, or an error; `None` if it is such a line already.
+pub(super) type Expand<'a> = &'a mut dyn FnMut(&str) -> Option<Result<Vec<String>, String>>;
+
+/// Parses all lines of a script that may have shell commands on tracing files, after `expand` has turned the other lines into
+/// lines of kprobe_events.
+pub(super) fn read_lines(script: Script, expand: Expand<'_>) -> Result<(Vec<Event>, Vec<Placed>), Failure> {
     let script = Arc::new(script);
     let (mut events, mut commands, mut drawn) = (Vec::new(), Vec::new(), String::new());
     for line in parse::script(&script.text) {
@@ -90,6 +94,21 @@ pub(super) fn read_lines(script: Script) -> Result<(Vec<Event>, Vec<Placed>), Fa
                 Err(error) => drawn += &error,
             }
             continue;
+        }
+        match expand(&line.text) {
+            None => {}
+            Some(Ok(lines)) => {
+                let origin = format!("{}, written out", script.source);
+                for text in lines {
+                    events.extend(read_events(Script { source: origin.clone(), text })?);
+                }
+                continue;
+            }
+            Some(Err(why)) => {
+                let part = line.offset..line.offset + line.text.trim_end().len();
+                drawn += &draw_part(&script, Level::ERROR, &why, part, Paint::for_errors());
+                continue;
+            }
         }
         match parse::line(&line.text) {
             Ok(Some(parsed)) => events.push(Event { line: parsed, script: Arc::clone(&script), offset: line.offset }),

@@ -14,6 +14,7 @@ mod cpu;
 mod disasm;
 mod doctor;
 mod driver;
+mod dwarf;
 mod end;
 mod event_error;
 mod failure;
@@ -25,6 +26,7 @@ mod image;
 mod images;
 mod last_words;
 mod line_editor;
+mod lines;
 mod man;
 mod merge;
 mod modules;
@@ -42,6 +44,7 @@ mod run;
 mod run_events;
 mod session;
 mod shell;
+mod source_lines;
 mod stock_guest;
 mod summary;
 mod sweep;
@@ -54,6 +57,7 @@ mod tracing_script;
 mod tsv;
 mod typist;
 mod until;
+mod vars;
 mod vectors;
 mod verdict;
 mod verify;
@@ -101,6 +105,8 @@ enum Command {
     Merge(merge::Args),
     Check(check::Args),
     Disasm(disasm::Args),
+    Lines(lines::Args),
+    Vars(vars::Args),
     Symbols(symbols::Args),
     Vectors(vectors::Args),
     Images(images::Args),
@@ -145,6 +151,8 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
         Command::Merge(args) => merge::main(args),
         Command::Check(args) => check::main(args),
         Command::Disasm(args) => disasm::main(args),
+        Command::Lines(args) => lines::main(args),
+        Command::Vars(args) => vars::main(args),
         Command::Symbols(args) => symbols::main(args),
         Command::Vectors(args) => vectors::main(args),
         Command::Images(args) => images::main(args),

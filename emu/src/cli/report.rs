@@ -2,6 +2,7 @@
 //! backtrace of a guest that died or was stopped.
 
 use super::paint::Paint;
+use crate::outputs::Lines;
 use crate::probed::report::Report;
 use std::fmt::Write;
 
@@ -15,6 +16,15 @@ pub fn say_what_is_unknown(columns: &[&str]) {
 
 /// Formats the registers in columns, the pc of each CPU, and the backtrace.
 pub fn render(report: &Report) -> String {
+    render_with_lines(report, &|_| String::new())
+}
+
+/// Formats the same with the source lines that `line` gives.
+pub fn render_with_lines(report: &Report, line: Lines<'_>) -> String {
+    let at = |address: u64| match line(address) {
+        source if source.is_empty() => source,
+        source => format!(" at {source}"),
+    };
     const COLUMNS: usize = 4;
     let mut text = format!("registers of CPU {}:\n", report.cpu);
     for row in report.registers.chunks(COLUMNS) {
@@ -24,7 +34,7 @@ pub fn render(report: &Report) -> String {
     }
     for (number, (address, name)) in report.cpus.iter().enumerate() {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "CPU {number} is at {address:#x} {name}");
+        let _ = writeln!(text, "CPU {number} is at {address:#x} {name}{}", at(*address));
     }
     if !report.calls.is_empty() {
         let mark = if report.are_guessed { "? " } else { "" };
@@ -33,7 +43,7 @@ pub fn render(report: &Report) -> String {
             false => "called by, innermost first:\n",
         };
         for (address, name) in &report.calls {
-            let _ = writeln!(text, "  {address:#x} {mark}{name}");
+            let _ = writeln!(text, "  {address:#x} {mark}{name}{}", at(address.wrapping_sub(1)));
         }
     }
     text
@@ -53,8 +63,9 @@ mod tests {
             are_guessed: true,
         };
         let text = render(&report);
-        let known = render(&Report { are_guessed: false, ..report.clone() });
-        assert!(known.ends_with("called by, innermost first:\n  0x3000 main+0x8\n"), "{known}");
+        let source = |address: u64| if address == 0x2fff { "init/main.c:7".to_string() } else { String::new() };
+        let known = render_with_lines(&Report { are_guessed: false, ..report.clone() }, &source);
+        assert!(known.ends_with("called by, innermost first:\n  0x3000 main+0x8 at init/main.c:7\n"), "{known}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "registers of CPU 1:");
         assert_eq!(lines[1], "   ax 0000000000000001    bx 0000000000000002    cx 0000000000000003    dx 0000000000000004");

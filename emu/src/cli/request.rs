@@ -7,6 +7,7 @@ use super::guest::Guest;
 use super::record::NewRecording;
 use super::tracing_script::Placed;
 use super::{DetourName, PolicyName};
+use crate::lines::DebugFile;
 use crate::outputs::records::Format;
 use clap::ValueEnum;
 use std::collections::VecDeque;
@@ -63,6 +64,10 @@ pub struct Outputs {
     pub vmcore: Option<PathBuf>,
     /// The event at whose first hit it is made, instead of at the end.
     pub vmcore_at: Option<Chosen>,
+    /// The debug information, for source lines in records and coverage.
+    pub lines: Option<DebugFile>,
+    /// Whether records have source lines.
+    pub shows_lines: bool,
     /// The format of the summary.
     pub summary: SummaryFormat,
     /// The files to show at the end.

@@ -2,14 +2,18 @@
 
 use super::commands::{Chosen, Command, Timed, View};
 use super::console::Input;
-use super::event_error::{Script, read_events, read_lines};
+use super::coverage::is_lcov;
+use super::event_error::{Script, read_events};
 use super::file::{self, Kind};
 use super::guest::GuestArgs;
 use super::record::RecordArg;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
+use super::source_lines::LinesArg;
 use super::terminal::Terminal;
 use super::until::guest_time;
-use super::{DetourName, Failure, PolicyName, place};
+use super::{DetourName, Failure, PolicyName, dwarf, place};
+use crate::boot::Kernel;
+use crate::lines::DebugFile;
 use crate::outputs::records::Format;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -33,6 +37,8 @@ pub struct Args {
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
+    lines: LinesArg,
+    #[command(flatten)]
     guest: GuestArgs,
     #[command(flatten)]
     record: RecordArg,
@@ -50,7 +56,8 @@ pub struct Args {
     /// Draws the backtraces of all records as a flame graph (SVG). Turns --stacktrace on
     #[arg(long, value_name = "FILE")]
     flame: Option<PathBuf>,
-    /// Writes which blocks of kernel code ran, in drcov's format (Lighthouse, Cutter). Guest time stays the same; the
+    /// Writes which blocks of kernel code ran, in drcov's format (Lighthouse, Cutter). With the ending .info, writes
+    /// which source lines ran, in lcov's format (genhtml); that needs debug information. Guest time stays the same; the
     /// run takes longer on the host
     #[arg(long, value_name = "FILE")]
     coverage: Option<PathBuf>,
@@ -105,6 +112,8 @@ const EXAMPLES: &str = "\
 Examples:
   trapline run                                          the tiny kernel with its demo script
   trapline run -e 'p:read vfs_read' -e 'r:done vfs_read n=$retval'
+  trapline run vmlinux --dwarf vmlinux.debug -e 'p:vfs_read:12 count'
+                                                        a source line and a variable, as perf probe has them
   trapline run debian/amd64                             Debian's kernel, with this terminal as its console
   trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2 file=+0($arg2):ustring'
   trapline run debian/amd64 --from-boot --script work.sh -e 'r:done vfs_read n=$retval'
@@ -124,6 +133,9 @@ Examples:
   trapline run debian/amd64 --script work.sh --vmcore work.vmcore
                                                         for `drgn -c work.vmcore -s vmlinux`
   trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2' --vmcore open.vmcore --vmcore-at open
+  trapline run vmlinux --coverage run.info              the source lines that ran, for genhtml
+  trapline run vmlinux -e 'p vfs_read' --stacktrace --lines
+                                                        backtraces with source lines
   trapline run debian/amd64 --script work.sh -f script.events  with lines such as
                                                           echo 'p:open do_sys_openat2' >> kprobe_events
                                                           echo 'hist:keys=common_pid' > events/kprobes/open/trigger
@@ -149,13 +161,9 @@ impl Args {
         if let (Some(builtin), true) = (builtin, scripts.is_empty()) {
             scripts.push(Script { source: format!("the demo script of {}", builtin.name), text: builtin.demo.into() });
         }
+        let (events, script) = dwarf::read_scripts(&self.lines.dwarf, &self.image, &kernel, scripts)?;
+        let lines = self.debug_file(&kernel)?;
         let guest = self.guest.guest(&self.image, kernel)?;
-        let (mut events, mut script) = (Vec::new(), Vec::new());
-        for text in scripts {
-            let (lines, commands) = read_lines(text)?;
-            events.extend(lines);
-            script.extend(commands);
-        }
         if self.out.is_empty() && self.format.is_binary() {
             let why = "--format: this format is binary and cannot be printed among the console's text";
             return Err(Failure::usage(why).advise("name a file: --out trace.dat, --out trace.perfetto"));
@@ -181,6 +189,8 @@ impl Args {
                 coverage: self.coverage.clone(),
                 vmcore: self.vmcore.clone(),
                 vmcore_at: self.vmcore_at.as_deref().map(Chosen::parse),
+                lines,
+                shows_lines: self.lines.lines,
                 summary: if self.json { SummaryFormat::Json } else { self.summary },
                 views: self.views(),
             },
@@ -189,6 +199,14 @@ impl Args {
 }
 
 impl Args {
+    /// The debug information for the run's outputs.
+    fn debug_file(&self, kernel: &Kernel) -> Result<Option<DebugFile>, Failure> {
+        match self.coverage.as_deref().is_some_and(is_lcov) {
+            true => self.lines.dwarf.needed(&self.image, kernel).map(Some),
+            false => self.lines.open(&self.image, kernel),
+        }
+    }
+
     fn needs_stacks(&self) -> bool {
         self.flame.is_some() || self.format.needs_stacks() || self.out.iter().any(|file| self.format.of_file(file).needs_stacks())
     }

@@ -11,12 +11,14 @@ use super::guest::Guest;
 use super::probe_row::row;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::run_events::RunEvents;
+use super::source_lines::SourceLines;
 use super::summary::{Count, FollowedCalls, ProbeRow, Summary, TextWork};
 use super::terminal::{GREETING, HELP, Typed, Wish};
 use super::tracing_script::TracingScript;
 use super::vmcore::VmcoreFile;
 use super::{Failure, output, record, report};
 use crate::history::tape::Tape;
+use crate::outputs::Lines;
 use crate::outputs::kept::Kept;
 use crate::outputs::records::{self, Format, Records};
 use crate::probed::Session;
@@ -38,7 +40,7 @@ const MOST_LOGGED: usize = 1000;
 
 /// Carries out a request.
 pub fn run(request: Request) -> Result<(), Failure> {
-    let Request { guest, input, record, probes, commands, outputs } = request;
+    let Request { guest, input, record, probes, commands, mut outputs } = request;
     let policy = probes.policy.on(guest.kernel.arch)?;
     let booted = guest.snapshot()?;
     if input == Input::Terminal {
@@ -62,6 +64,9 @@ pub fn run(request: Request) -> Result<(), Failure> {
     if let Some(file) = &outputs.flame {
         records.also(Format::Flame, file, &about)?;
     }
+    // The file is taken out, since its lines are borrowed while `outputs` moves.
+    let debug_file = outputs.lines.take();
+    let lines = debug_file.as_ref().map(SourceLines::new).transpose()?;
     let coverage = outputs.coverage.as_deref().map(CoverageFile::new).transpose()?;
     let mut vmcore = outputs.vmcore.as_deref().map(VmcoreFile::new).transpose()?;
     session.stop_at_modules(true);
@@ -94,6 +99,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         refused: 0,
         coverage,
         vmcore,
+        lines: lines.as_ref(),
         shown,
     };
     let started = Instant::now();
@@ -122,7 +128,7 @@ fn settle(session: &mut Session, probes: &Wanted) -> Result<(), Failure> {
     })
 }
 
-struct Run {
+struct Run<'l> {
     console: Console,
     events: RunEvents,
     records: Records,
@@ -140,11 +146,12 @@ struct Run {
     coverage: Option<CoverageFile>,
     /// The core dump, until it is written.
     vmcore: Option<VmcoreFile>,
+    lines: Option<&'l SourceLines<'l>>,
     /// The destination of text for people.
     shown: Shown,
 }
 
-impl Work for Run {
+impl Work for Run<'_> {
     fn slice(&self) -> u64 {
         if self.events.set.members().len() == 0 { QUIET_SLICE } else { SLICE }
     }
@@ -168,6 +175,8 @@ impl Work for Run {
 
     fn take(&mut self, session: &mut Session) -> Result<(), Failure> {
         let (events, records, log) = (&self.events.set, &mut self.records, &mut self.log);
+        let text = self.lines.filter(|_| self.outputs.shows_lines).map(|lines| |address| lines.text(address));
+        let text = text.as_ref().map(|text| text as Lines<'_>);
         session.with_engine(|engine, guest| {
             for line in engine.take_log_lines() {
                 eprintln!("engine: {line}");
@@ -175,7 +184,7 @@ impl Work for Run {
                     log.push(line);
                 }
             }
-            records.take(events, engine, guest)
+            records.take_with(events, engine, guest, text)
         })?;
         if let Some(file) = self.vmcore.take_if(|file| file.is_due(session, &mut self.events.set)) {
             file.write(session)?;
@@ -215,7 +224,7 @@ impl Work for Run {
     }
 }
 
-impl Run {
+impl Run<'_> {
     /// Carries out the shell commands that are due.
     fn run_script(&mut self, session: &mut Session, is_end: bool) -> Result<(), Failure> {
         let now = session.machine().now();
@@ -310,7 +319,7 @@ impl Run {
         let run = records::Totals { made: written + dropped, cpus: guest.cpus, time: virtual_ns, unknown: &unknown };
         let records = self.records.finish(&run, &symbols)?;
         if let Some(file) = self.coverage {
-            file.write(session)?;
+            file.write(session, self.lines)?;
         }
         if let Some(file) = self.vmcore {
             file.end(session)?;
@@ -337,7 +346,13 @@ impl Run {
         };
         output::emit(&text)?;
         if end.wants_report() {
-            eprint!("\n{}", report::render(&session.report()));
+            eprint!(
+                "\n{}",
+                report::render_with_lines(&session.report(), &|address| self
+                    .lines
+                    .map(|lines| lines.text(address))
+                    .unwrap_or_default())
+            );
         }
         Ok(())
     }

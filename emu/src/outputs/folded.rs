@@ -121,7 +121,7 @@ mod tests {
             ring.push(&Header { event: EventId(0), pid: 7, comm, ..Header::default() }, |payload| put_stack(payload, &frames));
             let record = ring.pop().expect("a record");
             let symbols = |address: u64| Some(Symbol { name: format!("f{address}"), start: address, size: 1, module: None });
-            let seen = Seen { record: &record, format: &format, events: &EventSet::default(), symbols: &symbols };
+            let seen = Seen { record: &record, format: &format, events: &EventSet::default(), symbols: &symbols, lines: None };
             sink.record(&seen).expect("it is counted");
         }
         let symbols = || Vec::new();

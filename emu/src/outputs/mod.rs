@@ -1,5 +1,6 @@
 //! Files that other programs open. A [`Sink`] writes the records of a run in one format: trace.dat for trace-cmd and
-//! KernelShark, Perfetto's protobuf, CSV, folded stacks and a flame graph. [`drcov`] writes block coverage.
+//! KernelShark, Perfetto's protobuf, CSV, folded stacks and a flame graph. [`drcov`] writes block coverage, [`lcov`] line
+//! coverage.
 //!
 //! A sink gets each record once, in the order of the ring buffer, and keeps a bounded amount of memory.
 
@@ -9,6 +10,7 @@ pub mod flame;
 pub mod folded;
 pub mod json;
 pub mod kept;
+pub mod lcov;
 pub mod perfetto;
 pub mod records;
 mod spool;
@@ -18,9 +20,10 @@ mod values;
 pub mod vmcore;
 
 use std::io;
-use trapline_probes::events::format::Format;
+use trapline_probes::events::format::{Format, Reader};
 use trapline_probes::events::places::Symbols;
 use trapline_probes::events::set::EventSet;
+use trapline_probes::events::watch::KERNEL_STACK;
 use trapline_probes::records::Record;
 
 /// A writer of records in one format.
@@ -48,6 +51,31 @@ pub struct Seen<'a> {
     pub events: &'a EventSet,
     /// Looks up symbols.
     pub symbols: Symbols<'a>,
+    /// Looks up source lines, if they are to be shown.
+    pub lines: Option<Lines<'a>>,
+}
+
+/// Gives an address's source line as text; empty if it is not known.
+pub type Lines<'a> = &'a dyn Fn(u64) -> String;
+
+impl Seen<'_> {
+    /// The addresses of the record: its own, and its backtrace. The second is empty if it has none.
+    pub(crate) fn addresses(&self) -> (u64, Vec<u64>) {
+        let header = &self.record.header;
+        // A return address is behind the call: the line is that of the call.
+        let own = if self.format.returns { header.return_ip.wrapping_sub(1) } else { header.ip };
+        if self.format.stack.is_none() {
+            return (own, Vec::new());
+        }
+        let mut values = Reader::new(&self.record.payload);
+        for field in self.format.fields.iter().filter(|_| header.event != KERNEL_STACK) {
+            (0..field.count.unwrap_or(1)).for_each(|_| {
+                values.next(field.stored);
+            });
+        }
+        let call = |(number, address): (usize, u64)| if number == 0 { address } else { address.wrapping_sub(1) };
+        (own, values.stack().enumerate().map(call).collect())
+    }
 }
 
 /// Facts about the guest that do not change during a run.

@@ -8,7 +8,7 @@ use super::kept::Kept;
 use super::perfetto::Perfetto;
 use super::text::Text;
 use super::tracedat::TraceDat;
-use super::{About, End, Seen, Sink};
+use super::{About, End, Lines, Seen, Sink};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -187,6 +187,17 @@ impl Records {
 
     /// Takes all records out of the engine's ring buffer.
     pub fn take(&mut self, events: &EventSet, engine: &mut Engine, guest: &dyn Guest) -> Result<(), OutputError> {
+        self.take_with(events, engine, guest, None)
+    }
+
+    /// Takes all records, and shows their source lines.
+    pub fn take_with(
+        &mut self,
+        events: &EventSet,
+        engine: &mut Engine,
+        guest: &dyn Guest,
+        lines: Option<Lines<'_>>,
+    ) -> Result<(), OutputError> {
         let mut record = std::mem::take(&mut self.record);
         let symbols = |address| guest.symbol_at(address);
         let mut live = String::new();
@@ -205,7 +216,7 @@ impl Records {
                 if let Some(places) = &mut self.live {
                     trace::write(&mut live, &record, format, places, &symbols);
                 }
-                let seen = Seen { record: &record, format, events, symbols: &symbols };
+                let seen = Seen { record: &record, format, events, symbols: &symbols, lines };
                 for Output { sink, name } in &mut self.outputs {
                     sink.record(&seen).map_err(|error| failed(name, error))?;
                 }

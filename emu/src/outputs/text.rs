@@ -3,7 +3,7 @@
 //! file, and are merged at the end.
 
 use super::spool::spool;
-use super::{End, Seen, Sink};
+use super::{End, Lines, Seen, Sink};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
@@ -62,6 +62,9 @@ impl<W: Write> Sink for Text<W> {
     fn record(&mut self, seen: &Seen<'_>) -> io::Result<()> {
         let start = self.text.len();
         trace::write(&mut self.text, seen.record, seen.format, &mut self.places, seen.symbols);
+        if let Some(lines) = seen.lines {
+            add_lines(&mut self.text, start, seen, lines);
+        }
         let bytes = u32::try_from(self.text.len() - start).unwrap_or(u32::MAX);
         self.lines.push(Line { time: seen.record.header.time, start, bytes });
         if self.text.len() >= self.most_kept {
@@ -83,6 +86,26 @@ impl<W: Write> Sink for Text<W> {
             }
         }
         self.to.flush()
+    }
+}
+
+/// Adds the source line of each address to the record that begins at byte `start`.
+fn add_lines(text: &mut String, start: usize, seen: &Seen<'_>, lines: Lines<'_>) {
+    let written = text.split_off(start);
+    let (own, stack) = seen.addresses();
+    let mut frames = stack.into_iter();
+    for (number, line) in written.lines().enumerate() {
+        let address = match line.starts_with(" => ") {
+            true => frames.next(),
+            false => Some(own).filter(|_| number == 0 && !line.ends_with("<stack trace>")),
+        };
+        text.push_str(line);
+        let source = address.map(lines).unwrap_or_default();
+        if !source.is_empty() {
+            text.push_str(" at ");
+            text.push_str(&source);
+        }
+        text.push('\n');
     }
 }
 
@@ -211,7 +234,8 @@ mod tests {
                 let (comm, flags) = (*b"cat\0\0\0\0\0\0\0\0\0\0\0\0\0", Flags::NONE);
                 let header = Header { event: EventId(0), cpu, flags, pid: number as u32, comm, time, ip: number, return_ip: 0 };
                 let record = Record { header, payload: Vec::new() };
-                let seen = Seen { record: &record, format: &format, events: &EventSet::default(), symbols: &|_| None };
+                let seen =
+                    Seen { record: &record, format: &format, events: &EventSet::default(), symbols: &|_| None, lines: None };
                 assert!(text.record(&seen).is_ok());
             }
             let end = End { shown: 10_000, made: 10_003, time: 0, cpus: 2, unknown: &[], symbols: &Vec::new };

@@ -39,6 +39,7 @@ pub(crate) const BASE: Abi = Abi {
         ("r0", r(0)), ("r1", r(1)), ("r2", r(2)), ("r3", r(3)), ("r4", r(4)), ("r5", r(5)), ("r6", r(6)), ("r7", r(7)), ("r8", r(8)),
         ("r9", r(9)), ("r10", r(10)), ("fp", r(11)), ("ip", r(12)), ("sp", SP), ("lr", LR), ("pc", PC), ("cpsr", CPSR), ("ORIG_r0", ORIG_R0),
     ],
+    dwarf: |number| (number < 16).then_some(r(number as u8)),
     stack_size: 8192,
     assembler: Assembler { constant: Some('#'), register: named, ..Assembler::USUAL },
     ..Abi::USUAL

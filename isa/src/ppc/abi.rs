@@ -70,6 +70,12 @@ const ELF_V2_FACTS: Abi = Abi {
     // A function that is called through a pointer finds its own address in r12.
     pointers: Pointers::Code(Some(r(12))),
     names: &NAMES_64,
+    dwarf: |number| match number {
+        0..32 => Some(r(number as u8)),
+        65 => Some(LR),
+        66 => Some(CTR),
+        _ => None,
+    },
     // Stack arguments belong to the caller, and Linux's jprobes saved none (JP-1).
     jprobe_stack: 0,
     assembler: Assembler { constant: Some('i'), numbers_are_registers: true, zero: [Some(r(0)), None], register: named },

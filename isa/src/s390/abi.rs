@@ -29,6 +29,7 @@ pub static ELF: Abi = Abi {
     link_slot: Some(136),
     narrow_code: 0x7fff_ffff,
     names: &NAMES,
+    dwarf: |number| (number < 16).then_some(r(number as u8)),
     hidden: &[("cc", CC)],
     // The value of Linux's last jprobes (MAX_STACK_SIZE).
     jprobe_stack: 64,

@@ -68,6 +68,8 @@ pub static ELF: Abi = Abi {
     return_address: ReturnAddress::In(RA),
     link_offset: 8,
     names: &NAMES,
+    // DWARF means the biased %sp and %fp, for which there is no name.
+    dwarf: |number| (number < 32 && number != 14 && number != 30).then_some(r(number as u8)),
     hidden: &HIDDEN,
     // Linux's jprobes saved no stack on SPARC.
     jprobe_stack: 0,

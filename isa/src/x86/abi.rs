@@ -77,6 +77,10 @@ pub static X86_64: Abi = Abi {
         ("bx", BX), ("cx", CX), ("dx", DX), ("si", SI), ("di", DI), ("bp", BP), ("ax", AX), ("orig_ax", ORIG_AX),
         ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
     ],
+    dwarf: |number| {
+        const NUMBERS: [Reg; 17] = [AX, DX, CX, BX, SI, DI, BP, SP, R8, R9, R10, R11, R12, R13, R14, R15, IP];
+        NUMBERS.get(usize::from(number)).copied()
+    },
     jprobe_stack: JPROBE_STACK,
     assembler: ASSEMBLER,
     ..Abi::USUAL
@@ -95,6 +99,7 @@ pub static I386: Abi = Abi {
         ("bx", BX), ("cx", CX), ("dx", DX), ("si", SI), ("di", DI), ("bp", BP), ("ax", AX), ("ds", DS), ("es", ES),
         ("fs", FS), ("gs", GS), ("orig_ax", ORIG_AX), ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
     ],
+    dwarf: |number| [AX, CX, DX, BX, SP, BP, SI, DI, IP].get(usize::from(number)).copied(),
     jprobe_stack: JPROBE_STACK,
     assembler: ASSEMBLER,
     stack_size: 8192,

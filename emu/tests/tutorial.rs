@@ -1,0 +1,105 @@
+//! Runs the commands of docs/tutorial.md in order, and compares what they print with the lines below each.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use trapline_harness::{self as harness, Need, kernel, tests, tool};
+
+const PAGE: &str = include_str!("../../docs/tutorial.md");
+/// The folder of the page, which the test replaces by one of its own.
+const FOLDER: &str = "/tmp/shelf";
+const HEADERS: &str = "/lib/modules/6.1.0-56-amd64/build";
+
+/// A command of the page and the lines that it prints.
+#[derive(Debug)]
+struct Step {
+    command: String,
+    prints: Vec<String>,
+}
+
+/// The commands in blocks of `sh`, each with the indented lines between it and the next heading or block.
+fn steps() -> Vec<Step> {
+    let (mut steps, mut inside, mut listens): (Vec<Step>, bool, bool) = (Vec::new(), false, false);
+    for line in PAGE.lines() {
+        match line {
+            "```sh" => {
+                steps.push(Step { command: String::new(), prints: Vec::new() });
+                (inside, listens) = (true, true);
+            }
+            "```" => inside = false,
+            _ if inside => steps.last_mut().unwrap().command += &format!("{line}\n"),
+            // Only the first indented lines behind a command are its output.
+            _ if line.starts_with("    ") && listens => steps.last_mut().unwrap().prints.push(line.trim().into()),
+            "" => {}
+            _ => listens = listens && steps.last().is_some_and(|step| step.prints.is_empty()),
+        }
+    }
+    steps
+}
+
+struct Room(PathBuf);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Runs a command in the folder of the clone, and returns all that it prints.
+fn run(command: &str, room: &Room) -> (String, bool) {
+    let trapline = Path::new(env!("CARGO_BIN_EXE_trapline")).parent().unwrap();
+    let path = std::env::join_paths(
+        std::iter::once(trapline.to_path_buf()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    );
+    let command = command.replace(FOLDER, room.0.to_str().unwrap());
+    let output =
+        Command::new("sh").args(["-c", &command]).env("PATH", path.unwrap()).current_dir(root()).output().expect("a shell");
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8_lossy(&text).into_owned(), output.status.success())
+}
+
+/// LV-8: every command of the tutorial succeeds, and prints the lines that the page shows, in their order.
+fn the_tutorial_finds_its_bug() {
+    let room = Room(std::env::temp_dir().join(format!("trapline-tutorial-{}", std::process::id())));
+    let steps = steps();
+    assert!(steps.len() >= 6 && steps.iter().filter(|step| !step.prints.is_empty()).count() >= 5, "{steps:?}");
+    for step in &steps {
+        let (text, is_well) = run(&step.command, &room);
+        assert!(is_well, "{}\n{text}", step.command);
+        let mut rest = text.as_str();
+        for line in &step.prints {
+            let at = rest.find(line.as_str()).unwrap_or_else(|| panic!("{}\nhas no `{line}`:\n{text}", step.command));
+            rest = &rest[at + line.len()..];
+        }
+    }
+}
+
+/// LV-8: the module without its fault keeps the sum right.
+fn the_mended_module_keeps_the_sum() {
+    let room = Room(std::env::temp_dir().join(format!("trapline-mended-{}", std::process::id())));
+    let folder = room.0.display();
+    let build = format!(
+        "mkdir -p {folder} && cp images/tutorial/Makefile {folder} && sed 's/next > SLOTS/next >= SLOTS/' images/tutorial/shelf.c \
+         >{folder}/shelf.c && make -C {folder} KERNEL=6.1.0-56-amd64"
+    );
+    let (text, is_well) = run(&build, &room);
+    assert!(is_well, "{text}");
+    let (text, is_well) = run("trapline run debian/amd64 --module /tmp/shelf/shelf.ko --script images/tutorial/shelf.sh", &room);
+    assert!(is_well && text.contains("sum 140 of 50 20 30 40"), "{text}");
+}
+
+fn main() -> ExitCode {
+    let headers = Need {
+        what: "the headers of Debian's kernel".into(),
+        missing: (!Path::new(HEADERS).exists())
+            .then(|| "the headers of Debian's kernel: apt-get install linux-headers-6.1.0-56-amd64".into()),
+    };
+    let tests = tests![the_tutorial_finds_its_bug, the_mended_module_keeps_the_sum];
+    let need = |test: harness::Test| {
+        test.needs(kernel("debian/amd64")).needs(headers.clone()).needs(tool("make", "make")).needs(tool("addr2line", "binutils"))
+    };
+    harness::run([tests.into_iter().map(need).collect::<Vec<_>>()])
+}

@@ -135,8 +135,9 @@ fn programs_run_the_same_with_every_function_probed(name: &'static str) {
     assert!(returned <= entered && entered - returned < entered / 100 + 2_000, "{name}: {entered} entered, {returned} returned");
 }
 
-/// BY-2: busybox for 32 bits runs under a 64-bit kernel and is probed like any other program: entries and returns.
-fn programs_of_32_bits_are_probed([name, narrow]: [&'static str; 2]) {
+/// BY-2: busybox for 32 bits runs under a 64-bit kernel and is probed like any other program: entries and returns. On
+/// Intel's CPU it enters the kernel by SYSENTER, and the kernel's pages are isolated from programs.
+fn programs_of_32_bits_are_probed([name, narrow]: [&'static str; 2], cpu: Option<&str>) {
     const WORK: &[u8] = b"\
 /narrow/busybox echo from 32 bits
 /narrow/busybox sh -c 'for i in 1 2 3; do echo $i | cat; done; ls / | sort | head -n 2'
@@ -144,7 +145,9 @@ echo status=$?
 ";
     let foreign = Stock::new(narrow, b"").busybox;
     let files = [("narrow/busybox".to_string(), foreign.clone())];
-    let stock = Stock::with_files(name, WORK, &files);
+    let mut stock = Stock::with_files(name, WORK, &files);
+    stock.config.cpu = cpu.map(str::to_string);
+    stock.config.command_line = stock.config.command_line.replace("mitigations=off", "");
     let plain = run(&mut stock.session());
     assert_eq!(plain.stop, Stop::PowerOff(0), "{}", plain.console);
     assert!(plain.console.contains("from 32 bits") && plain.console.contains("status=0"), "{}", plain.console);
@@ -167,7 +170,11 @@ echo status=$?
 }
 
 /// 64-bit kernels whose CPU core runs 32-bit programs, and the kernel whose busybox they get.
-const NARROW: [[&str; 2]; 2] = [["debian/amd64", "debian/i386"], ["debian/mips64el", "debian/mipsel"]];
+const NARROW: [([&str; 2], Option<&str>); 3] = [
+    (["debian/amd64", "debian/i386"], None),
+    (["debian/amd64", "debian/i386"], Some("intel")),
+    (["debian/mips64el", "debian/mipsel"], None),
+];
 
 fn main() -> ExitCode {
     let debian = || harness::guests::stock().filter(|name| name.starts_with("debian/"));
@@ -176,9 +183,10 @@ fn main() -> ExitCode {
         harness::guests::stock_in(Family::OwnUprobes)
             .filter(|name| debian().any(|of| of == *name) && facts_of(name).types.is_some())
     };
-    let narrow = NARROW.into_iter().map(|pair| {
-        let name = harness::member("programs_of_32_bits_are_probed", pair[0]);
-        let test = harness::Test::new(name, move || programs_of_32_bits_are_probed(pair));
+    let narrow = NARROW.into_iter().map(|(pair, cpu)| {
+        let on = cpu.map_or(String::new(), |cpu| format!("_on_{cpu}"));
+        let name = harness::member(&format!("programs_of_32_bits_are_probed{on}"), pair[0]);
+        let test = harness::Test::new(name, move || programs_of_32_bits_are_probed(pair, cpu));
         pair.into_iter().fold(test, |test, kernel| test.needs(harness::kernel(kernel)))
     });
     // Each kernel with the program of its own ISA, and with those of 32 bits that it runs too.

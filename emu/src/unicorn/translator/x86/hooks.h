@@ -37,6 +37,30 @@ static void call_system(CPUX86State *env, int length)
 }
 
 /*
+ * Stands in for `helper_sysenter` of seg_helper.c, 2.1.5, which leaves the instruction to a callback. The kernel's code and
+ * stack segments are flat and lie one behind the other; the target comes from three MSRs; the return address is for the
+ * program to keep.
+ */
+static void enter_system(CPUX86State *env, int length)
+{
+    uint32_t code = env->sysenter_cs & 0xfffc;
+    uint32_t flat = DESC_G_MASK | DESC_P_MASK | DESC_S_MASK | DESC_A_MASK;
+    bool is_long = env->hflags & HF_LMA_MASK;
+
+    AS_BEFORE(env);
+    if (code == 0) {
+        raise_exception_err(env, EXCP0D_GPF, 0);
+    }
+    env->eflags &= ~(VM_MASK | IF_MASK | RF_MASK);
+    cpu_x86_load_seg_cache(env, R_CS, code, 0, UINT32_MAX,
+                           flat | DESC_CS_MASK | DESC_R_MASK | (is_long ? DESC_L_MASK : DESC_B_MASK));
+    cpu_x86_load_seg_cache(env, R_SS, code + 8, 0, UINT32_MAX, flat | DESC_B_MASK | DESC_W_MASK);
+    env->regs[R_ESP] = env->sysenter_esp;
+    env->eip = env->sysenter_eip;
+    HERE;
+}
+
+/*
  * Stands in for `helper_ltr` of the library's seg_helper.c, 2.1.5. That accepts a null
  * selector, and the next call through a gate would end the process. A CPU refuses the selector.
  */
@@ -93,6 +117,7 @@ static const struct instead target_instead[] = {
     { HELPER(rdtsc), read_clock, false },
     { HELPER(rdtscp), read_clock_and_cpu, false },
     { HELPER(syscall), call_system, false },
+    { HELPER(sysenter), enter_system, false },
     { HELPER(write_crN), write_control, false },
     { HELPER(invlpg), forget_page, false },
     { HELPER(load_seg), load_segment, false },

@@ -22,6 +22,32 @@ static int64_t next_number(const uint8_t **at)
 }
 
 /*
+ * The block that the last call of block_of_host found. It lies in `jmp_env` of the CPU behind the pointer to the watched
+ * pages. A block's memory stays as it is until all blocks are dropped, which the library counts.
+ */
+struct last_block {
+    TranslationBlock *tb;
+    uint64_t flushes;
+};
+#define LAST_BLOCK_PLACE 72
+#define LAST_BLOCK(cpu) ((struct last_block *)((char *)&(cpu)->jmp_env + LAST_BLOCK_PLACE))
+QEMU_BUILD_BUG_ON(sizeof(((CPUState *)NULL)->jmp_env) < LAST_BLOCK_PLACE + sizeof(struct last_block));
+
+/* The block that has this host address. NULL: none. The library's search goes through a tree of all blocks. */
+static TranslationBlock *block_of_host(CPUState *cpu, uintptr_t host)
+{
+    TCGContext *s = cpu->uc->tcg_ctx;
+    struct last_block *last = LAST_BLOCK(cpu);
+
+    if (last->tb == NULL || last->flushes != s->tb_ctx.tb_flush_count ||
+        host - (uintptr_t)last->tb->tc.ptr >= last->tb->tc.size) {
+        last->tb = tcg_tb_lookup(s, host);
+        last->flushes = s->tb_ctx.tb_flush_count;
+    }
+    return last->tb;
+}
+
+/*
  * Finds the address of the instruction that this host address belongs to. False: it lies in no block. The library's
  * `cpu_restore_state` finds it too, but on ARM it overwrites the syndrome of the last exception.
  */
@@ -37,7 +63,7 @@ static bool pc_of_host(CPUState *cpu, uintptr_t host, uint64_t *pc)
     if (host - (uintptr_t)s->code_gen_buffer >= s->code_gen_buffer_size) {
         return false;
     }
-    tb = tcg_tb_lookup(s, host);
+    tb = block_of_host(cpu, host);
     if (tb == NULL) {
         return false;
     }

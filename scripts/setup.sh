@@ -77,6 +77,7 @@ look_for_other_emulators() {
 # The programs that open what trapline writes. Tests ask them what they have read.
 look_for_readers() {
     have genhtml || lack "genhtml (tests let it read coverage)" lcov
+    have chromium || lack "chromium (tests open reports with it)" chromium
     have perf || lack "perf (tests compare source lines and variables with it)" linux-perf
     have trace-cmd || lack "trace-cmd (tests let it read trace.dat)" trace-cmd
     have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || lack "python3 with venv (tests read Perfetto's files with it)" python3-venv

@@ -9,6 +9,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -144,20 +145,99 @@ fn plain(text: &str) -> String {
     pieces.fold(first, |text, piece| text + &behind(piece))
 }
 
+impl Seat {
+    /// Gives a command to trapline's command line, and returns the screen when the next prompt has come.
+    fn ask(&mut self, line: &str, answer: &str) -> String {
+        self.screen.clear();
+        self.keys(line.as_bytes());
+        self.keys(b"\r");
+        self.until_printed(answer);
+        self.until("the next prompt", |seat| plain(&seat.screen).trim_end().ends_with("trapline>"));
+        plain(&self.screen)
+    }
+}
+
+/// AN-2: each kind of event and each switch can be given on the command line.
+fn events_and_switches_are_given_while_the_guest_stands() {
+    let mut seat = Seat::run(IMAGE, &["--summary", "none"]);
+    seat.until_printed("/ # ");
+    seat.keys(b"\x01c");
+    seat.until_printed("trapline> ");
+    seat.ask("p:open do_sys_openat2 file=+0($arg2):ustring", "open");
+    seat.ask("r:done do_sys_openat2 fd=$retval:s64", "done");
+    seat.ask("w:look w@jiffies:8", "look");
+    // Parameters and their members by the kernel's types; a source line needs debug information.
+    seat.ask("p:named vfs_open name=path->dentry->d_name.name:string", "named");
+    let events = seat.ask("events", "w:");
+    assert!(events.contains(":kprobes/done do_sys_openat2 fd=$retval:s64"), "{events}");
+    // By debug information, if there is some, it has places in registers.
+    let is_named = events.contains("p:kprobes/named vfs_open name=+0(+40(+8($arg1))):string");
+    assert!(is_named || events.contains("p:kprobes/named vfs_open name=+0(+40(+8(%di))):string"), "{events}");
+    seat.ask("p:never vfs_read:400", "line 400");
+    seat.ask("disable open", "disable open");
+    assert!(seat.ask("cat events/kprobes/open/enable", "0").contains("\n0"), "{}", seat.screen);
+    assert!(seat.ask("cat events/kprobes/done/enable", "1").contains("\n1"), "{}", seat.screen);
+    seat.ask("enable kprobes/open", "enable");
+    assert!(seat.ask("cat events/kprobes/open/enable", "1").contains("\n1"), "{}", seat.screen);
+    seat.ask("knob off", "knob off");
+    assert!(!seat.ask("list", "do_sys_openat2").contains("[OPTIMIZED]"), "{}", seat.screen);
+    seat.ask("knob on", "knob on");
+    seat.ask("-:named", "EBUSY");
+    seat.ask("disable named", "disable named");
+    seat.ask("-:named", "named");
+    assert!(!seat.ask("events", "open").contains("named vfs_open"), "{}", seat.screen);
+    seat.keys(b"\x04");
+    seat.screen.clear();
+    seat.keys(b"cat /proc/version; echo do''ne\r");
+    seat.until_printed("\ndone");
+    seat.keys(b"\x01c");
+    seat.until_printed("trapline> ");
+    let profile = seat.ask("profile", "look");
+    let hits = |event: &str| {
+        let row = profile.lines().find(|line| line.split_whitespace().next() == Some(event));
+        row.and_then(|row| row.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or_else(|| panic!("{event}: {profile}"))
+    };
+    assert!(hits("open") > 0 && hits("open") == hits("done") && hits("look") > 0, "{profile}");
+    assert!(seat.ask("cat trace", "done").contains("file=\"/proc/version\""), "{}", seat.screen);
+    seat.ask("snapshot", "cat snapshot");
+    assert!(!seat.ask("cat trace", "tracer").contains("/proc/version\""), "{}", seat.screen);
+    assert!(seat.ask("cat snapshot", "tracer").contains("/proc/version\""), "{}", seat.screen);
+    seat.keys(b"quit\r");
+    assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
+}
+
+/// AN-2, LV-1, LV-2: with debug information the command line shows source lines, and takes them.
+fn source_lines_are_asked_for_on_the_console() {
+    let Some(dwarf) = vmlinux() else { return };
+    let mut seat = Seat::run(IMAGE, &["--summary", "none", "--dwarf", dwarf.to_str().expect("a name")]);
+    seat.until_printed("/ # ");
+    seat.keys(b"\x01c");
+    seat.until_printed("trapline> ");
+    seat.ask("where vfs_read+114", "at fs/read_write.c:462");
+    seat.ask("where", " at ");
+    seat.ask("bt", ".c:");
+    seat.ask("disasm vfs_read+114 6", "fs/read_write.c:462:");
+    seat.ask("p:vfs_read:12 count ret", "count ret");
+    seat.ask("events", "p:probe/vfs_read_L12 vfs_read+114 count=%r14:x64 ret=%bx:s64");
+    seat.ask("p:bad vfs_read:4", "no statement begins in line 4");
+    seat.keys(b"quit\r");
+    assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
+}
+
+/// Debian's vmlinux with debug information, if it is on this computer.
+fn vmlinux() -> Option<PathBuf> {
+    let local = trapline_images::locate(&trapline_images::Wanted::parse(IMAGE)?, &trapline_images::folders())?;
+    let given = std::env::var_os("TRAPLINE_DWARF").map(PathBuf::from);
+    given.into_iter().chain(local.debug()).find(|file| file.is_file())
+}
+
 /// AN-2, DV-4: Ctrl-A c opens a command line; events, filters and histograms are made there while the guest stands still.
 fn a_person_asks_while_the_guest_stands_still() {
     let mut seat = Seat::run(IMAGE, &["--summary", "none"]);
     seat.until_printed("/ # ");
     seat.keys(b"\x01c");
     seat.until_printed("trapline> ");
-    let mut ask = |line: &str, answer: &str| {
-        seat.screen.clear();
-        seat.keys(line.as_bytes());
-        seat.keys(b"\r");
-        seat.until_printed(answer);
-        seat.until("the next prompt", |seat| plain(&seat.screen).trim_end().ends_with("trapline>"));
-        plain(&seat.screen)
-    };
+    let mut ask = |line: &str, answer: &str| seat.ask(line, answer);
     ask("help", "shows who called");
     ask("p:open do_sys_openat2 file=+0($arg2):ustring", "open");
     ask("p:bad nothing_has_this_name", "ENOENT");
@@ -251,13 +331,20 @@ fn what_a_file_holds_is_typed_and_then_ended() {
 }
 
 fn main() -> ExitCode {
+    let dwarf = harness::Need {
+        what: "Debian's vmlinux with DWARF".into(),
+        missing: vmlinux().is_none().then(|| "Debian's debug information: trapline images pull --dwarf debian/amd64".into()),
+    };
+    let with_lines = on(IMAGE, tests![source_lines_are_asked_for_on_the_console]);
     harness::run([
+        with_lines.into_iter().map(|test| test.needs(dwarf.clone())).collect(),
         on(
             IMAGE,
             tests![
                 a_person_at_the_shell_is_heard_and_answered,
                 one_can_leave_at_any_time,
                 a_person_asks_while_the_guest_stands_still,
+                events_and_switches_are_given_while_the_guest_stands,
                 a_signal_gives_the_terminal_back,
                 what_a_file_holds_is_typed_and_then_ended,
             ],

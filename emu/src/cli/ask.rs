@@ -4,12 +4,14 @@
 use super::Failure;
 use super::assembly::{Syntax, Writer};
 use super::commands::{self, Command};
+use super::dwarf;
 use super::event_error::{Script, read_events};
 use super::line_editor::{Edited, LineEditor};
 use super::output::Paint;
 use super::place::{self, Where};
 use super::report;
 use super::shell::{self, Statement};
+use super::source_lines::SourceLines;
 use super::vmcore::VmcoreFile;
 use crate::boot::btf::Btf;
 use crate::probed::Session;
@@ -37,7 +39,7 @@ const MOST_COMPLETIONS: usize = 100;
 const COMMANDS: &[(&str, &str)] = &[
     ("continue", "lets the guest go on; so does Ctrl-D"),
     ("quit", "ends the run"),
-    ("p:", "p:NAME PLACE ARGS, r:NAME PLACE ARGS, -:NAME: lines of kprobe_events; new events are enabled"),
+    ("p:", "p:NAME PLACE ARGS, r:..., w:..., -:NAME: lines of kprobe_events or perf probe; new events are enabled"),
     ("events", "lists the events"),
     ("list", "lists the probes, as debugfs does"),
     ("profile", "shows hits and misses"),
@@ -70,7 +72,7 @@ pub enum Next {
 }
 
 /// The parts of a run that commands of the console may change.
-pub struct Asked<'a> {
+pub struct Asked<'a, 'l> {
     /// The guest, the events and the newest records.
     pub about: About<'a>,
     /// The tracing files.
@@ -79,6 +81,16 @@ pub struct Asked<'a> {
     pub removed: &'a mut Vec<Member>,
     /// Whether records are shown as they come.
     pub live: &'a mut bool,
+    /// Source lines, if there is debug information.
+    pub lines: Option<&'l SourceLines<'l>>,
+}
+
+impl Asked<'_, '_> {
+    /// The source line of an address, with ` at ` in front; empty if it is not known.
+    fn source(&self, address: u64) -> String {
+        let text = self.lines.map(|lines| lines.text(address)).unwrap_or_default();
+        if text.is_empty() { text } else { format!(" at {text}") }
+    }
 }
 
 /// Waits for the next byte that is typed. `None`: the terminal is gone.
@@ -109,7 +121,7 @@ impl Asker {
     }
 
     /// Asks for commands until the guest shall go on.
-    pub fn ask(&mut self, keys: Keys<'_>, asked: &mut Asked<'_>) -> Result<Next, Failure> {
+    pub fn ask(&mut self, keys: Keys<'_>, asked: &mut Asked<'_, '_>) -> Result<Next, Failure> {
         loop {
             let commands = COMMANDS.iter().map(|(name, _)| (*name).to_string());
             self.words.others = commands.chain(Tracefs::list(&asked.about)).collect();
@@ -161,7 +173,7 @@ fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Carries out a command and returns the text to print.
-fn carry_out(line: &str, asked: &mut Asked<'_>) -> Result<String, Failure> {
+fn carry_out(line: &str, asked: &mut Asked<'_, '_>) -> Result<String, Failure> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let session = &mut *asked.about.session;
     match words[..] {
@@ -169,16 +181,19 @@ fn carry_out(line: &str, asked: &mut Asked<'_>) -> Result<String, Failure> {
         ["events"] => Ok(asked.about.events.text()),
         ["time"] => Ok(time(session.machine().now())),
         ["regs"] => Ok(registers(session)),
-        ["bt"] => Ok(report::render(&session.report())),
-        ["where"] => Ok(places(session)),
-        ["where", place] => place_of(session, place),
+        ["bt"] => {
+            let report = session.report();
+            Ok(report::render_with_lines(&report, &|address| asked.lines.map(|lines| lines.text(address)).unwrap_or_default()))
+        }
+        ["where"] => Ok(places(asked)),
+        ["where", place] => place_of(asked, place),
         ["tasks"] => tasks(session),
         ["mem", place] => memory(session, place, BYTES),
         ["mem", place, bytes] => memory(session, place, count(bytes, MOST_BYTES)?),
-        ["disasm", place] => disassembly(session, place, INSTRUCTIONS),
+        ["disasm", place] => disassembly(asked, place, INSTRUCTIONS),
         ["disasm", place, number] => {
             let number = count(number, MOST_INSTRUCTIONS as u64)?;
-            disassembly(session, place, usize::try_from(number).unwrap_or(INSTRUCTIONS))
+            disassembly(asked, place, usize::try_from(number).unwrap_or(INSTRUCTIONS))
         }
         ["dump", file] => VmcoreFile::new(Path::new(file))?.write(session).map(|()| String::new()),
         ["snapshot"] => {
@@ -198,7 +213,7 @@ fn help() -> String {
     COMMANDS.iter().fold(String::new(), |text, (name, what)| text + &format!("  {name:<10} {what}\n"))
 }
 
-fn shell_command(line: &str, asked: &mut Asked<'_>) -> Result<String, Failure> {
+fn shell_command(line: &str, asked: &mut Asked<'_, '_>) -> Result<String, Failure> {
     let wrong = |error: shell::ShellError| Failure::usage(format!("column {}: {}", error.column + 1, error.why));
     let refused = |error: crate::tracefs::FileError| Failure::failed(error.to_string());
     let text = match shell::parse(line).map_err(wrong)? {
@@ -220,7 +235,15 @@ fn shell_command(line: &str, asked: &mut Asked<'_>) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn event_command(line: &str, asked: &mut Asked<'_>) -> Result<String, Failure> {
+fn event_command(line: &str, asked: &mut Asked<'_, '_>) -> Result<String, Failure> {
+    match dwarf::expanded(line, asked.about.session.kernel(), asked.lines.map(SourceLines::info)) {
+        None => plain_command(line, asked),
+        Some(Ok(lines)) => lines.iter().try_fold(String::new(), |text, line| Ok(text + &plain_command(line, asked)?)),
+        Some(Err(why)) => Err(Failure::usage(why)),
+    }
+}
+
+fn plain_command(line: &str, asked: &mut Asked<'_, '_>) -> Result<String, Failure> {
     let script = || Script { source: "your line".into(), text: line.into() };
     let unknown = Failure::usage(format!("`{line}` is no command")).advise("`help` lists the commands");
     let command = Command::parse(line, |_| Ok(read_events(script())?.pop())).map_err(|failure| {
@@ -249,11 +272,11 @@ fn registers(session: &mut Session) -> String {
     report::render(&report)
 }
 
-fn places(session: &mut Session) -> String {
+fn places(asked: &mut Asked<'_, '_>) -> String {
     let mut text = String::new();
-    for (number, (address, name)) in session.report().cpus.iter().enumerate() {
+    for (number, (address, name)) in asked.about.session.report().cpus.iter().enumerate() {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "CPU {number}: {address:#x} {name}");
+        let _ = writeln!(text, "CPU {number}: {address:#x} {name}{}", asked.source(*address));
     }
     text
 }
@@ -275,13 +298,14 @@ fn address(session: &mut Session, place: &str) -> Result<u64, Failure> {
     }
 }
 
-fn place_of(session: &mut Session, place: &str) -> Result<String, Failure> {
-    let address = address(session, place)?;
-    let found = session.with_engine(|_, guest| guest.symbol_at(address));
+fn place_of(asked: &mut Asked<'_, '_>, place: &str) -> Result<String, Failure> {
+    let address = address(asked.about.session, place)?;
+    let source = asked.source(address);
+    let found = asked.about.session.with_engine(|_, guest| guest.symbol_at(address));
     Ok(match found {
         Some(symbol) => {
             let module = symbol.module.map(|module| format!(" [{module}]")).unwrap_or_default();
-            format!("{address:#x} {}+{:#x}/{:#x}{module}\n", symbol.name, address - symbol.start, symbol.size)
+            format!("{address:#x} {}+{:#x}/{:#x}{module}{source}\n", symbol.name, address - symbol.start, symbol.size)
         }
         None => format!("{address:#x} is in no function\n"),
     })
@@ -309,9 +333,11 @@ fn memory(session: &mut Session, place: &str, bytes: u64) -> Result<String, Fail
     Ok(text)
 }
 
-fn disassembly(session: &mut Session, place: &str, number: usize) -> Result<String, Failure> {
+fn disassembly(asked: &mut Asked<'_, '_>, place: &str, number: usize) -> Result<String, Failure> {
     /// No instruction is longer.
     const LONGEST: usize = 16;
+    let lines = asked.lines;
+    let session = &mut *asked.about.session;
     let start = address(session, place)?;
     let mut bytes = Vec::new();
     session.machine_mut().look(|view| {
@@ -322,8 +348,14 @@ fn disassembly(session: &mut Session, place: &str, number: usize) -> Result<Stri
     });
     let kernel = session.kernel();
     let writer = Writer::new(kernel.arch, Syntax::default(), &kernel.symbols)?;
-    let (mut text, mut at) = (String::new(), start);
+    let (mut text, mut at, mut shown) = (String::new(), start, String::new());
     for _ in 0..number {
+        // A line of source stands above its instructions.
+        let source = lines.map(|lines| lines.text(at)).unwrap_or_default();
+        if source != shown {
+            let _ = writeln!(text, "{source}:");
+            shown = source;
+        }
         let rest = usize::try_from(at.wrapping_sub(start)).ok().and_then(|done| bytes.get(done..)).unwrap_or_default();
         match (kernel.arch.isa().decode)(at, rest) {
             Ok(insn) => {

@@ -57,7 +57,7 @@ pub enum View {
 }
 
 const COMMANDS: &str = "a command is `enable` or `disable`, alone or with [GROUP/]EVENT, `knob on`, `knob off`, `list`, `profile`, \
-                        `blacklist`, or a line of kprobe_events (p:..., r:..., j:..., -:...)";
+                        `blacklist`, or a line of kprobe_events (p:..., r:..., j:..., w:..., -:...)";
 
 impl Command {
     /// Parses a command. `event` parses a line of kprobe_events.
@@ -65,7 +65,7 @@ impl Command {
         let words: Vec<&str> = text.split_whitespace().collect();
         let is_event = |word: &str| {
             let head = word.split(':').next().unwrap_or_default();
-            word.starts_with('-') || ["p", "r", "j"].iter().any(|kind| head.strip_prefix(kind).is_some_and(all_digits))
+            word.starts_with('-') || ["p", "r", "j", "w"].iter().any(|kind| head.strip_prefix(kind).is_some_and(all_digits))
         };
         match words[..] {
             ["enable"] => Ok(Command::Global(true)),

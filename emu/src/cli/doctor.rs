@@ -64,6 +64,8 @@ const PARTS: &[Part] = &[
            how: "pip install drgn" },
     Part { name: "perf",      find: Find::Program("perf"),      purpose: "prints probe lines for -e (perf probe -D)",
            how: "apt-get install linux-perf" },
+    Part { name: "genhtml",   find: Find::Program("genhtml"),   purpose: "shows --coverage FILE.info",
+           how: "apt-get install lcov" },
     Part { name: "sbatch",    find: Find::Program("sbatch"),    purpose: "runs sweeps on a cluster (Slurm)",
            how: "apt-get install slurm-client" },
     Part { name: "kubectl",   find: Find::Program("kubectl"),   purpose: "runs sweeps on a cluster (Kubernetes)",

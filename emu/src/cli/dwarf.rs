@@ -130,7 +130,7 @@ pub type Lines = (Vec<Event>, Vec<Placed>);
 
 /// Parses all lines of the scripts. Lines of `perf probe` become lines of kprobe_events first.
 pub fn read_scripts(dwarf: &DwarfArg, image: &str, kernel: &Kernel, scripts: Vec<Script>) -> Result<Lines, Failure> {
-    let plain = Known { isa: kernel.arch.isa(), symbols: &kernel.symbols, lines: None, types: None };
+    let plain = plain(kernel);
     // The debug information is opened only if a line asks for it.
     let asks = |script: &Script| {
         trapline_probes::events::parse::script(&script.text).any(|line| expand::asks(&line.text, plain.symbols))
@@ -142,7 +142,25 @@ pub fn read_scripts(dwarf: &DwarfArg, image: &str, kernel: &Kernel, scripts: Vec
     let lines = file.as_ref().map(info).transpose()?;
     let types = if lines.is_some() { None } else { Btf::of(kernel).map(GuestTypes::new) };
     let known = Known { lines: lines.as_ref(), types: types.as_ref().map(|types| types as &dyn Types), ..plain };
-    let mut expand = |line: &str| match expand::line(line, &known) {
+    read_all(scripts, &mut |line| written_out(line, &known))
+}
+
+/// The lines of kprobe_events that a line means, or the error; `None` if it is one already.
+pub fn expanded(line: &str, kernel: &Kernel, lines: Option<&Info<'_>>) -> Option<Result<Vec<String>, String>> {
+    let plain = plain(kernel);
+    if !expand::asks(line, plain.symbols) {
+        return None;
+    }
+    let types = if lines.is_some() { None } else { Btf::of(kernel).map(GuestTypes::new) };
+    written_out(line, &Known { lines, types: types.as_ref().map(|types| types as &dyn Types), ..plain })
+}
+
+fn plain(kernel: &Kernel) -> Known<'_, 'static> {
+    Known { isa: kernel.arch.isa(), symbols: &kernel.symbols, lines: None, types: None }
+}
+
+fn written_out(line: &str, known: &Known<'_, '_>) -> Option<Result<Vec<String>, String>> {
+    match expand::line(line, known) {
         Ok(None) => None,
         Ok(Some(expanded)) => {
             for note in &expanded.notes {
@@ -151,8 +169,7 @@ pub fn read_scripts(dwarf: &DwarfArg, image: &str, kernel: &Kernel, scripts: Vec
             Some(Ok(expanded.lines))
         }
         Err(error) => Some(Err(error.to_string())),
-    };
-    read_all(scripts, &mut expand)
+    }
 }
 
 fn read_all(scripts: Vec<Script>, expand: Expand<'_>) -> Result<Lines, Failure> {

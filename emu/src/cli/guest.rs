@@ -200,6 +200,11 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// The kernel's command line.
+    pub fn command_line(&self) -> &str {
+        &self.command_line
+    }
+
     /// The guest's files, as far as they are known.
     pub fn known_files(&self) -> GuestFiles {
         GuestFiles::new(self.initrd.clone(), self.files.clone())

@@ -31,6 +31,7 @@ mod man;
 mod merge;
 mod modules;
 mod output;
+mod page;
 mod paint;
 mod place;
 mod policy;

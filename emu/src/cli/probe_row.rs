@@ -22,7 +22,7 @@ pub fn row(member: &Member, armed: &Armed, summaries: &[ProbeSummary]) -> (Optio
             let mode = if probe.is_disabled() { format!("{mode} [DISABLED]") } else { mode.into() };
             let misses = vec![Count::new("return not followed", probe.missed())];
             let armed_ns = armed.get(&(member.group().into(), member.name().into())).copied();
-            return (None, ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ns_per_hit: None });
+            return (None, ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ..ProbeRow::default() });
         }
         Attached::Watchpoint(watchpoint) => return (None, watched(member, watchpoint, armed)),
         Attached::Pending => return (None, ProbeRow { name, place, mode: "waits for its module".into(), ..ProbeRow::default() }),
@@ -44,7 +44,7 @@ pub fn row(member: &Member, armed: &Armed, summaries: &[ProbeSummary]) -> (Optio
         Count::new("before its module was loaded again", member.earlier_misses()),
     ];
     let armed_ns = armed.get(&(member.group().into(), member.name().into())).copied();
-    (kprobe.address(), ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ns_per_hit: None })
+    (kprobe.address(), ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ..ProbeRow::default() })
 }
 
 fn watched(member: &Member, watchpoint: &Watchpoint, armed: &Armed) -> ProbeRow {
@@ -55,6 +55,6 @@ fn watched(member: &Member, watchpoint: &Watchpoint, armed: &Armed) -> ProbeRow 
         armed_ns: armed.get(&(member.group().into(), member.name().into())).copied(),
         hits: watchpoint.hits(),
         misses: vec![Count::new("changed unseen", watchpoint.changed_unseen()), Count::new("not set", watchpoint.not_set())],
-        ns_per_hit: None,
+        ..ProbeRow::default()
     }
 }

@@ -60,11 +60,13 @@ pub struct Outputs {
     pub flame: Option<PathBuf>,
     /// The file for the blocks of code that ran.
     pub coverage: Option<PathBuf>,
+    /// The file for a report.
+    pub report: Option<PathBuf>,
     /// The file for a core dump.
     pub vmcore: Option<PathBuf>,
     /// The event at whose first hit it is made, instead of at the end.
     pub vmcore_at: Option<Chosen>,
-    /// The debug information, for source lines in records and coverage.
+    /// The debug information, for source lines in records, in coverage and on the command line of Ctrl-A c.
     pub lines: Option<DebugFile>,
     /// Whether records have source lines.
     pub shows_lines: bool,

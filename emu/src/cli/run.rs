@@ -61,6 +61,9 @@ pub struct Args {
     /// run takes longer on the host
     #[arg(long, value_name = "FILE")]
     coverage: Option<PathBuf>,
+    /// Writes one HTML page about the run: timeline, probes, misses, histograms, callers (with --stacktrace)
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Writes the guest as a core dump (ELF vmcore) for drgn, crash and gdb, when the run ends: at --until, at a panic,
     /// or when the guest stops
     #[arg(long, value_name = "FILE")]
@@ -130,6 +133,8 @@ Examples:
   trapline run -e 'p vfs_read' --flame reads.svg        who calls vfs_read, as a flame graph
   trapline run -e 'p vfs_read count=$arg3' --format csv --quiet
   trapline run --coverage tiny.drcov                    the blocks of code that ran
+  trapline run -e 'p vfs_read count=$arg3' --stacktrace --report run.html
+                                                        a page for a browser, complete in itself
   trapline run debian/amd64 --script work.sh --vmcore work.vmcore
                                                         for `drgn -c work.vmcore -s vmlinux`
   trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2' --vmcore open.vmcore --vmcore-at open
@@ -162,14 +167,15 @@ impl Args {
             scripts.push(Script { source: format!("the demo script of {}", builtin.name), text: builtin.demo.into() });
         }
         let (events, script) = dwarf::read_scripts(&self.lines.dwarf, &self.image, &kernel, scripts)?;
-        let lines = self.debug_file(&kernel)?;
+        let input = self.input(kernel.is_stock())?;
+        let lines = self.debug_file(&kernel, input == Input::Terminal)?;
         let guest = self.guest.guest(&self.image, kernel)?;
         if self.out.is_empty() && self.format.is_binary() {
             let why = "--format: this format is binary and cannot be printed among the console's text";
             return Err(Failure::usage(why).advise("name a file: --out trace.dat, --out trace.perfetto"));
         }
         Ok(Request {
-            input: self.input(guest.kernel.is_stock())?,
+            input,
             record: self.record.of(&self.image, &self.guest)?,
             guest,
             probes: Wanted {
@@ -187,6 +193,7 @@ impl Args {
                 stacktrace: self.stacktrace || self.needs_stacks(),
                 flame: self.flame.clone(),
                 coverage: self.coverage.clone(),
+                report: self.report.clone(),
                 vmcore: self.vmcore.clone(),
                 vmcore_at: self.vmcore_at.as_deref().map(Chosen::parse),
                 lines,
@@ -199,10 +206,11 @@ impl Args {
 }
 
 impl Args {
-    /// The debug information for the run's outputs.
-    fn debug_file(&self, kernel: &Kernel) -> Result<Option<DebugFile>, Failure> {
+    /// The debug information for the run's outputs, and for the command line of Ctrl-A c.
+    fn debug_file(&self, kernel: &Kernel, is_asked: bool) -> Result<Option<DebugFile>, Failure> {
         match self.coverage.as_deref().is_some_and(is_lcov) {
             true => self.lines.dwarf.needed(&self.image, kernel).map(Some),
+            false if is_asked && !self.lines.lines => self.lines.dwarf.open(&self.image, kernel),
             false => self.lines.open(&self.image, kernel),
         }
     }

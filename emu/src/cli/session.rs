@@ -8,6 +8,7 @@ use super::coverage::CoverageFile;
 use super::driver::{Driver, Shown, Work};
 use super::end::End;
 use super::guest::Guest;
+use super::page::PageFile;
 use super::probe_row::row;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::run_events::RunEvents;
@@ -26,7 +27,7 @@ use crate::tracefs::About;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Instant;
-use trapline_probes::events::set::Member;
+use trapline_probes::events::set::{EventSet, Member};
 
 /// Nanoseconds of guest time after which records and console output are taken. Even a probe on every instruction does
 /// not fill the ring buffer in that time.
@@ -68,6 +69,10 @@ pub fn run(request: Request) -> Result<(), Failure> {
     let debug_file = outputs.lines.take();
     let lines = debug_file.as_ref().map(SourceLines::new).transpose()?;
     let coverage = outputs.coverage.as_deref().map(CoverageFile::new).transpose()?;
+    let page = outputs.report.as_deref().map(PageFile::new).transpose()?;
+    if page.is_some() {
+        records.collect();
+    }
     let mut vmcore = outputs.vmcore.as_deref().map(VmcoreFile::new).transpose()?;
     session.stop_at_modules(true);
     settle(&mut session, &probes)?;
@@ -100,6 +105,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         coverage,
         vmcore,
         lines: lines.as_ref(),
+        page,
         shown,
     };
     let started = Instant::now();
@@ -109,6 +115,21 @@ pub fn run(request: Request) -> Result<(), Failure> {
     let refused = run.refused + run.events.refused + run.script.refused;
     run.finish(&mut driver.session, &guest, &end, host_ns)?;
     end.result(refused, driver.session.machine().board_name())
+}
+
+/// The texts of the histograms of all events, each with its event.
+fn histograms(script: &mut TracingScript, session: &mut Session, events: &mut EventSet) -> Vec<(String, String)> {
+    let names: Vec<String> = events.members().map(|member| format!("{}/{}", member.group(), member.name())).collect();
+    let mut kept = Kept::default();
+    let mut about = About { session, events, kept: &mut kept };
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for name in names {
+        let text = script.files.read(&mut about, &format!("events/{name}/hist")).unwrap_or_default();
+        if text.contains("trigger info") && texts.iter().all(|(known, _)| *known != name) {
+            texts.push((name, text));
+        }
+    }
+    texts
 }
 
 /// Makes the settings of the engine that hold for all probes.
@@ -147,6 +168,8 @@ struct Run<'l> {
     /// The core dump, until it is written.
     vmcore: Option<VmcoreFile>,
     lines: Option<&'l SourceLines<'l>>,
+    /// The report's page.
+    page: Option<PageFile>,
     /// The destination of text for people.
     shown: Shown,
 }
@@ -246,7 +269,7 @@ impl Run<'_> {
 
     /// Does what the user asks for by a key behind Ctrl-A, while the guest stands still.
     fn grant(&mut self, wish: Wish, session: &mut Session) -> Result<Option<End>, Failure> {
-        let Run { console, asker, events, records, script, removed, .. } = self;
+        let Run { console, asker, events, records, script, removed, lines, .. } = self;
         let mut keys = || console.next_key();
         println!();
         let next = match wish {
@@ -277,7 +300,8 @@ impl Run<'_> {
                 let mut none = Kept::default();
                 let kept = records.kept().as_mut().unwrap_or(&mut none);
                 let about = About { session, events: &mut events.set, kept };
-                let next = asker.ask(&mut keys, &mut Asked { about, files: &mut script.files, removed, live: &mut live })?;
+                let mut asked = Asked { about, files: &mut script.files, removed, live: &mut live, lines: *lines };
+                let next = asker.ask(&mut keys, &mut asked)?;
                 records.set_live(live);
                 events.note_armed(session);
                 session.time_hits();
@@ -291,6 +315,8 @@ impl Run<'_> {
         // The terminal is given back before the summary is printed.
         drop(self.console);
         session.compare_watched();
+        let texts = if self.page.is_some() { histograms(&mut self.script, session, &mut self.events.set) } else { Vec::new() };
+        let collected = self.records.take_collected();
         let virtual_ns = session.machine().now();
         for missed in std::mem::take(&mut self.commands) {
             let note = output::Paint::for_errors().advice("note:");
@@ -308,8 +334,11 @@ impl Run<'_> {
             let shown: String = views.iter().map(|view| commands::show(*view, events, engine, guest)).collect();
             (rows, shown, engine.records().dropped(), engine.records().written())
         });
+        let lines = self.lines.filter(|_| self.outputs.shows_lines);
+        let source = |address| Some(lines?.text(address)).filter(|source: &String| !source.is_empty());
         let with_time = |(address, row): (Option<u64>, ProbeRow)| ProbeRow {
             ns_per_hit: address.and_then(|address| session.host_ns_per_hit(address)),
+            source: address.and_then(source),
             ..row
         };
         let probes = probes.into_iter().map(with_time).collect();
@@ -338,6 +367,9 @@ impl Run<'_> {
         let calls = FollowedCalls::of(session.engine().calls());
         let summary =
             Summary { ended: end.reason(), virtual_ns, host_ns, probes, records, calls, losses, log: self.log, text_work };
+        if let (Some(page), Some(collected)) = (self.page, collected) {
+            page.write((guest, session.machine().board_name()), &summary, texts, &collected)?;
+        }
         let mut text = shown;
         text += &match self.outputs.summary {
             SummaryFormat::Table => format!("\n{}", summary.render(output::Paint::for_output())),

@@ -40,6 +40,11 @@ impl<'a> SourceLines<'a> {
         Ok(SourceLines { info: dwarf::info(file)?, known: RefCell::default() })
     }
 
+    /// The debug information.
+    pub fn info(&self) -> &Info<'a> {
+        &self.info
+    }
+
     /// The functions at an address, innermost first. Empty if the debug information does not have the address.
     pub fn at(&self, address: u64) -> Rc<[Frame]> {
         if let Some(frames) = self.known.borrow().get(&address) {

@@ -88,6 +88,9 @@ pub struct ProbeRow {
     pub name: String,
     /// The place, such as `vfs_read+0x4`.
     pub place: String,
+    /// The source line, with `--lines`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The mode, such as `plain`, `boosted` or `emulated`, with the marks of debugfs's list, such as `[GONE]`.
     pub mode: String,
     /// The guest time in nanoseconds when it was first armed. `None` if it never was.
@@ -166,6 +169,10 @@ impl Summary {
     }
 
     fn table(&self) -> Table {
+        let place = |probe: &ProbeRow| match &probe.source {
+            Some(source) => format!("{} at {source}", probe.place),
+            None => probe.place.clone(),
+        };
         const COLUMNS: &[(&str, Align)] = &[
             ("probe", Align::Left),
             ("place", Align::Left),
@@ -183,7 +190,7 @@ impl Summary {
             let causes: Vec<String> = happened.map(|miss| format!("{} {}", thousands(miss.count), miss.cause)).collect();
             table.row(vec![
                 Cell::styled(&probe.name, Paint::name),
-                Cell::plain(&probe.place),
+                Cell::plain(place(probe)),
                 Cell::plain(&probe.mode),
                 Cell::plain(probe.armed_ns.map_or("-".into(), time)),
                 Cell::plain(thousands(probe.hits)),
@@ -197,7 +204,7 @@ impl Summary {
 }
 
 /// Formats nanoseconds with a fitting unit, such as `1.234 s`.
-fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
         1_000..1_000_000 => format!("{:.3} us", ns as f64 / 1e3),
@@ -215,6 +222,7 @@ mod tests {
         ProbeRow {
             name: name.into(),
             place: "vfs_read+0x0".into(),
+            source: None,
             mode: "boosted".into(),
             armed_ns: Some(1_500_000),
             hits,

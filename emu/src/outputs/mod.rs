@@ -13,6 +13,7 @@ pub mod kept;
 pub mod lcov;
 pub mod perfetto;
 pub mod records;
+pub mod report;
 mod spool;
 pub mod text;
 pub mod tracedat;

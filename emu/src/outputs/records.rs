@@ -6,6 +6,7 @@ use super::folded::{Form, Stacks};
 use super::json::Json;
 use super::kept::Kept;
 use super::perfetto::Perfetto;
+use super::report::Collected;
 use super::text::Text;
 use super::tracedat::TraceDat;
 use super::{About, End, Lines, Seen, Sink};
@@ -123,6 +124,8 @@ pub struct Records {
     kept: Option<Kept>,
     /// The printed names, if records are printed as they come.
     live: Option<Places>,
+    /// What a report shows, if there is to be one.
+    report: Option<Box<Collected>>,
 }
 
 struct Output {
@@ -156,7 +159,7 @@ impl Records {
         if outputs.is_empty() {
             outputs.push(Output { sink: format.sink(Box::new(io::stdout()), about, false), name: String::new() });
         }
-        Ok(Records { outputs, record: Record::default(), shown: 0, dropped: 0, kept: None, live: None })
+        Ok(Records { outputs, record: Record::default(), shown: 0, dropped: 0, kept: None, live: None, report: None })
     }
 
     /// Writes to one more file.
@@ -168,6 +171,16 @@ impl Records {
     /// Keeps the newest records from now on, for the files `trace` and `snapshot`.
     pub fn keep(&mut self) {
         self.kept.get_or_insert_with(Kept::default);
+    }
+
+    /// Collects for a report from now on.
+    pub fn collect(&mut self) {
+        self.report.get_or_insert_with(Box::default);
+    }
+
+    /// What was collected for a report.
+    pub fn take_collected(&mut self) -> Option<Box<Collected>> {
+        self.report.take()
     }
 
     /// Prints records as they come, or no longer. What is printed so is shown at the end all the same.
@@ -217,6 +230,9 @@ impl Records {
                     trace::write(&mut live, &record, format, places, &symbols);
                 }
                 let seen = Seen { record: &record, format, events, symbols: &symbols, lines };
+                if let Some(report) = &mut self.report {
+                    report.record(&seen);
+                }
                 for Output { sink, name } in &mut self.outputs {
                     sink.record(&seen).map_err(|error| failed(name, error))?;
                 }
@@ -231,6 +247,9 @@ impl Records {
         let lost = engine.records().dropped() - self.dropped;
         self.dropped += lost;
         if lost > 0 {
+            if let Some(report) = &mut self.report {
+                report.lost(lost);
+            }
             for Output { sink, name } in &mut self.outputs {
                 sink.lost(lost).map_err(|error| failed(name, error))?;
             }

@@ -90,7 +90,7 @@ impl<W: Write> Sink for Text<W> {
 }
 
 /// Adds the source line of each address to the record that begins at byte `start`.
-fn add_lines(text: &mut String, start: usize, seen: &Seen<'_>, lines: Lines<'_>) {
+pub(super) fn add_lines(text: &mut String, start: usize, seen: &Seen<'_>, lines: Lines<'_>) {
     let written = text.split_off(start);
     let (own, stack) = seen.addresses();
     let mut frames = stack.into_iter();

@@ -163,6 +163,25 @@ pub(super) const ALL: &[Many] = &[
         calls: Code::Words(&[0x4007_ffc0, 0x0100_0000, 0x30bf_fffe]),       // call function; nop; ba,a back
         function: Code::Words(&[0x0100_0000, 0x81c3_e008, 0x0100_0000]),    // nop; retl; nop
     },
+    Many {
+        // The window in front of the guest has 896 KiB. Its far jumps need 8 bytes.
+        name: "many/riscv64", arch: Arch::Riscv64, most: 5_000, ram: 0x4000_0000, base: 0xffff_ffff_8800_0000,
+        // Sv39; a page of 1 GiB for the entry code, one for programs, and pages of 2 MiB.
+        tables: &[
+            Entries { at: 0,                first: 0x1000_00df, step: 0,     count: 1, bytes: 8 },
+            Entries { at: 8,                first: 0x1000_00ef, step: 0,     count: 1, bytes: 8 },
+            Entries { at: 510 * 8,          first: 0x1004_0401, step: 0,     count: 1, bytes: 8 },
+            Entries { at: PAGE + 64 * 8,    first: 0x1000_00ef, step: 0x8_0000, count: 8, bytes: 8 },
+        ],
+        entry: Code::Words(&[
+            0x0000_0297, 0x0010_0337, 0x4062_82b3,  // auipc t0, 0; lui t1, 1 MiB; sub t0, t0, t1: tables
+            0x00c2_d293, 0xff80_0313, 0x03c3_1313,  // srli t0, t0, 12; li t1, -8; slli t1, t1, 60: Sv39
+            0x0062_e2b3, 0x1802_9073, 0x1200_0073,  // or t0, t0, t1; csrw satp, t0; sfence.vma
+            0x8820_02b7, 0x1002_8293, 0x0002_8067,  // lui, addi t0, the loop; jr t0
+        ]),
+        calls: Code::Words(&[0x0020_0097, 0xf000_80e7, 0xff9f_f06f]), // auipc, jalr ra, function; j back
+        function: Code::Words(&[0x0000_0013, 0x0000_0013, 0x0000_8067]), // nop; nop; ret
+    },
 ];
 
 /// call function; jmp back

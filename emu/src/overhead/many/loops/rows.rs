@@ -15,6 +15,7 @@ pub(super) const ALL: &[Loops] = &[
     Loops { name: "loops/ppc64le", many: "many/ppc64le", all: PPC64LE },
     Loops { name: "loops/mipsel", many: "many/mipsel", all: MIPSEL },
     Loops { name: "loops/sparc64", many: "many/sparc64", all: SPARC64 },
+    Loops { name: "loops/riscv64", many: "many/riscv64", all: RISCV64 },
 ];
 
 /// Four times an instruction and a jump to the next one. The last jump goes back to the start.
@@ -295,5 +296,31 @@ const SPARC64: &[Loop] = &[
             0xd658_8000, 0xd658_8003, 0xd658_8004, 0xd658_8006, 0xd658_8007, 0xd658_8008, 0xd658_8009, 0xd658_800a, // ldx [%g2 + page], %o3
             0x30bf_fff6, // ba,a back
         ]),
+    ),
+];
+
+#[rustfmt::skip]
+const RISCV64: &[Loop] = &[
+    // addi t1, t1, 1; j to the next one
+    blocks(Words(&[0x0013_0313, 0x0040_006f, 0x0013_0313, 0x0040_006f, 0x0013_0313, 0x0040_006f, 0x0013_0313, 0xfe5f_f06f]), 8),
+    memory(
+        Words(&[0x88a0_02b7]), // lui t0, data
+        // lw a0, (t0); sw a0, 64(t0); likewise with a1, twice each; j back
+        Words(&[0x0002_a503, 0x04a2_a023, 0x0042_a583, 0x04b2_a223, 0x0082_a503, 0x04a2_a423, 0x00c2_a583, 0x04b2_a623, 0xfe1f_f06f]), 9,
+    ),
+    syscall(
+        // lui t0, the page behind; csrw stvec, t0; lui, addi t1, the round as programs see it; csrw sepc, t1;
+        // li t2, SPP; csrc sstatus, t2; sret
+        Words(&[0x8820_12b7, 0x1052_9073, 0x0020_0337, 0x1203_0313, 0x1413_1073, 0x1000_0393, 0x1003_b073, 0x1020_0073]),
+        Words(&[0x0000_0073, 0xffdf_f06f]), // ecall; j back
+        // csrr t0, sepc; addi t0, t0, 4; csrw sepc, t0; sret. The handler skips `ecall`, so that instruction takes no time
+        // of its own.
+        &[(0, Words(&[0x1410_22f3, 0x0042_8293, 0x1412_9073, 0x1020_0073]))], 12,
+    ),
+    switch(
+        // csrr t1, satp; li t2, 1; slli t2, t2, 44: the lowest bit of the address space's number; lui s0 to s7, eight pages
+        Words(&[0x1800_2373, 0x0010_0393, 0x02c3_9393, 0x88a0_0437, 0x88a0_14b7, 0x88a0_2937, 0x88a0_39b7, 0x88a0_4a37, 0x88a0_5ab7, 0x88a0_6b37, 0x88a0_7bb7]),
+        // xor t1, t1, t2; csrw satp, t1; lw a0, (s0) to (s7); j back
+        Words(&[0x0073_4333, 0x1803_1073, 0x0004_2503, 0x0004_a503, 0x0009_2503, 0x0009_a503, 0x000a_2503, 0x000a_a503, 0x000b_2503, 0x000b_a503, 0xfd9f_f06f]),
     ),
 ];

@@ -23,9 +23,10 @@ const GUESTS: &[(&str, &[usize], &str)] = &[
     ("debian/arm64", &[2, 4, 8], "arch_sys_counter"),
     ("debian/s390x", &[2, 4], "tod"),
     ("debian/ppc64el", &[2, 4], "timebase"),
+    ("debian/riscv64", &[2, 4], "riscv_clocksource"),
 ];
 /// Those whose kernels switch CPUs off and on again.
-const HOTPLUG: &[&str] = &["debian/amd64", "debian/arm64", "debian/s390x"];
+const HOTPLUG: &[&str] = &["debian/amd64", "debian/arm64", "debian/s390x", "debian/riscv64"];
 
 /// Work on all CPUs, and what the kernel says of them.
 const WORK: &str = "
@@ -203,7 +204,11 @@ fn main() -> ExitCode {
     harness::run([
         boots.collect(),
         each!(HOTPLUG.iter().copied(), a_cpu_is_switched_off_and_on_again, the_second_cpu_reboots_and_panics),
-        each!(["debian/amd64", "debian/arm64"], a_restored_run_equals_a_continued_one, no_hit_passes_while_another_cpu_patches),
+        each!(
+            ["debian/amd64", "debian/arm64", "debian/riscv64"],
+            a_restored_run_equals_a_continued_one,
+            no_hit_passes_while_another_cpu_patches
+        ),
         on("debian/arm64", on("debian/mipsel", tests![boards_refuse_more_cpus_than_they_have])),
     ])
 }

@@ -1,6 +1,6 @@
-//! The `virt-riscv` board, for stock 64-bit RISC-V kernels: a 16550, a PLIC and one hart, described by a device tree. The
-//! board is the firmware as well: it answers calls of the SBI, among them those that set the timer. Unmapped addresses read
-//! as zero.
+//! The `virt-riscv` board, for stock 64-bit RISC-V kernels: a 16550, a PLIC and up to eight harts, described by a device
+//! tree. The board is the firmware as well: it answers calls of the SBI, among them those that set the timer, and that
+//! start, stop and interrupt harts. Unmapped addresses read as zero.
 //!
 //! ```text
 //!   0x0903_0000  exit status, a byte
@@ -10,8 +10,9 @@
 //!   0x8000_0000  RAM: the kernel from 2 MiB on, device tree, initramfs
 //! ```
 
+use super::cpus::Cpus;
 use super::sbi_tree::Tree;
-use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Spec, all_ones, restored, saved};
+use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Order, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, nanoseconds, ticks};
 use crate::config::Config;
 use crate::devices::console::Console;
@@ -37,9 +38,9 @@ pub static SPEC: Spec = Spec {
     ram: 512 * MIB,
     least_ram: 128 * MIB,
     most_ram: 2048 * MIB,
-    cpus: 1,
+    cpus: 8,
     boot,
-    devices: |_, _| Box::new(VirtRiscv::default()),
+    devices: |cpus, _| Box::new(VirtRiscv::new(cpus)),
 };
 
 const RAM_START: u64 = 0x8000_0000;
@@ -100,6 +101,7 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
         )));
     }
     let tree = Tree {
+        harts: config.cpus,
         time_hertz: TIME_HERTZ,
         memory: RAM_START..RAM_START + ram,
         plic: (PLIC, plic::SOURCES),
@@ -119,37 +121,100 @@ fn virtio(count: usize) -> Vec<(Range<u64>, u32)> {
 }
 
 /// The state of the board.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VirtRiscv {
+    running: Cpus,
+    harts: Vec<Hart>,
     plic: Plic,
     uart: Uart,
-    /// The time of the timer's interrupt. `None` if the timer is not set.
-    due: Option<Ticks>,
-    /// The software interrupt is pending.
-    interrupted: bool,
-    /// The virtual time of the last access.
-    #[serde(skip)]
-    now: Ticks,
+    /// The levels of the PLIC's lines, a bit each.
+    levels: u64,
+    /// The time of the last event that may have made an interrupt of a device pending.
+    shared_since: Ticks,
     exit_status: u8,
     off: bool,
     #[serde(default, skip_serializing_if = "Bank::is_empty")]
     virtio: Bank,
 }
 
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hart {
+    /// The time of the timer's interrupt. `None` if the timer is not set.
+    due: Option<Ticks>,
+    /// The time since which the software interrupt is pending. `None` if it is not.
+    interrupted: Option<Ticks>,
+    /// The hart's virtual time at its last access.
+    #[serde(skip)]
+    now: Ticks,
+}
+
+impl Hart {
+    /// The time since which the timer's interrupt is pending.
+    fn timed_out(&self) -> Option<Ticks> {
+        self.due.filter(|due| *due <= self.now)
+    }
+}
+
 impl VirtRiscv {
-    fn set_lines(&mut self, at: At) {
-        self.now = at.now;
-        self.plic.set_line(UART_SOURCE, self.uart.line());
-        for (source, level) in (VIRTIO_SOURCE..).zip(self.virtio.lines()) {
-            self.plic.set_line(source, level);
+    /// A board with this many harts.
+    fn new(harts: usize) -> VirtRiscv {
+        VirtRiscv {
+            running: Cpus::new(harts),
+            harts: vec![Hart::default(); harts],
+            plic: Plic::new(harts),
+            uart: Uart::default(),
+            levels: 0,
+            shared_since: 0,
+            exit_status: 0,
+            off: false,
+            virtio: Bank::default(),
         }
     }
 
-    fn signals(&self) -> u64 {
+    fn is_sound(&self, harts: usize) -> bool {
+        let is_past = |hart: &Hart| hart.now < LAST_TIME && hart.interrupted.is_none_or(|since| since < LAST_TIME);
+        self.running.is_sound(harts, LAST_TIME)
+            && self.harts.len() == harts
+            && self.harts.iter().all(is_past)
+            && self.plic.is_sound(harts)
+            && self.shared_since < LAST_TIME
+            && self.virtio.is_sound(LAST_TIME)
+    }
+
+    fn set_lines(&mut self, at: At) {
+        let now = self.running.shared_time(at);
+        if let Some(hart) = self.harts.get_mut(at.cpu) {
+            hart.now = at.now;
+        }
+        let mut levels = 0;
+        let uart = (UART_SOURCE, self.uart.line());
+        for (source, level) in std::iter::once(uart).chain((VIRTIO_SOURCE..).zip(self.virtio.lines())) {
+            self.plic.set_line(source, level);
+            levels |= u64::from(level) << (source & 63);
+        }
+        if levels & !self.levels != 0 {
+            self.shared_since = now;
+        }
+        self.levels = levels;
+    }
+
+    fn signals(&self, cpu: usize) -> u64 {
+        let Some(hart) = self.harts.get(cpu) else { return 0 };
         let signal = |is_on: bool, bit: u64| if is_on { bit } else { 0 };
-        let is_due = self.due.is_some_and(|due| due <= self.now);
-        signal(self.interrupted, SOFTWARE) | signal(is_due, TIMER) | signal(self.plic.asks(), EXTERNAL)
+        signal(hart.interrupted.is_some(), SOFTWARE)
+            | signal(hart.timed_out().is_some(), TIMER)
+            | signal(self.plic.asks(cpu), EXTERNAL)
+    }
+
+    /// Sends a software interrupt to the harts of a mask. One that is pending already keeps its time.
+    fn interrupt(&mut self, harts: u64, now: Ticks) {
+        for (number, hart) in self.harts.iter_mut().enumerate() {
+            if harts >> (number & 63) & 1 != 0 {
+                hart.interrupted.get_or_insert(now);
+            }
+        }
     }
 
     fn print(&mut self, bytes: u64, address: u64, memory: &mut dyn Memory) -> (i64, u64) {
@@ -182,6 +247,14 @@ impl Board for VirtRiscv {
         value
     }
 
+    fn parks_cpus(&self) -> bool {
+        self.running.are_several()
+    }
+
+    fn orders(&mut self) -> Vec<Order> {
+        self.running.take_orders()
+    }
+
     fn write(&mut self, at: At, bus: Bus, physical: u64, _size: u32, value: u64) {
         if bus != Bus::Memory {
             return;
@@ -190,8 +263,12 @@ impl Board for VirtRiscv {
             _ if PLIC.contains(&physical) => self.plic.write(physical - PLIC.start, value as u32),
             _ if UART.contains(&physical) => self.uart.write((physical - UART.start) as u16, value as u8),
             EXIT_STATUS => self.exit_status = value as u8,
-            VIRTIO..VIRTIO_END => self.virtio.write(physical - VIRTIO, value, at.now),
+            VIRTIO..VIRTIO_END => self.virtio.write(physical - VIRTIO, value, self.running.shared_time(at)),
             _ => {}
+        }
+        if PLIC.contains(&physical) {
+            // The write may have offered a waiting interrupt to another hart, which must not wake before this time.
+            self.shared_since = self.running.shared_time(at);
         }
         self.set_lines(at);
     }
@@ -203,7 +280,9 @@ impl Board for VirtRiscv {
     fn register_write(&mut self, at: At, register: u32, value: u64) -> bool {
         let is_pending = register == PENDING;
         if is_pending {
-            self.interrupted = value & SOFTWARE != 0;
+            if let Some(hart) = self.harts.get_mut(at.cpu) {
+                hart.interrupted = (value & SOFTWARE != 0).then_some(hart.interrupted.unwrap_or(at.now));
+            }
             self.set_lines(at);
         }
         is_pending
@@ -214,15 +293,28 @@ impl Board for VirtRiscv {
         for (to, from) in arguments.iter_mut().zip(call.arguments) {
             *to = *from;
         }
-        let (error, value) = match sbi::call(&arguments, SPEC.cpus) {
+        let (error, value) = match sbi::call(&arguments, self.running.on()) {
             Answer::Value(error, value) => (error, value),
             Answer::Timer(count) => {
                 // Linux sets the highest number to switch the timer off.
-                self.due = count.checked_mul(COUNT_NANOSECONDS).filter(|due| *due <= nanoseconds(Ticks::MAX)).map(ticks);
+                if let Some(hart) = self.harts.get_mut(at.cpu) {
+                    hart.due = count.checked_mul(COUNT_NANOSECONDS).filter(|due| *due <= nanoseconds(Ticks::MAX)).map(ticks);
+                }
                 (0, 0)
             }
             Answer::Interrupt(harts) => {
-                self.interrupted |= harts & 1 != 0;
+                self.interrupt(harts, at.now);
+                (0, 0)
+            }
+            Answer::Start { hart, entry, argument } => {
+                if let Some(hart) = self.harts.get_mut(hart) {
+                    *hart = Hart { now: at.now, ..Hart::default() };
+                }
+                self.running.start(hart, entry, argument);
+                (0, 0)
+            }
+            Answer::Stop => {
+                self.running.stop(at.cpu);
                 (0, 0)
             }
             Answer::Print(bytes, address) => self.print(bytes, address, call.memory),
@@ -240,26 +332,33 @@ impl Board for VirtRiscv {
     }
 
     fn advance(&mut self, at: At) {
-        self.uart.advance(at.now);
+        let now = self.running.shared_time(at);
+        self.uart.advance(now);
         self.set_lines(at);
     }
 
-    fn next_event(&self, _cpu: usize) -> Option<Ticks> {
-        let timer = self.due.filter(|due| *due > self.now);
+    fn next_event(&self, cpu: usize) -> Option<Ticks> {
+        let hart = self.harts.get(cpu)?;
+        let timer = hart.due.filter(|due| *due > hart.now);
+        if !self.running.keeps_shared_time(cpu) {
+            return timer;
+        }
         [timer, self.uart.next(), self.virtio.next()].into_iter().flatten().min()
     }
 
-    fn pending(&self, _cpu: usize) -> Option<Ticks> {
-        (self.signals() != 0).then_some(0)
+    fn pending(&self, cpu: usize) -> Option<Ticks> {
+        let hart = self.harts.get(cpu)?;
+        let external = self.plic.asks(cpu).then_some(self.shared_since);
+        [hart.interrupted, hart.timed_out(), external].into_iter().flatten().min()
     }
 
-    fn pins(&self, _cpu: usize) -> Option<u64> {
-        Some(self.signals())
+    fn pins(&self, cpu: usize) -> Option<u64> {
+        Some(self.signals(cpu))
     }
 
     /// Interrupts stay pending until the guest removes their cause.
-    fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
-        let detail = self.signals();
+    fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
+        let detail = self.signals(cpu);
         (detail != 0).then_some(Interrupt { number: BY_PINS, detail })
     }
 
@@ -272,7 +371,7 @@ impl Board for VirtRiscv {
     }
 
     fn serve(&mut self, at: At, memory: &mut dyn Memory) {
-        self.virtio.serve(at.now, memory);
+        self.virtio.serve(self.running.shared_time(at), memory);
         self.set_lines(at);
     }
 
@@ -289,14 +388,15 @@ impl Board for VirtRiscv {
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let is_sound = |devices: &VirtRiscv| devices.plic.is_sound() && devices.virtio.is_sound(LAST_TIME);
-        let mut devices = restored(state, is_sound)?;
+        let mut devices = restored(state, |devices: &VirtRiscv| devices.is_sound(self.harts.len()))?;
         devices.virtio.adopt(&self.virtio).map_err(|error| error.to_string())?;
         *self = devices;
         Ok(())
     }
 
     fn set_now(&mut self, at: At) {
-        self.now = at.now;
+        if let Some(hart) = self.harts.get_mut(at.cpu) {
+            hart.now = at.now;
+        }
     }
 }

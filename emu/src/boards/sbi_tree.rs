@@ -9,6 +9,8 @@ use vm_fdt::{Error, FdtWriter};
 /// The facts about the board that go into its tree.
 #[derive(Clone, Debug)]
 pub struct Tree<'a> {
+    /// The number of harts.
+    pub harts: usize,
     /// Counts of the register `time` per second.
     pub time_hertz: u32,
     /// Physical range of RAM.
@@ -25,9 +27,13 @@ pub struct Tree<'a> {
     pub initrd: Range<u64>,
 }
 
-/// The phandles by which nodes refer to each other.
-const HART: u32 = 1;
+/// The phandle of the PLIC. Nodes refer to each other by phandles.
 const PLIC: u32 = 2;
+
+/// The phandle of a hart's own interrupt controller.
+fn controller(hart: u32) -> u32 {
+    if hart == 0 { 1 } else { PLIC + hart }
+}
 
 /// The number of the external interrupt of supervisor mode.
 const EXTERNAL: u32 = 9;
@@ -58,23 +64,9 @@ impl Tree<'_> {
         fdt.property_u32("#address-cells", 1)?;
         fdt.property_u32("#size-cells", 0)?;
         fdt.property_u32("timebase-frequency", self.time_hertz)?;
-        let cpu = fdt.begin_node("cpu@0")?;
-        fdt.property_string("device_type", "cpu")?;
-        fdt.property_string_list("compatible", vec!["sifive,u54".into(), "riscv".into()])?;
-        fdt.property_u32("reg", 0)?;
-        fdt.property_string("status", "okay")?;
-        fdt.property_string("riscv,isa", ISA)?;
-        fdt.property_string("riscv,isa-base", "rv64i")?;
-        fdt.property_string_list("riscv,isa-extensions", EXTENSIONS.iter().map(|name| (*name).to_string()).collect())?;
-        // More levels would cost time and give programs nothing here.
-        fdt.property_string("mmu-type", "riscv,sv39")?;
-        let controller = fdt.begin_node("interrupt-controller")?;
-        fdt.property_string("compatible", "riscv,cpu-intc")?;
-        fdt.property_null("interrupt-controller")?;
-        fdt.property_u32("#interrupt-cells", 1)?;
-        fdt.property_phandle(HART)?;
-        fdt.end_node(controller)?;
-        fdt.end_node(cpu)?;
+        for hart in 0..self.harts as u32 {
+            cpu(fdt, hart)?;
+        }
         fdt.end_node(cpus)
     }
 
@@ -92,7 +84,8 @@ impl Tree<'_> {
         fdt.property_u32("#interrupt-cells", 1)?;
         fdt.property_u32("#address-cells", 0)?;
         fdt.property_u32("riscv,ndev", *sources)?;
-        fdt.property_array_u32("interrupts-extended", &[HART, EXTERNAL])?;
+        let contexts: Vec<u32> = (0..self.harts as u32).flat_map(|hart| [controller(hart), EXTERNAL]).collect();
+        fdt.property_array_u32("interrupts-extended", &contexts)?;
         registers(fdt, std::slice::from_ref(at))?;
         fdt.end_node(plic)?;
         let (at, source) = &self.uart;
@@ -112,4 +105,25 @@ impl Tree<'_> {
         }
         fdt.end_node(soc)
     }
+}
+
+/// Writes the node of a hart.
+fn cpu(fdt: &mut FdtWriter, hart: u32) -> Result<(), Error> {
+    let cpu = fdt.begin_node(&format!("cpu@{hart:x}"))?;
+    fdt.property_string("device_type", "cpu")?;
+    fdt.property_string_list("compatible", vec!["sifive,u54".into(), "riscv".into()])?;
+    fdt.property_u32("reg", hart)?;
+    fdt.property_string("status", "okay")?;
+    fdt.property_string("riscv,isa", ISA)?;
+    fdt.property_string("riscv,isa-base", "rv64i")?;
+    fdt.property_string_list("riscv,isa-extensions", EXTENSIONS.iter().map(|name| (*name).to_string()).collect())?;
+    // More levels would cost time and give programs nothing here.
+    fdt.property_string("mmu-type", "riscv,sv39")?;
+    let node = fdt.begin_node("interrupt-controller")?;
+    fdt.property_string("compatible", "riscv,cpu-intc")?;
+    fdt.property_null("interrupt-controller")?;
+    fdt.property_u32("#interrupt-cells", 1)?;
+    fdt.property_phandle(controller(hart))?;
+    fdt.end_node(node)?;
+    fdt.end_node(cpu)
 }

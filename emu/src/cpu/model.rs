@@ -176,13 +176,13 @@ pub struct Entry {
 pub struct Start {
     /// Whether the CPU begins in the state of a kernel's entry. Otherwise it begins in the state after reset.
     pub is_entered: bool,
-    /// Sets the start address and the value from the order in that state.
-    pub set: fn(&mut CoreState, entry: u64, argument: u64),
+    /// Sets the start address and the value from the order in that state, for the CPU of this number.
+    pub set: fn(&mut CoreState, number: usize, entry: u64, argument: u64),
 }
 
 impl Start {
     /// For ISAs without a board that starts CPUs.
-    pub const NEVER: Start = Start { is_entered: true, set: |_, _, _| () };
+    pub const NEVER: Start = Start { is_entered: true, set: |_, _, _, _| () };
 }
 
 impl Entry {

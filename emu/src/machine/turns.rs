@@ -152,7 +152,7 @@ impl<L: Listener> Inner<L> {
         let current = self.view.current;
         let Some(cpu) = self.cpus.get_mut(number).filter(|cpu| cpu.parked && number != current) else { return };
         cpu.state.copy_from(&self.turns.start);
-        (self.view.model.entry.start.set)(&mut cpu.state, entry, argument);
+        (self.view.model.entry.start.set)(&mut cpu.state, number, entry, argument);
         cpu.clock = Stopped { time: now.max(cpu.clock.time), goes_on_at: None };
         (cpu.fault_address, cpu.halted, cpu.frozen, cpu.parked) = (0, false, false, false);
         self.slice_end = self.slice_end.min(now.saturating_add(self.turns.length(current, now)));

@@ -147,7 +147,7 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
 }
 
 /// Starts a CPU at this address, with this value in x0.
-pub fn start(image: &mut CoreState, entry: u64, argument: u64) {
+pub fn start(image: &mut CoreState, _number: usize, entry: u64, argument: u64) {
     image.set64(PC, entry);
     image.set64(REGS, argument);
 }

@@ -176,7 +176,7 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
 }
 
 /// Starts a CPU at this address, with its number in r3 and in the processor identification register.
-pub fn start(image: &mut CoreState, entry: u64, number: u64) {
+pub fn start(image: &mut CoreState, _number: usize, entry: u64, number: u64) {
     const PIR: usize = 1023;
     const PHYSICAL: u64 = 0x0fff_ffff_ffff_ffff;
     image.set64(PC, entry & PHYSICAL);

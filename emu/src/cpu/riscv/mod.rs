@@ -13,8 +13,8 @@ pub mod window;
 
 use super::moment::{CountPlace, Moments};
 use super::{
-    Choice, CoreFile, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, Tasks,
-    Window,
+    Choice, CoreFile, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, Start,
+    Tasks, Window,
 };
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
@@ -74,7 +74,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             tables_in_force: Some(paging::tables_in_force),
             missed: window::missed,
         },
-        entry: Entry { enter: boot::enter, ..Entry::USUAL },
+        entry: Entry { enter: boot::enter, start: Start { is_entered: true, set: state::start }, ..Entry::USUAL },
         registers: Registers {
             pc: Handle::pc,
             saved_pc: state::saved_pc,

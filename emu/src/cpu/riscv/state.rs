@@ -36,6 +36,8 @@ pub struct Places {
     float_flags: usize,
     /// The address of the access that failed last.
     pub fault_address: usize,
+    /// The hart's number.
+    number: usize,
     /// The mode: 1 for supervisor, 0 for user.
     pub mode: usize,
     /// mstatus, of which sstatus is a part.
@@ -69,6 +71,7 @@ macro_rules! places {
             rounding: $of::ROUNDING,
             float_flags: $of::FLOAT_FLAGS,
             fault_address: $of::FAULT_ADDRESS,
+            number: $of::NUMBER,
             mode: $of::MODE,
             status: $of::STATUS,
             pending: $of::PENDING,
@@ -200,6 +203,16 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
 /// The offsets in a saved state. That of a 64-bit core is larger.
 fn places_in(image: &CoreState) -> &'static Places {
     if image.len() >= WIDE.end { &WIDE } else { &NARROW }
+}
+
+/// Starts a hart at this address, with its number in a0 and this value in a1.
+pub fn start(image: &mut CoreState, number: usize, entry: u64, argument: u64) {
+    let places = places_in(image);
+    let word = if places.is_wide { 8 } else { 4 };
+    let values = [(places.number, number as u64), (places.pc, entry), (10 * word, number as u64), (11 * word, argument)];
+    for (at, value) in values {
+        if places.is_wide { image.set64(at, value) } else { image.set32(at, value as u32) }
+    }
 }
 
 /// The pc in a saved state.

@@ -3,6 +3,7 @@
 use super::state::{self, in_kernel};
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::engine::TrapContext;
+use trapline_isa::riscv::abi::x;
 
 /// A fetch from memory that cannot be accessed.
 const FETCH_ACCESS: u32 = 1;
@@ -24,6 +25,9 @@ pub const STORE_FAULT: u32 = 15;
 /// ECALL has no compressed form.
 const CALL_BYTES: u64 = 4;
 
+/// The number in a7 of the firmware's remote fences. The calling hart may be among those that it names.
+const REMOTE_FENCES: u64 = 0x5246_4e43;
+
 /// Converts an exception. The kernel's own ECALL calls the firmware (SBI).
 pub fn trap(cpu: &TrapContext, cause: u32) -> Trap {
     let handle = cpu.handle();
@@ -31,7 +35,12 @@ pub fn trap(cpu: &TrapContext, cause: u32) -> Trap {
     let exception = Exception { fetch: matches!(cause, FETCH_ACCESS | FETCH_FAULT), ..Exception::of(cause) };
     let (kind, resume) = match cause {
         BREAKPOINT if in_kernel(&handle) => (TrapKind::Breakpoint, pc),
-        SYSTEM_CALL if in_kernel(&handle) => (TrapKind::FirmwareCall, state::cut(&handle, pc.wrapping_add(CALL_BYTES))),
+        SYSTEM_CALL if in_kernel(&handle) => {
+            if state::get(&handle, x(17), pc) == REMOTE_FENCES {
+                cpu.fence_riscv();
+            }
+            (TrapKind::FirmwareCall, state::cut(&handle, pc.wrapping_add(CALL_BYTES)))
+        }
         _ => (TrapKind::Exception, pc),
     };
     Trap { kind, exception, pc, resume }

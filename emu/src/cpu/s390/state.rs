@@ -133,7 +133,7 @@ pub fn saved_interrupts_off(image: &CoreState) -> bool {
 }
 
 /// Restarts a CPU at this address. The argument is the mask of the new PSW with the prefix in its lower half.
-pub fn start(image: &mut CoreState, entry: u64, argument: u64) {
+pub fn start(image: &mut CoreState, _number: usize, entry: u64, argument: u64) {
     const PREFIX_BITS: u64 = 0x7fff_ffff;
     image.set64(MASK, argument & !PREFIX_BITS);
     image.set64(PC, entry);

@@ -183,7 +183,7 @@ pub fn enter_long(cpu: &TrapContext, pc: u64, tables: u64) {
 }
 
 /// Sets real mode at this address from the core's reset state, as after INIT and a startup message.
-pub fn start(image: &mut CoreState, entry: u64, _argument: u64) {
+pub fn start(image: &mut CoreState, _number: usize, entry: u64, _argument: u64) {
     for number in 0..usize::from(GENERAL) {
         image.set_general(number, 0);
     }

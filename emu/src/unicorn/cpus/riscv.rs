@@ -39,6 +39,7 @@ struct Own {
     deliver: unsafe extern "C" fn(cpu: *mut c_void, cause: u32, is_interrupt: bool, pc: u64, value: u64),
     read_status: unsafe extern "C" fn(cpu: *mut c_void) -> u64,
     write_status: unsafe extern "C" fn(cpu: *mut c_void, value: u64),
+    fence: unsafe extern "C" fn(cpu: *mut c_void),
     fields: *const FieldOf,
     field_count: usize,
 }
@@ -115,6 +116,13 @@ impl TrapContext {
         let handle = self.handle();
         // SAFETY: the core's own CPU, in the callback of an exception or between runs.
         unsafe { (own_of(handle.kind().library).deliver)(handle.cpu(), cause, is_interrupt, pc, value) };
+    }
+
+    /// Drops all translations of the running hart.
+    pub fn fence_riscv(&self) {
+        let handle = self.handle();
+        // SAFETY: as in `enter_riscv_handler`.
+        unsafe { (own_of(handle.kind().library).fence)(handle.cpu()) };
     }
 
     /// Sets sstatus, and drops translations that depend on it.

@@ -201,6 +201,13 @@ static void deliver(CPUState *cpu, uint32_t cause, bool is_interrupt, uint64_t p
     riscv_cpu_set_mode(env, PRV_S);
 }
 
+/* Drops all translations of the running hart, as its own fence would. */
+static void fence(CPUState *cpu)
+{
+    count_again(cpu);
+    tlb_flush(cpu);
+}
+
 static uint64_t read_status(CPUState *cpu)
 {
     return get_status(cpu->env_ptr);
@@ -257,8 +264,9 @@ const struct {
     void (*deliver)(CPUState *cpu, uint32_t cause, bool is_interrupt, uint64_t pc, uint64_t value);
     uint64_t (*read_status)(CPUState *cpu);
     void (*write_status)(CPUState *cpu, uint64_t value);
+    void (*fence)(CPUState *cpu);
     const struct riscv_field *fields;
     size_t field_count;
 } TRAPLINE_OWN = {
-    prepare, deliver, read_status, write_status, riscv_fields, sizeof(riscv_fields) / sizeof(riscv_fields[0]),
+    prepare, deliver, read_status, write_status, fence, riscv_fields, sizeof(riscv_fields) / sizeof(riscv_fields[0]),
 };

@@ -130,8 +130,19 @@ impl Engine {
         }
     }
 
+    /// Calls `decide` with the policy. The policy is the user's, so a probe of the engine's own that it refuses is decided
+    /// by [`Policy::Best`].
+    pub(crate) fn by_policy<T>(
+        &self,
+        is_internal: bool,
+        mut decide: impl FnMut(Policy) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let decided = decide(self.policy);
+        if decided.is_err() && is_internal && self.policy.is_linux() { decide(Policy::Best) } else { decided }
+    }
+
     /// Whether a probe may stand there. Returns true if Linux would use ftrace for it.
-    pub(crate) fn check_place(&self, guest: &dyn Guest, place: &Place, action: Action) -> Result<bool, Refusal> {
+    pub(crate) fn check_place(&self, guest: &dyn Guest, place: &Place, action: Action, policy: Policy) -> Result<bool, Refusal> {
         let site = guest.site_at(place.address);
         if guest.text_kind(place.address).is_none() {
             let why =
@@ -141,7 +152,7 @@ impl Engine {
         if site == Some(Site::Gate) {
             return refused(Errno::EINVAL, format!("{} is on a page that user space executes", place.name()));
         }
-        if site == Some(Site::Data) && !self.policy.is_linux() {
+        if site == Some(Site::Data) && !policy.is_linux() {
             let why = format!("{} is data among the code, which the kernel reads: it is never executed", place.name());
             return refused(Errno::EINVAL, why);
         }
@@ -159,7 +170,7 @@ impl Engine {
                 Some("is a static key's jump, which the kernel patches while it runs")
             }
             Some(Site::StaticCall) => Some("is a static call, which the kernel patches while it runs"),
-            Some(Site::Ftrace) if self.policy.is_linux() && !self.isa.linux.ftrace_carries => {
+            Some(Site::Ftrace) if policy.is_linux() && !self.isa.linux.ftrace_carries => {
                 Some("is ftrace's, which carries no probes on this ISA")
             }
             Some(Site::Bug) => Some("is the trap of a BUG() or WARN(), which the kernel knows by its address"),
@@ -171,29 +182,35 @@ impl Engine {
         if ["__cfi_", "__pfx_"].iter().any(|prefix| place.symbol.name.starts_with(prefix)) {
             return refused(Errno::EINVAL, format!("{} is padding in front of a function", place.name()));
         }
-        Ok(site == Some(Site::Ftrace) && self.policy.is_linux())
+        Ok(site == Some(Site::Ftrace) && policy.is_linux())
     }
 
     /// Decodes the instruction, chooses its plan and writes its slot.
-    pub(crate) fn prepare(&self, guest: &mut dyn Guest, place: &Place) -> Result<(Insn, Plan, Slot), Refusal> {
-        if guest.site_at(place.address) == Some(Site::SmpLock) && !forgets_lock_prefixes(guest, self.policy) {
-            let why = format!("{} is a LOCK prefix that the kernel patches with the number of CPUs", place.name());
-            return refused(Errno::EINVAL, why);
-        }
-        let insn = self.instruction_at(guest, place)?;
-        let plan = match (self.isa.plan)(&insn, self.policy)? {
-            Plan::Boost if !self.boosting => Plan::Step,
-            plan => plan,
-        };
-        let function = place.symbol.start..place.symbol.start.wrapping_add(place.symbol.size);
-        (self.isa.check_context)(&insn, self.policy, function, &mut self.text_around(guest))?;
-        let plan = (self.isa.in_delay_slot)(&insn, &mut self.text_around(guest)).map_or(plan, Plan::Emulate);
+    pub(crate) fn prepare(&self, guest: &mut dyn Guest, place: &Place, policy: Policy) -> Result<(Insn, Plan, Slot), Refusal> {
+        let (insn, plan) = self.decide(guest, place, policy)?;
         let (plan, slot) = slots::make(guest, self.isa, &insn, plan, self.optimizer.detours)?;
         Ok((insn, plan, slot))
     }
 
+    /// Decodes the instruction and chooses its plan.
+    pub(crate) fn decide(&self, guest: &dyn Guest, place: &Place, policy: Policy) -> Result<(Insn, Plan), Refusal> {
+        if guest.site_at(place.address) == Some(Site::SmpLock) && !forgets_lock_prefixes(guest, policy) {
+            let why = format!("{} is a LOCK prefix that the kernel patches with the number of CPUs", place.name());
+            return refused(Errno::EINVAL, why);
+        }
+        let insn = self.instruction_at(guest, place, policy)?;
+        let plan = match (self.isa.plan)(&insn, policy)? {
+            Plan::Boost if !self.boosting => Plan::Step,
+            plan => plan,
+        };
+        let function = place.symbol.start..place.symbol.start.wrapping_add(place.symbol.size);
+        (self.isa.check_context)(&insn, policy, function, &mut self.text_around(guest))?;
+        let plan = (self.isa.in_delay_slot)(&insn, &mut self.text_around(guest)).map_or(plan, Plan::Emulate);
+        Ok((insn, plan))
+    }
+
     /// The original instruction. Refuses an address that is not on an instruction boundary.
-    fn instruction_at(&self, guest: &dyn Guest, place: &Place) -> Result<Insn, Refusal> {
+    fn instruction_at(&self, guest: &dyn Guest, place: &Place, policy: Policy) -> Result<Insn, Refusal> {
         let errno = self.isa.linux.boundary_errno;
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
         if !place.address.is_multiple_of(self.isa.alignment) {
@@ -201,7 +218,7 @@ impl Engine {
                 format!("{:#x} is no multiple of {}, as the address of every instruction is", place.address, self.isa.alignment);
             return refused(errno, why);
         }
-        let looks = !self.policy.is_linux() || self.isa.linux.finds_boundaries;
+        let looks = !policy.is_linux() || self.isa.linux.finds_boundaries;
         let boundary = if self.isa.variable_length && looks {
             let is_code = |at: u64| guest.text_kind(at).is_some();
             let start = place.symbol.start;

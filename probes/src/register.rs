@@ -52,14 +52,15 @@ impl Engine {
     pub(crate) fn add(&mut self, guest: &mut dyn Guest, probe: &Kprobe, action: Action, place: Place) -> Result<(), Refusal> {
         self.collect(guest);
         self.refuse_twice(probe)?;
-        let uses_ftrace = self.check_place(guest, &place, action)?;
+        let is_internal = probe.is_internal();
+        let uses_ftrace = self.by_policy(is_internal, |policy| self.check_place(guest, &place, action, policy))?;
         let number = match self.points.at(place.address) {
             Some(number) => {
-                self.make_joinable(guest, number, action, &place)?;
+                self.make_joinable(guest, number, action, &place, is_internal)?;
                 number
             }
             None => {
-                let (insn, plan, slot) = self.prepare(guest, &place)?;
+                let (insn, plan, slot) = self.by_policy(is_internal, |policy| self.prepare(guest, &place, policy))?;
                 self.points.insert(Point::new(self.isa, insn, plan, slot, uses_ftrace))
             }
         };
@@ -79,8 +80,15 @@ impl Engine {
     }
 
     /// Checks that an existing point can take another probe, and prepares it again if its text was freed. A second
-    /// jprobe is refused.
-    fn make_joinable(&mut self, guest: &mut dyn Guest, number: u32, action: Action, place: &Place) -> Result<(), Refusal> {
+    /// jprobe is refused, and so is a place that the policy forbids and that has internal probes only.
+    fn make_joinable(
+        &mut self,
+        guest: &mut dyn Guest,
+        number: u32,
+        action: Action,
+        place: &Place,
+        is_internal: bool,
+    ) -> Result<(), Refusal> {
         let Some(point) = self.points.get(number) else { return Ok(()) };
         if point.members.len() >= MOST_MEMBERS {
             let why =
@@ -90,8 +98,11 @@ impl Engine {
         if action == Action::Mirror && point.has_mirror() {
             return refused(Errno::EEXIST, format!("{} has a jprobe already, and one function takes one", place.name()));
         }
+        if !is_internal && !point.gone && point.members.iter().all(|member| member.probe.is_internal()) {
+            self.decide(guest, place, self.policy)?;
+        }
         if point.gone {
-            let (insn, plan, slot) = self.prepare(guest, place)?;
+            let (insn, plan, slot) = self.by_policy(is_internal, |policy| self.prepare(guest, place, policy))?;
             self.points.set_slot(number, Some(slot));
             if let Some(point) = self.points.get_mut(number) {
                 point.set_instruction(self.isa, insn, plan);

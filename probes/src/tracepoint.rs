@@ -377,7 +377,8 @@ impl Engine {
         for (site, code) in &facts.sites {
             let can_end = |at: &u64| {
                 let place = self.resolve(guest, &Kprobe::at_address(*at).internal(), false);
-                place.and_then(|place| self.check_place(guest, &place, Action::Handlers)).is_ok()
+                let check = |place| self.by_policy(true, |policy| self.check_place(guest, &place, Action::Handlers, policy));
+                place.and_then(check).is_ok()
             };
             let is_sound = |way: &Way| !way.has_conditions || way.exits.iter().chain(&way.unknown).all(can_end);
             if let Some(way) = self.way(guest, &watched, *code).filter(is_sound) {

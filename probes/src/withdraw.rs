@@ -159,7 +159,9 @@ impl Engine {
         let symbol =
             guest.symbol_at(address).ok_or(Refusal::new(crate::Errno::ENOENT, "the address lies in no function any more"))?;
         let place = Place { address, symbol, on_entry: false };
-        let (insn, plan, slot) = self.prepare(guest, &place)?;
+        let is_internal =
+            self.points.get(number).is_some_and(|point| point.members.iter().all(|member| member.probe.is_internal()));
+        let (insn, plan, slot) = self.by_policy(is_internal, |policy| self.prepare(guest, &place, policy))?;
         self.paused.forget_point(number);
         if let Some(old) = self.points.set_slot(number, Some(slot)) {
             self.dirty.push(Dirty { slot: old, point: number });

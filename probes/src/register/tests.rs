@@ -5,7 +5,7 @@ use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::toy::guest::{DATA, INIT, TEXT};
 use crate::toy::isa::{BASE, TOY};
 use crate::toy::{Op, ToyGuest, sample};
-use crate::{Engine, Errno, Policy};
+use crate::{Engine, Errno, Policy, Refusal};
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 use trapline_isa::linux::Linux;
@@ -298,4 +298,39 @@ fn an_address_takes_a_bounded_number_of_probes() {
     assert_eq!(engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read").offset(3)), Ok(()), "elsewhere there is room");
     engine.unregister_kprobe(&mut guest, &probes[500]);
     assert_eq!(engine.register_kprobe(&mut guest, &one_more), Ok(()));
+}
+
+/// KP-4, DV-1: a probe of the engine's own stands where Linux's rules refuse one, and a user's probe there is still refused.
+#[test]
+fn internal_probes_are_not_subject_to_the_users_policy() {
+    static STRICT: Isa = Isa {
+        plan: |insn, policy| match policy.is_linux() {
+            true => Err(Refusal::new(Errno::EINVAL, "Linux refuses every instruction here")),
+            false => (BASE.plan)(insn, policy),
+        },
+        linux: Linux { ftrace_carries: false, ..BASE.linux },
+        ..BASE
+    };
+    for site in [None, Some(Site::Ftrace)] {
+        let mut guest = sample::kernel(1);
+        if let Some(site) = site {
+            guest.sites.insert(guest.address("vfs_read"), site);
+        }
+        let mut engine = Engine::new(&STRICT, 1).with_policy(Policy::LINUX_6_12);
+        let own = Kprobe::at("vfs_read").internal();
+        assert_eq!(engine.register_kprobe(&mut guest, &own), Ok(()), "{site:?}");
+        let text = guest.text_bytes();
+        for answer in [
+            engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read")),
+            engine.register_kretprobe(&mut guest, &Kretprobe::at("vfs_read")),
+        ] {
+            assert_eq!(answer.map_err(|refusal| refusal.errno), Err(Errno::EINVAL), "{site:?}");
+        }
+        assert_eq!(guest.text_bytes(), text, "{site:?}");
+        let blacklisted = engine.register_kprobe(&mut guest, &Kprobe::at("probe_core").internal());
+        assert_eq!(blacklisted.map_err(|refusal| refusal.errno), Err(Errno::EINVAL), "{site:?}");
+        engine.unregister_kprobe(&mut guest, &own);
+        engine.collect(&mut guest);
+        assert_eq!(guest.text_bytes(), sample::kernel(1).text_bytes(), "{site:?}");
+    }
 }

@@ -12,6 +12,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use trapline_isa::linux::Dispatcher;
 
 /// The name and the parameters of each call that any architecture has.
 const TABLE: &str = include_str!("syscalls.tsv");
@@ -71,14 +72,24 @@ impl Compiler<'_> {
             }
         };
         if raw {
-            let dispatcher = calls.dispatcher.as_ref().filter(|dispatcher| self.knowledge.address(dispatcher.name).is_some());
-            let dispatcher = dispatcher.filter(|_| call.is_empty());
-            let Some(dispatcher) = dispatcher else {
+            let dispatcher = self.dispatcher();
+            let name = format!("raw_syscalls:{event}");
+            let points: Vec<Point> = match dispatcher {
+                _ if !call.is_empty() => Vec::new(),
+                Some(dispatcher) => alloc::vec![point(dispatcher.name.to_owned(), &name, None, false)],
+                // The functions of all calls, if each gets a pointer to the registers, and so the call's number.
+                None if calls.number.is_some() && calls.arguments.is_some() => {
+                    let functions = self.knowledge.functions(&format!("{}*", calls.prefix), exits);
+                    functions.into_iter().map(|function| point(function, &name, None, true)).collect()
+                }
+                None => Vec::new(),
+            };
+            if points.is_empty() {
                 return Err(
                     at.error("this guest has no function that all system calls go through: use tracepoint:syscalls:sys_enter_*")
                 );
-            };
-            return Ok(alloc::vec![point(dispatcher.name.to_owned(), &format!("raw_syscalls:{event}"), None, false)]);
+            }
+            return Ok(points);
         }
         let Some(call) = call.strip_prefix('_') else {
             return Err(at.error("the call's name follows: tracepoint:syscalls:sys_enter_openat"));
@@ -145,6 +156,12 @@ impl Compiler<'_> {
         Err(at.error(format!("this tracepoint has no field '{name}': an exit has __syscall_nr and ret, raw ones have id")))
     }
 
+    /// The function that all system calls of this guest pass through.
+    fn dispatcher(&self) -> Option<&'static Dispatcher> {
+        let dispatcher = self.knowledge.isa().linux.system_calls.dispatcher.as_ref();
+        dispatcher.filter(|dispatcher| self.knowledge.address(dispatcher.name).is_some())
+    }
+
     fn call_argument(&self, number: usize) -> Num {
         let isa = self.knowledge.isa();
         let calls = &isa.linux.system_calls;
@@ -162,9 +179,9 @@ impl Compiler<'_> {
     fn call_number(&self, at: Span) -> Result<Num, ScriptError> {
         let calls = &self.knowledge.isa().linux.system_calls;
         let event = self.block.event.as_ref();
-        match (&calls.dispatcher, event.is_some_and(|event| event.name.is_none()), calls.number) {
+        match (self.dispatcher(), event.is_some_and(|event| event.name.is_none()), calls.number) {
             (Some(dispatcher), true, _) => Ok(Num::Cut { of: Box::new(Num::Argument(dispatcher.number)), size: 4, signed: true }),
-            (_, false, Some(place)) => {
+            (_, false, Some(place)) | (None, true, Some(place)) => {
                 let number = self.saved_register(0, place, 4);
                 Ok(Num::Cut { of: Box::new(number), size: 4, signed: true })
             }
@@ -175,11 +192,13 @@ impl Compiler<'_> {
     fn call_result(&self, at: Span, long: &CType) -> Result<Typed, ScriptError> {
         let calls = &self.knowledge.isa().linux.system_calls;
         let is_raw = self.block.event.as_ref().is_some_and(|event| event.name.is_none());
-        match (&calls.dispatcher, calls.arguments) {
+        match (self.dispatcher(), calls.arguments) {
             (Some(dispatcher), Some(places)) if is_raw && !dispatcher.returns => {
                 Ok(self.loaded(self.saved_register(dispatcher.registers, places[0], self.known.word), long))
             }
-            (None, _) if is_raw => Err(at.error("this guest has no function that all system calls go through")),
+            (None, _) if is_raw && calls.number.is_none() => {
+                Err(at.error("this guest has no function that all system calls go through"))
+            }
             _ => Ok(self.loaded(Num::Result, long)),
         }
     }

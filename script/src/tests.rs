@@ -2,6 +2,7 @@
 //! error messages.
 
 mod bounds_tests;
+mod call_tests;
 mod layout_tests;
 mod text_tests;
 mod user_tests;

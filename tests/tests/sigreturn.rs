@@ -18,6 +18,10 @@ const LONG: u64 = 600_000_000_000;
 /// Busybox and the shell still work afterwards.
 const SCRIPT: &[u8] = b"/lies; echo status=$?; ls / | sort | head -n 2; echo alive\n";
 
+/// Counts on QEMU 7.2 with the same kernel and program. RISC-V's frame has no words with modes: a wrong pc or stack pointer
+/// kills a program, and little else.
+const MEASURED: &[(&str, [u32; 3])] = &[("debian/riscv64", [440, 8, 0])];
+
 /// C7: privileges, modes and addresses by sigreturn.
 fn lies_in_a_signal_frame_stay_in_the_guest(name: &'static str) {
     let found = harness::stock(name);
@@ -38,7 +42,11 @@ fn lies_in_a_signal_frame_stay_in_the_guest(name: &'static str) {
     let [went_on, killed, hung] = counts[..] else { panic!("{line}") };
     println!("{name}: {line}");
     // Three lies for each word of 1 KiB, and those about single bits. Most words are of no consequence; some must be.
-    assert!(went_on + killed > 3 * 128 && went_on > killed && killed >= 8 && hung <= killed, "{line}");
+    assert!(went_on + killed > 3 * 128 && went_on > killed && hung <= killed, "{line}");
+    match MEASURED.iter().find(|(measured, _)| *measured == name) {
+        Some((_, expected)) => assert_eq!([went_on, killed, hung], *expected, "{line}"),
+        None => assert!(killed > 8, "{line}"),
+    }
 }
 
 fn main() -> ExitCode {

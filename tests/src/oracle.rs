@@ -101,6 +101,14 @@ pub fn table(name: &str) -> Option<String> {
     Some(text)
 }
 
+/// The lines of the file `blacklist` of debugfs, from the tables in a kernel's image.
+pub fn blacklist(kernel: &Kernel) -> Vec<String> {
+    // `%px` prints all digits of a pointer.
+    let width = 2 + 2 * kernel.arch.isa().word;
+    let listed = kernel.tables.blacklist.iter().filter(|entry| entry.listed);
+    listed.map(|entry| format!("{:#0width$x}-{:#0width$x}\t{}", entry.range.start, entry.range.end, entry.name)).collect()
+}
+
 /// This kernel at its shell. `None` if no machine boots it.
 pub fn at_shell(oracle: &Oracle) -> Option<AtShell> {
     let (stock, image, busybox) = files_of(oracle)?;

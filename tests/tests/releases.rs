@@ -88,6 +88,26 @@ fn decisions_of_7_2() {
     decisions_are_those_of_the_release(&RELEASES[1]);
 }
 
+/// KP-15, DV-1: the blacklist found in the image has the entries of the running kernel's own list, in its order.
+fn the_blacklist_is_that_of_the_release(release: &Release) {
+    let Release { name, file, .. } = *release;
+    let table = oracle::table(&format!("{name}.blacklist.txt.gz")).expect("the table");
+    let bytes = std::fs::read(file_of(file).expect("the kernel")).expect("the kernel's file");
+    let ours = oracle::blacklist(&Kernel::from_bytes(&bytes).expect("a kernel"));
+    let theirs: Vec<&str> = table.lines().collect();
+    let first = ours.iter().zip(&theirs).find(|(one, other)| one != *other);
+    assert!(first.is_none() && ours.len() == theirs.len(), "{name}: {first:?}, {} and {}", ours.len(), theirs.len());
+    println!("{name}: {} entries of the blacklist are the same", ours.len());
+}
+
+fn blacklist_of_6_12() {
+    the_blacklist_is_that_of_the_release(&RELEASES[0]);
+}
+
+fn blacklist_of_7_2() {
+    the_blacklist_is_that_of_the_release(&RELEASES[1]);
+}
+
 fn need(release: &Release) -> Need {
     let missing = if oracle::table(&format!("{}.open.tsv.gz", release.name)).is_none() {
         Some("tables of Linux's decisions: they are in ../shared/oracle, and no package installs them".to_string())
@@ -103,7 +123,7 @@ fn need(release: &Release) -> Need {
 }
 
 fn main() -> ExitCode {
-    let tests: Vec<Test> = tests![decisions_of_6_12, decisions_of_7_2];
-    let with_needs = tests.into_iter().zip(&RELEASES).map(|(test, release)| test.needs(need(release)));
+    let tests: Vec<Test> = tests![decisions_of_6_12, decisions_of_7_2, blacklist_of_6_12, blacklist_of_7_2];
+    let with_needs = tests.into_iter().zip(RELEASES.iter().cycle()).map(|(test, release)| test.needs(need(release)));
     harness::run([with_needs.collect()])
 }

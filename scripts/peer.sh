@@ -10,7 +10,7 @@ set -euo pipefail
 readonly MIRROR=${TRAPLINE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 readonly RELEASES=(trixie trixie-backports sid)
 # Each brings the emulators of one or more ISAs.
-readonly PACKAGES=(qemu-system-x86 qemu-system-arm qemu-system-ppc qemu-system-mips qemu-system-s390x)
+readonly PACKAGES=(qemu-system-x86 qemu-system-arm qemu-system-ppc qemu-system-mips qemu-system-s390x qemu-system-riscv)
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 quiet=

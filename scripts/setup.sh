@@ -67,6 +67,7 @@ look_for_budget_tools() {
 look_for_rivals() {
     have qemu-system-x86_64 && have qemu-system-i386 || lack "qemu-system-x86_64 and qemu-system-i386 (the benchmarks compare with them)" qemu-system-x86
     have qemu-system-aarch64 && have qemu-system-arm || lack "qemu-system-aarch64 and qemu-system-arm (the benchmarks compare with them)" qemu-system-arm
+    have qemu-system-riscv64 || lack "qemu-system-riscv64 (the benchmarks compare with it)" qemu-system-misc
 }
 
 # The emulator that tests/tests/user_mode compares with, if it is installed.

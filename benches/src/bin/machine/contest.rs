@@ -82,6 +82,15 @@ pub const CONTESTS: &[Contest] = &[
         appended: "",
         unpacked_for: Some(EM_MIPS),
     },
+    // QEMU runs its firmware first. Its default CPU has the extensions of later years, and page tables of more levels, which
+    // 6.12 would use.
+    Contest {
+        kernel: "debian/riscv64",
+        qemu: "qemu-system-riscv64",
+        arguments: &["-M", "virt"],
+        appended: "no4lvl",
+        unpacked_for: None,
+    },
 ];
 
 impl Contest {

@@ -32,6 +32,10 @@ impl<L: Listener> Events for Inner<L> {
         self.window.holds(pc) || self.arrival == Some(pc) || self.listener.watches(pc)
     }
 
+    fn is_window(&self, pc: u64) -> bool {
+        self.window.holds(pc)
+    }
+
     fn answers(&self, cpu: &Handle, register: u32) -> bool {
         self.board.has_register(register)
             || self.board.identity(self.view.current, register).is_some()

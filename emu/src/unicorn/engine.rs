@@ -27,6 +27,8 @@ pub trait Events: 'static {
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>);
     /// Whether the block at this pc must always call [`Events::block`]; asked once, when it is translated.
     fn always_wants(&self, pc: u64) -> bool;
+    /// Whether the address is in the probe window; asked when a jump that could be the engine's is translated.
+    fn is_window(&self, pc: u64) -> bool;
     /// Whether `register_in` and `register_out` may answer for this register; asked when an instruction that names it
     /// is translated.
     fn answers(&self, cpu: &Handle, register: u32) -> bool;
@@ -274,6 +276,7 @@ struct Shared {
     points: Option<Points>,
     user_hit: extern "C" fn(*mut c_void, u64, u64),
     each_access: Option<extern "C" fn(*mut c_void, u64, u64, u64)>,
+    is_window: extern "C" fn(*mut c_void, u64) -> bool,
     handle: Handle,
     /// The physical address behind RAM.
     high: u64,
@@ -377,6 +380,7 @@ impl<E: Events> Core<E> {
             points: None,
             user_hit,
             each_access: None,
+            is_window,
             handle,
             high: ram.end(),
             events: None,
@@ -588,6 +592,12 @@ extern "C" fn always_wants(user: *mut c_void, pc: u64) -> bool {
     // SAFETY: see `whom`; code is translated during runs only.
     let (_, events) = unsafe { whom(user) };
     events.always_wants(pc)
+}
+
+extern "C" fn is_window(user: *mut c_void, pc: u64) -> bool {
+    // SAFETY: as in `always_wants`.
+    let (_, events) = unsafe { whom(user) };
+    events.is_window(pc)
 }
 
 extern "C" fn answers(user: *mut c_void, register: u32) -> bool {

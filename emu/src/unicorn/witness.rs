@@ -42,6 +42,9 @@ impl Events for Witness {
     fn always_wants(&self, _: u64) -> bool {
         false
     }
+    fn is_window(&self, _: u64) -> bool {
+        false
+    }
     fn no_memory(&mut self) {}
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
         self.note(cpu, Some(vector));

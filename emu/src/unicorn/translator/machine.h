@@ -25,6 +25,8 @@ struct trapline_machine {
     /* Called in front of every load and store of translated code, with the number of bytes and, in bit 8, whether it is a
        store (each_access.h). NULL: no calls. All code is dropped when it changes. */
     void (*each_access)(struct trapline_machine *machine, uint64_t address, uint64_t kind, uint64_t pc);
+    /* Whether the address is in the probe window, where the guest has no code. */
+    bool (*is_window)(struct trapline_machine *machine, uint64_t pc);
 };
 
 /* NULL: an engine without a block callback belongs to no machine. */

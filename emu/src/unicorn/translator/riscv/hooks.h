@@ -29,6 +29,59 @@ static bool is_full_length(uint16_t half)
     return (half & 3) == 3;
 }
 
+/* `auipc` and `jalr x0`, with the register that both name in the same place. */
+enum { AUIPC = 0x17, JUMP = 0x67, DESTINATION = 7, SOURCE = 15, REGISTER = 31, JUMP_MASK = 0x7fff, PAIR_BYTES = 2 * FULL };
+
+static bool code_word(CPURISCVState *env, uint64_t pc, uint32_t *word)
+{
+    uint16_t low, high;
+
+    if (!code_half(env, (target_ulong)pc, &low) || !code_half(env, (target_ulong)(pc + HALF_BYTES), &high)) {
+        return false;
+    }
+    *word = (uint32_t)high << 16 | low;
+    return true;
+}
+
+/*
+ * Whether the two instructions at the pc are a far jump of the engine's, which leads into the probe window or out of it:
+ * `auipc` and `jalr x0` through a register whose value nobody reads any more.
+ */
+static bool far_jump(CPUState *cpu, struct trapline_machine *machine, uint64_t pc, target_ulong *target)
+{
+    CPURISCVState *env = cpu->env_ptr;
+    uint32_t first, second, through;
+
+    if ((half_at(cpu, pc) & OPCODE) != AUIPC || !code_word(env, pc, &first) || !code_word(env, pc + FULL, &second)) {
+        return false;
+    }
+    through = first >> DESTINATION & REGISTER;
+    if (through == 0 || (second & JUMP_MASK) != JUMP || (second >> SOURCE & REGISTER) != through) {
+        return false;
+    }
+    *target = ((target_ulong)pc + (target_ulong)(target_long)(int32_t)(first & ~0xfffu) + (target_ulong)((int32_t)second >> 20))
+              & ~(target_ulong)1;
+    return machine->is_window(machine, *target) || machine->is_window(machine, pc);
+}
+
+/*
+ * Such a jump is translated as one instruction that leaves the register as it is. What nobody reads is still seen: Linux
+ * saves all registers at an interrupt, and a run with probes must leave the same memory as one without.
+ */
+static enum translated jump_far(TCGContext *s, DisasContextBase *db, target_ulong target)
+{
+    bool reaches_next_page = (db->pc_next & ~TARGET_PAGE_MASK) > TARGET_PAGE_SIZE - PAIR_BYTES;
+
+    if (reaches_next_page && db->num_insns > 1) {
+        return IN_NEXT_BLOCK;
+    }
+    tcg_gen_movi_tl(s, s->cpu_pc, target);
+    tcg_gen_lookup_and_goto_ptr(s);
+    db->pc_next += PAIR_BYTES;
+    db->is_jmp = DISAS_NORETURN;
+    return BY_US;
+}
+
 /*
  * The library fetches the second half of an instruction when it translates the block. If that half lies in a page that is
  * missing, the exception comes with the pc of the block. So such an instruction begins a block of its own.
@@ -36,7 +89,11 @@ static bool is_full_length(uint16_t half)
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
     bool reaches_next_page = (db->pc_next & ~TARGET_PAGE_MASK) == TARGET_PAGE_SIZE - COMPRESSED && is_full_length(half_at(cpu, db->pc_next));
+    target_ulong target;
 
+    if (far_jump(cpu, machine, db->pc_next, &target)) {
+        return jump_far(cpu->uc->tcg_ctx, db, target);
+    }
     return reaches_next_page && db->num_insns > 1 ? IN_NEXT_BLOCK : BY_THE_LIBRARY;
 }
 #define target_translate target_translate

@@ -361,7 +361,7 @@ fn bytes_of_the_pad_are_accounted_for_in_unused_stack_slots_alone() {
 }
 
 fn main() -> ExitCode {
-    let stock = ["debian/amd64", "debian/arm64", "debian/s390x"];
+    let stock = ["debian/amd64", "debian/arm64", "debian/s390x", "debian/riscv64"];
     harness::run([
         tests![
             tiny_kernels_are_identical_under_probes,

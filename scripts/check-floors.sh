@@ -202,7 +202,7 @@ rooms='x86|arm|arm64|ppc|mips|riscv|s390|sparc64|ia64|parisc'
 # Two more tables may name ISAs: foreign machines, and the figures of Linux's document.
 tables=$(awk -F'|' '/^\| `/ { print $2 }' docs/adding-an-isa.md | grep -oE '`[A-Za-z0-9_/.-]+`' | tr -d '\`' | paste -sd'|')
 [[ -n $isas && -n $variants && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
-library='Register(X86|ARM|ARM64|MIPS|PPC|RISCV|S390X|SPARC)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|RISCV|S390|SPARCV9)'
+library='Register(X86|ARM|ARM64|MIPS|PPC|RISCV|S390X|SPARC)|EM_(386|X86_64|ARM|AARCH64|MIPS|PARISC|PPC|PPC64|RISCV|S390|SPARCV9)'
 named=$( (code isa/src probes/src script/src images/src && echo "$emu_code") |
     grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|cpus|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
     grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn/cpus|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
@@ -219,7 +219,7 @@ untyped=$( (code isa/src probes/src images/src && echo "$emu_code") |
 [[ -z $untyped ]] || fail "a public function has a text for an error: use a type with Display"$'\n'"$untyped"
 
 # C code outside of the folder of an ISA is for all of them. Lines of comments begin with `/*` or ` *`.
-words='x86(_64)?|i386|arm(64)?|aarch64|ppc(64)?|powerpc|mips(64)?(el)?|s390x?|sparc(64)?|riscv(32|64)?'
+words='x86(_64)?|i386|arm(64)?|aarch64|ppc(64)?|powerpc|mips(64)?(el)?|s390x?|sparc(64)?|riscv(32|64)?|parisc|hppa'
 named=$(grep -nEiw "(target_)?($words)" emu/src/unicorn/*.c emu/src/unicorn/translator/*.[ch] | grep -vE '^[^:]*:[0-9]+: *(/\*|\*)' || true)
 [[ -z $named ]] || fail "an ISA is named in C code that is for all of them:"$'\n'"$named"
 

@@ -77,7 +77,7 @@ needs=(fuzz)
 expect "no C++ compiler" 1 "  - c++" "g++"
 
 needs=(opinions)
-expect "no qemu-user" 1 "  - qemu-sparc64-static" "qemu-user-static"
+expect "no qemu-user, no binutils" 1 "  - qemu-sparc64-static" "  - hppa-linux-gnu-objdump" "qemu-user-static binutils-hppa-linux-gnu"
 
 needs=(readers)
 expect "no trace-cmd, no Python" 1 "  - trace-cmd" "  - python3 with venv" "trace-cmd python3-venv"

@@ -16,6 +16,7 @@ use {
     crate::cpu::Model,
     crate::unicorn::plain_hooks::Program,
     capstone::{Arch as Family, ExtraMode, Mode},
+    trapline_isa::insn::Insn,
 };
 
 /// The facts about one ISA.
@@ -24,7 +25,7 @@ pub struct Row {
     pub arch: Arch,
     /// The machine that runs this ISA. `None` if there is none yet.
     pub machine: Option<Machine>,
-    /// The settings of the disassembler.
+    /// The disassembler.
     #[cfg(feature = "cpu")]
     pub disassembler: Disassembler,
 }
@@ -44,10 +45,20 @@ pub struct Machine {
     pub stock: Option<&'static Spec>,
 }
 
+/// The disassembler of an ISA.
+#[cfg(feature = "cpu")]
+#[derive(Clone, Copy)]
+pub enum Disassembler {
+    /// Capstone, with these settings.
+    Capstone(Settings),
+    /// Ours, for ISAs that Capstone does not know. Returns `None` for bytes that are no instruction that it knows.
+    Ours(fn(&Insn) -> Option<String>),
+}
+
 /// Capstone's settings for an ISA. The byte order is that of its ELF files.
 #[cfg(feature = "cpu")]
 #[derive(Clone, Copy)]
-pub struct Disassembler {
+pub struct Settings {
     /// Capstone's name for the ISA family.
     pub family: Family,
     /// The mode within the family.

@@ -17,6 +17,9 @@ pub struct Abi {
     pub arguments: &'static [Reg],
     /// Offset of the first argument that is passed on the stack, from the stack pointer at the function's entry.
     pub stack_arguments: i64,
+    /// The stack grows upwards, as on PA-RISC: the words of arguments have descending addresses, and the low word of a pair
+    /// comes first.
+    pub stack_grows_up: bool,
     /// An argument of two words starts at an even word number; the word before it may stay unused.
     pub aligned_pairs: bool,
     /// An argument of two words may have its low word in the last register and its high word on the stack. On the stack
@@ -72,6 +75,7 @@ impl Abi {
         second_result: None,
         arguments: &[],
         stack_arguments: 0,
+        stack_grows_up: false,
         aligned_pairs: false,
         splits_pairs: false,
         return_address: ReturnAddress::OnStack,

@@ -47,6 +47,8 @@ pub enum Arch {
     Riscv64,
     /// RISC-V, 32 bits.
     Riscv32,
+    /// PA-RISC, 32 bits.
+    Parisc,
 }
 
 impl Arch {
@@ -58,6 +60,7 @@ impl Arch {
         Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el,
         Arch::Sparc64,
         Arch::Riscv64, Arch::Riscv32,
+        Arch::Parisc,
     ];
 
     /// The name in image names and options, as in `tiny/x86_64`.
@@ -79,6 +82,7 @@ impl Arch {
             Arch::Sparc64 => "sparc64",
             Arch::Riscv64 => "riscv64",
             Arch::Riscv32 => "riscv32",
+            Arch::Parisc => "parisc",
         }
     }
 
@@ -107,6 +111,7 @@ impl Arch {
             Arch::Sparc64 => &crate::sparc64::SPARC64,
             Arch::Riscv64 => &crate::riscv::RISCV64,
             Arch::Riscv32 => &crate::riscv::RISCV32,
+            Arch::Parisc => &crate::parisc::PARISC,
         }
     }
 }
@@ -120,6 +125,8 @@ pub enum Emulation {
     Arm64(crate::arm64::emulate::Computation),
     /// MIPS of any width and byte order.
     Mips(crate::mips::emulate::Computation),
+    /// PA-RISC.
+    Parisc(crate::parisc::emulate::Computation),
     /// PowerPC of any width and byte order.
     Ppc(crate::ppc::emulate::Computation),
     /// RISC-V of either width.

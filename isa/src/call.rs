@@ -97,9 +97,17 @@ pub fn argument(isa: &Isa, types: &[Type], number: usize) -> Value {
     let (kind, at) = (of(number), begin(isa, at, of(number)));
     let place = |at: usize| match isa.abi.arguments.get(at) {
         Some(register) => Home::Register(*register),
-        None => Home::Stack(isa.abi.stack_arguments.saturating_add(((at - registers) * isa.word) as i64)),
+        None => {
+            let distance = ((at - registers) * isa.word) as i64;
+            let distance = if isa.abi.stack_grows_up { -distance } else { distance };
+            Home::Stack(isa.abi.stack_arguments.saturating_add(distance))
+        }
     };
-    Value::of(isa, kind, place(at), (kind.words(isa.word) == 2).then(|| place(at + 1)))
+    let (first, second) = (place(at), (kind.words(isa.word) == 2).then(|| place(at + 1)));
+    match second {
+        Some(second) if isa.abi.stack_grows_up => Value { low: first, high: Some(second), kind },
+        second => Value::of(isa, kind, first, second),
+    }
 }
 
 /// The word number at which an argument of this type starts, when `at` is the first free one. Skipped words stay

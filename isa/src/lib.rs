@@ -24,6 +24,7 @@ pub mod linux;
 pub mod mem;
 pub mod mips;
 pub mod operand;
+pub mod parisc;
 pub mod plan;
 pub mod ppc;
 pub mod region;

@@ -144,6 +144,10 @@ static RISCV: Facts = Facts {
 };
 
 /// The expected values of an ISA.
+///
+/// # Panics
+///
+/// If no machine runs it.
 pub fn facts(arch: Arch) -> &'static Facts {
     match arch {
         Arch::I386 => &X86,
@@ -159,6 +163,7 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Sparc64 => &SPARC64,
         Arch::Riscv64 | Arch::Riscv32 => &RISCV,
         Arch::Ppc => &PPC,
+        Arch::Parisc => panic!("no machine runs PA-RISC"),
     }
 }
 

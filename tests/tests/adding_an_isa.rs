@@ -13,6 +13,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("arm", &["arm", "thumb2", "armhf"]),
     ("arm64", &["arm64", "aarch64"]),
     ("mips", &["mips", "mipsel", "mips64", "mips64el"]),
+    ("parisc", &["parisc", "hppa"]),
     ("ppc", &["ppc", "ppc64", "ppc64le", "ppc64el", "powerpc", "powerpc64", "powerpc64le", "powernv"]),
     ("riscv", &["riscv", "riscv32", "riscv64"]),
     ("s390", &["s390", "s390x"]),

@@ -5,7 +5,7 @@ use crate::boards::{bare, malta, pc, powernv, s390ccw, sbi, virt, wii};
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
-    super::Disassembler,
+    super::{Disassembler, Settings},
     crate::cpu::{arm, arm64, mips, ppc, riscv, s390, sparc64, x86},
     capstone::{Arch as Family, ExtraMode, Mode},
 };
@@ -21,13 +21,13 @@ static I386: Row = Row {
         stock: Some(&pc::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::X86,
         mode: Mode::Mode32,
         extra: None,
         has_syntaxes: true,
         prints_distances: false,
-    },
+    }),
 };
 
 static X86_64: Row = Row {
@@ -41,13 +41,13 @@ static X86_64: Row = Row {
         stock: Some(&pc::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::X86,
         mode: Mode::Mode64,
         extra: None,
         has_syntaxes: true,
         prints_distances: false,
-    },
+    }),
 };
 
 static ARM: Row = Row {
@@ -61,13 +61,13 @@ static ARM: Row = Row {
         stock: Some(&virt::ARM),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::ARM,
         mode: Mode::Arm,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static THUMB2: Row = Row {
@@ -81,13 +81,13 @@ static THUMB2: Row = Row {
         stock: Some(&virt::ARM),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::ARM,
         mode: Mode::Thumb,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static ARM64: Row = Row {
@@ -101,13 +101,13 @@ static ARM64: Row = Row {
         stock: Some(&virt::ARM64),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::ARM64,
         mode: Mode::Arm,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static PPC: Row = Row {
@@ -121,13 +121,13 @@ static PPC: Row = Row {
         stock: Some(&wii::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::PPC,
         mode: Mode::Mode32,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static PPC64: Row = Row {
@@ -141,13 +141,13 @@ static PPC64: Row = Row {
         stock: Some(&powernv::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::PPC,
         mode: Mode::Mode64,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static PPC64LE: Row = Row {
@@ -161,13 +161,13 @@ static PPC64LE: Row = Row {
         stock: Some(&powernv::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::PPC,
         mode: Mode::Mode64,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static S390X: Row = Row {
@@ -181,13 +181,13 @@ static S390X: Row = Row {
         stock: Some(&s390ccw::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::SYSZ,
         mode: Mode::Default,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static MIPS: Row = Row {
@@ -201,13 +201,13 @@ static MIPS: Row = Row {
         stock: Some(&malta::BIG_ENDIAN),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::MIPS,
         mode: Mode::Mips32,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static MIPSEL: Row = Row {
@@ -221,13 +221,13 @@ static MIPSEL: Row = Row {
         stock: Some(&malta::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::MIPS,
         mode: Mode::Mips32,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static MIPS64: Row = Row {
@@ -241,13 +241,13 @@ static MIPS64: Row = Row {
         stock: Some(&malta::BIG_ENDIAN),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::MIPS,
         mode: Mode::Mips64,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static MIPS64EL: Row = Row {
@@ -261,13 +261,13 @@ static MIPS64EL: Row = Row {
         stock: Some(&malta::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::MIPS,
         mode: Mode::Mips64,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static SPARC64: Row = Row {
@@ -281,13 +281,13 @@ static SPARC64: Row = Row {
         stock: None,
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::SPARC,
         mode: Mode::V9,
         extra: None,
         has_syntaxes: false,
         prints_distances: false,
-    },
+    }),
 };
 
 static RISCV64: Row = Row {
@@ -301,25 +301,25 @@ static RISCV64: Row = Row {
         stock: Some(&sbi::SPEC),
     }),
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::RISCV,
         mode: Mode::RiscV64,
         extra: Some(ExtraMode::RiscVC),
         has_syntaxes: false,
         prints_distances: true,
-    },
+    }),
 };
 
 static RISCV32: Row = Row {
     arch: Arch::Riscv32,
     #[cfg(feature = "cpu")]
-    disassembler: Disassembler {
+    disassembler: Disassembler::Capstone(Settings {
         family: Family::RISCV,
         mode: Mode::RiscV32,
         extra: Some(ExtraMode::RiscVC),
         has_syntaxes: false,
         prints_distances: true,
-    },
+    }),
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
         model: &riscv::RISCV32,
@@ -328,6 +328,13 @@ static RISCV32: Row = Row {
         bare: &bare::ARM,
         stock: None,
     }),
+};
+
+static PARISC: Row = Row {
+    arch: Arch::Parisc,
+    machine: None,
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler::Ours(trapline_isa::parisc::disasm::of),
 };
 
 /// The row of an ISA.
@@ -349,5 +356,6 @@ pub fn of(arch: Arch) -> &'static Row {
         Arch::Sparc64 => &SPARC64,
         Arch::Riscv64 => &RISCV64,
         Arch::Riscv32 => &RISCV32,
+        Arch::Parisc => &PARISC,
     }
 }

@@ -8,8 +8,8 @@ use super::marks::{self, Marks};
 use super::whole::{self, Decompressor, Whole};
 use crate::error::BootError;
 use goblin::elf::header::{
-    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_RISCV, EM_S390,
-    EM_SPARCV9, EM_X86_64,
+    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_MIPS, EM_PARISC, EM_PPC, EM_PPC64, EM_RISCV,
+    EM_S390, EM_SPARCV9, EM_X86_64,
 };
 use trapline_isa::arch::Arch;
 
@@ -244,6 +244,15 @@ static SPARC64: Facts = Facts {
     ..USUAL
 };
 
+static PARISC: Facts = Facts {
+    arch: Arch::Parisc,
+    elf: Identity { machine: EM_PARISC, class: ELFCLASS32, order: ELFDATA2MSB },
+    marks: &marks::parisc::MARKS,
+    first_functions: &["start_parisc", "start_kernel"],
+    debian: "hppa",
+    ..USUAL
+};
+
 static RISCV64: Facts = Facts {
     arch: Arch::Riscv64,
     elf: Identity { machine: EM_RISCV, class: ELFCLASS64, order: ELFDATA2LSB },
@@ -287,6 +296,7 @@ pub fn of(arch: Arch) -> &'static Facts {
         Arch::Sparc64 => &SPARC64,
         Arch::Riscv64 => &RISCV64,
         Arch::Riscv32 => &RISCV32,
+        Arch::Parisc => &PARISC,
     }
 }
 

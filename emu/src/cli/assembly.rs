@@ -1,7 +1,7 @@
-//! Disassembly for people: capstone's text, with symbol names for branch targets.
+//! Disassembly for people: Capstone's text or ours, with symbol names for branch targets.
 
 use super::Failure;
-use crate::arches::{self, Disassembler};
+use crate::arches::{self, Disassembler, Settings};
 use crate::boot::kernels;
 use crate::symbols::Symbols;
 use capstone::{Capstone, Endian};
@@ -23,16 +23,23 @@ pub enum Syntax {
 
 /// Writes instructions of one kernel as text.
 pub struct Writer<'k> {
-    capstone: Capstone,
-    prints_distances: bool,
+    source: Source,
     symbols: &'k Symbols,
 }
 
-impl<'k> Writer<'k> {
-    /// Creates a writer for an ISA.
-    pub fn new(arch: Arch, syntax: Syntax, symbols: &'k Symbols) -> Result<Writer<'k>, Failure> {
+/// The source of an instruction's text.
+enum Source {
+    Capstone { capstone: Capstone, prints_distances: bool },
+    Ours(fn(&Insn) -> Option<String>),
+}
+
+impl Source {
+    fn of(arch: Arch, syntax: Syntax) -> Result<Source, Failure> {
         let row = arches::of(arch);
-        let Disassembler { family, mode, extra, has_syntaxes, prints_distances } = row.disassembler;
+        let Settings { family, mode, extra, has_syntaxes, prints_distances } = match row.disassembler {
+            Disassembler::Capstone(settings) => settings,
+            Disassembler::Ours(text) => return Ok(Source::Ours(text)),
+        };
         let endian = if kernels::of(row.arch).elf.order == ELFDATA2LSB { Endian::Little } else { Endian::Big };
         let capstone = Capstone::new_raw(family, mode, extra.into_iter(), Some(endian)).and_then(|mut capstone| {
             if has_syntaxes {
@@ -44,21 +51,35 @@ impl<'k> Writer<'k> {
             Ok(capstone)
         });
         let capstone = capstone.map_err(|error| Failure::failed(format!("the disassembler cannot be set up: {error}")))?;
-        Ok(Writer { capstone, prints_distances, symbols })
+        Ok(Source::Capstone { capstone, prints_distances })
     }
 
-    /// The text of an instruction; `.byte ...` if capstone cannot decode it.
-    pub fn text(&self, insn: &Insn) -> String {
-        let Ok(decoded) = self.capstone.disasm_all(insn.bytes(), insn.address) else { return raw(insn) };
+    /// The texts of the instruction's parts; `None` if it is not known.
+    fn texts(&self, insn: &Insn) -> Option<Vec<String>> {
+        let capstone = match self {
+            Source::Ours(text) => return text(insn).map(|text| vec![text]),
+            Source::Capstone { capstone, .. } => capstone,
+        };
+        let decoded = capstone.disasm_all(insn.bytes(), insn.address).ok()?;
         // We decode a branch and its delay slot as one instruction, capstone as two.
-        if decoded.iter().map(|part| part.bytes().len()).sum::<usize>() != insn.bytes().len() {
-            return raw(insn);
-        }
-        let mut texts = decoded.iter().filter_map(words).collect::<Vec<String>>();
+        let is_whole = decoded.iter().map(|part| part.bytes().len()).sum::<usize>() == insn.bytes().len();
+        is_whole.then(|| decoded.iter().filter_map(words).collect())
+    }
+}
+
+impl<'k> Writer<'k> {
+    /// Creates a writer for an ISA.
+    pub fn new(arch: Arch, syntax: Syntax, symbols: &'k Symbols) -> Result<Writer<'k>, Failure> {
+        Ok(Writer { source: Source::of(arch, syntax)?, symbols })
+    }
+
+    /// The text of an instruction; `.byte ...` if the disassembler does not know it.
+    pub fn text(&self, insn: &Insn) -> String {
+        let Some(mut texts) = self.source.texts(insn) else { return raw(insn) };
         if let Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) = insn.flow
             && let Some(first) = texts.first_mut()
         {
-            if self.prints_distances {
+            if let Source::Capstone { prints_distances: true, .. } = self.source {
                 let operands = first.rfind([' ', ',']).map_or(0, |space| space + 1);
                 first.truncate(operands);
                 let _ = write!(first, "{target:#x}");

@@ -99,6 +99,6 @@ mod tests {
             assert!(layout.words.iter().all(|(at, _)| at + row.arch.isa().word <= size), "{name}");
             assert!(layout.words.len() >= 17, "{name}");
         }
-        assert_eq!(sizes.len(), arches::all().count());
+        assert_eq!(sizes.len(), arches::all().filter(|row| row.machine.is_some()).count());
     }
 }

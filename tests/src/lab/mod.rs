@@ -166,6 +166,8 @@ fn bench_of(arch: Arch) -> Option<&'static Bench> {
         Arch::Sparc64 => &sparc64::BENCH,
         Arch::Riscv64 => &riscv::BENCH_64,
         Arch::Riscv32 => &riscv::BENCH_32,
+        // No machine runs it.
+        Arch::Parisc => return None,
     })
 }
 

@@ -31,6 +31,7 @@ fn sets(arch: Arch, number: u8) -> (Vec<u8>, Reg) {
         Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => (word(0x2402_0000 | n), mips::abi::r(2)),
         Arch::Sparc64 => (word(0x9010_2000 | n), sparc64::abi::r(8)),
         Arch::Riscv32 | Arch::Riscv64 => (word(0x513 | n << 20), named("a0")),
+        Arch::Parisc => (word(0x3402_0000 | n << 1), named("gr2")),
     }
 }
 

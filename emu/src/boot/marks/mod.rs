@@ -4,6 +4,7 @@
 pub mod arm;
 pub mod arm64;
 pub mod mips;
+pub mod parisc;
 pub mod ppc;
 pub mod riscv;
 pub mod s390;

@@ -50,6 +50,8 @@ pub struct Facts<'a> {
     tracepoints: OnceCell<Vec<Arc<Tracepoint>>>,
     /// The names that exactly one function has, sorted.
     functions: OnceCell<Vec<&'a str>>,
+    /// The names of the system calls by number. The whole image is read for them.
+    system_calls: OnceCell<Arc<[String]>>,
     /// Exports that were searched for in the image.
     exported: RefCell<HashMap<String, Option<u64>>>,
     /// The guest's files, for probes in user programs.
@@ -71,8 +73,15 @@ impl<'a> Facts<'a> {
     }
 
     fn made(kernel: &'a Kernel, types: Option<Btf<'a>>) -> Facts<'a> {
-        let (tracepoints, functions, exported) = (OnceCell::new(), OnceCell::new(), RefCell::default());
-        Facts { kernel, types: types.map(GuestTypes::new), tracepoints, functions, exported, files: GuestFiles::default() }
+        Facts {
+            kernel,
+            types: types.map(GuestTypes::new),
+            tracepoints: OnceCell::new(),
+            functions: OnceCell::new(),
+            system_calls: OnceCell::new(),
+            exported: RefCell::default(),
+            files: GuestFiles::default(),
+        }
     }
 
     /// Lets scripts name functions of these files.
@@ -142,7 +151,7 @@ impl Knowledge for Facts<'_> {
     }
 
     fn system_call_names(&self) -> Arc<[String]> {
-        system_calls::names(self.kernel).into()
+        Arc::clone(self.system_calls.get_or_init(|| system_calls::names(self.kernel).into()))
     }
 
     fn functions(&self, wanted: &str, _returns: bool) -> Vec<String> {

@@ -87,7 +87,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             dump: state::dump,
         },
         tasks: Tasks {
-            moments: Moments { flags: CountPlace::Task(0), need_resched: 2, ..Moments::NONE },
+            moments: Moments { flags: CountPlace::Task(0), need_resched: 3, ..Moments::NONE },
             current: tasks::current,
             in_program: Some(tasks::current),
             is_in_register: true,

@@ -29,6 +29,11 @@ pub trait Events: 'static {
     fn always_wants(&self, pc: u64) -> bool;
     /// Whether the address is in the probe window; asked when a jump that could be the engine's is translated.
     fn is_window(&self, pc: u64) -> bool;
+    /// Whether a block must end in front of this address, if [`Core::ask_for_breaks`] asked for these calls.
+    fn breaks_at(&self, pc: u64) -> bool {
+        let _ = pc;
+        false
+    }
     /// Whether `register_in` and `register_out` may answer for this register; asked when an instruction that names it
     /// is translated.
     fn answers(&self, cpu: &Handle, register: u32) -> bool;
@@ -251,7 +256,7 @@ pub struct Core<E: Events> {
     watched: Option<Box<Watched>>,
     /// Scratch memory of translated code; `callbacks` has its address.
     _found: Box<[u64]>,
-    _ram: Ram,
+    ram: Ram,
     is_abandoned: bool,
 }
 
@@ -277,6 +282,7 @@ struct Shared {
     user_hit: extern "C" fn(*mut c_void, u64, u64),
     each_access: Option<extern "C" fn(*mut c_void, u64, u64, u64)>,
     is_window: extern "C" fn(*mut c_void, u64) -> bool,
+    breaks_at: Option<extern "C" fn(*mut c_void, u64) -> bool>,
     handle: Handle,
     /// The physical address behind RAM.
     high: u64,
@@ -381,6 +387,7 @@ impl<E: Events> Core<E> {
             user_hit,
             each_access: None,
             is_window,
+            breaks_at: None,
             handle,
             high: ram.end(),
             events: None,
@@ -394,7 +401,7 @@ impl<E: Events> Core<E> {
             line: Line::nowhere(),
             watched: None,
             _found: found,
-            _ram: ram.clone(),
+            ram: ram.clone(),
             is_abandoned: false,
         }
     }
@@ -473,7 +480,7 @@ impl<E: Events> Core<E> {
         // SAFETY: between runs. The core gets the new table before the old one is freed; it changes the flags of its TLB
         // entries only.
         unsafe {
-            (*self.stores).watched = table;
+            (*self.stores).set_watched(table);
             (self.handle.kind().library.layout.watch)(self.engine.cpu, table);
         }
         self.watched = watched;
@@ -484,6 +491,33 @@ impl<E: Events> Core<E> {
     pub fn tell_each_access(&mut self, tell: bool) {
         self.callbacks.shared.each_access = tell.then_some(each_access);
         self.flush_translations();
+    }
+
+    /// Begins to note the pages of RAM that are written by anybody, or ends that. It flushes the TLB.
+    pub fn note_pages(&mut self, on: bool) {
+        // SAFETY: between runs, while the engine exists; `stores` is not used by anybody else now.
+        unsafe { (*self.stores).note_pages(on) };
+        self.flush_tlb();
+    }
+
+    /// Takes the numbers of the pages that were written since written pages are noted, or since the last call. It flushes the
+    /// TLB.
+    pub fn take_noted_pages(&mut self) -> Vec<u32> {
+        let pages = self.ram.take_noted();
+        self.flush_tlb();
+        pages
+    }
+
+    /// Has the next run begin with a block of one instruction. All other blocks stay as they are.
+    pub fn begin_alone(&mut self) {
+        // SAFETY: between runs, while the engine exists.
+        unsafe { (self.handle.kind().library.layout.next_alone)(self.engine.cpu) };
+    }
+
+    /// Sets whether [`Events::breaks_at`] is asked when code is translated. Code that was translated stays: the caller drops
+    /// the blocks that change.
+    pub fn ask_for_breaks(&mut self, asks: bool) {
+        self.callbacks.shared.breaks_at = asks.then_some(breaks_at);
     }
 
     /// The number of RAM pages that have translated code.
@@ -598,6 +632,12 @@ extern "C" fn is_window(user: *mut c_void, pc: u64) -> bool {
     // SAFETY: as in `always_wants`.
     let (_, events) = unsafe { whom(user) };
     events.is_window(pc)
+}
+
+extern "C" fn breaks_at(user: *mut c_void, pc: u64) -> bool {
+    // SAFETY: as in `always_wants`.
+    let (_, events) = unsafe { whom(user) };
+    events.breaks_at(pc)
 }
 
 extern "C" fn answers(user: *mut c_void, register: u32) -> bool {

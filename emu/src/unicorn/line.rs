@@ -8,7 +8,7 @@ use super::engine::{Core, Handle};
 use super::live::{Cpu, Memory};
 use super::watched::Watched;
 use super::witness::{Witness, unfit};
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::NonNull;
 
 /// The layout of a kind of core, from `loop.c`. The first six fields are distances in bytes.
@@ -46,6 +46,11 @@ pub(super) struct Layout {
     /// Sets the flag of the TLB entry of an address, if its page is watched.
     pub(super) flag: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int),
     pc_of_host: unsafe extern "C" fn(cpu: *mut c_void, host: usize, pc: *mut u64) -> bool,
+    /// Writes the addresses of the page table rows in which a walk by Unicorn may set marks, at most eight; returns their
+    /// number.
+    pub(super) rows: unsafe extern "C" fn(cpu: *mut c_void, address: u64, rows: *mut u64) -> c_uint,
+    /// The next block that is run has one instruction.
+    pub(super) next_alone: unsafe extern "C" fn(cpu: *mut c_void),
 }
 
 #[repr(C)]

@@ -6,6 +6,8 @@
 //! translated from the bytes. A map with one byte for each page says where there are any, so a write to a page without
 //! code looks at that byte and does no more.
 
+mod noted;
+
 use super::pages::{Pages, Room};
 use super::stores::Stores;
 use std::cell::{Cell, RefCell};
@@ -33,12 +35,14 @@ struct Block {
     room: Room,
     /// The pages of a snapshot that the room shows at its beginning, where the guest has not written.
     shown: RefCell<Option<Arc<Pages>>>,
-    /// One byte for each page, with the bits [`HERE`] to [`NEXT_WATCHED`], and one more at the end.
+    /// One byte for each page, with the bits [`HERE`] to [`NEXT_CLEAN`], and one more at the end.
     code: Box<[Cell<u8>]>,
     /// The cores that execute code in this memory.
     cores: RefCell<Vec<*mut Stores>>,
     /// Writes from outside of the core to watched pages, until somebody takes them.
     written: RefCell<Vec<Written>>,
+    /// The written pages, while they are noted.
+    noted: RefCell<Option<Vec<u32>>>,
 }
 
 /// A write from outside of the core: physical address and number of bytes.
@@ -55,6 +59,10 @@ const NEXT: u8 = 2;
 const WATCHED: u8 = 4;
 /// Writes to the next page are.
 const NEXT_WATCHED: u8 = 8;
+/// Written pages are noted, and this one was not written yet.
+const CLEAN: u8 = 16;
+/// The next page was not.
+const NEXT_CLEAN: u8 = 32;
 /// Size in bytes of a page of the map.
 const PAGE: u64 = 1 << PAGE_BITS;
 const PAGE_BITS: u32 = 12;
@@ -79,6 +87,7 @@ impl Ram {
                 code,
                 cores: RefCell::default(),
                 written: RefCell::default(),
+                noted: RefCell::default(),
             }),
         })
     }
@@ -95,6 +104,7 @@ impl Ram {
             return false;
         }
         *shown = Some(pages.clone());
+        self.note(self.base, pages.len());
         for page in 0..pages.len() / PAGE {
             if self.block.code.get(page as usize).is_some_and(|page| page.get() & HERE != 0) {
                 self.drop_code(self.base + page * PAGE, PAGE as usize);
@@ -234,7 +244,7 @@ impl Ram {
         }
     }
 
-    /// Called after a write to a page that has translated code or is watched.
+    /// Called after a write to a page that has translated code, is watched, or is the first to be noted.
     #[cold]
     #[inline(never)]
     fn written_to_special(&self, physical: u64, len: usize) {
@@ -249,6 +259,7 @@ impl Ram {
                 written.push((physical, len));
             }
         }
+        self.note(physical, len as u64);
         self.drop_code(physical, len);
     }
 

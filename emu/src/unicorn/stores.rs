@@ -32,13 +32,15 @@
 //!                        was dropped
 //! ```
 
+mod noting;
+
 use super::engine::Handle;
 use super::ffi::write_request;
 use super::live::{Cpu, Memory};
 use super::ram::Ram;
 use super::watched::{self, Watched};
 use core::cell::Cell;
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::null_mut;
 use unicorn_engine_sys::{self as sys, ControlType, TlbType, uc_error};
 
@@ -120,7 +122,14 @@ pub(super) struct Stores {
     /// Sets the flag of a watched page's entry (`watched.rs`).
     flag: unsafe extern "C" fn(*mut c_void, u64, c_int),
     /// The watched pages; null if there are none.
-    pub(super) watched: *const Watched,
+    watched: *const Watched,
+    /// Whether written pages are noted (`stores/noting.rs`).
+    is_noting: bool,
+    /// Whether anything is watched or noted.
+    has_more: bool,
+    /// Unicorn's function that fills an entry, also while `library` is another one.
+    unnoted: Fill,
+    rows: unsafe extern "C" fn(*mut c_void, u64, *mut u64) -> c_uint,
     #[cfg(test)]
     kept: unsafe extern "C" fn(*mut c_void, u64, c_int, *mut u64),
     library: Fill,
@@ -157,6 +166,11 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         walk: handle.kind().library.layout.walk,
         flag: handle.kind().library.layout.flag,
         watched: core::ptr::null(),
+        is_noting: false,
+        has_more: false,
+        // SAFETY: as for `library`.
+        unnoted: unsafe { core::mem::transmute::<usize, Fill>(library) },
+        rows: handle.kind().library.layout.rows,
         #[cfg(test)]
         kept: handle.kind().library.layout.kept,
         // SAFETY: the function is Unicorn's own of this type; Unicorn itself replaces it by others of this type.
@@ -237,11 +251,8 @@ unsafe extern "C-unwind" fn fill(
         let filled = quickly || ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
         if filled {
             (*stores).filled(address, access as usize, mode as usize);
-            if !(*stores).watched.is_null() {
-                ((*stores).flag)(cpu, address, mode);
-                if !quickly {
-                    watched::walked((*stores).watched, host_pc);
-                }
+            if (*stores).has_more {
+                (*stores).filled_more(address, access, mode, (!quickly).then_some(host_pc));
             }
         }
         filled
@@ -249,6 +260,33 @@ unsafe extern "C-unwind" fn fill(
 }
 
 impl Stores {
+    /// Sets the watched pages.
+    pub(super) fn set_watched(&mut self, watched: *const Watched) {
+        self.watched = watched;
+        self.has_more = self.is_noting || !watched.is_null();
+    }
+
+    /// Handles an entry that was just filled while something is watched or noted. `walked` is the host's pc in translated
+    /// code, if Unicorn itself has walked the page tables.
+    ///
+    /// # Safety
+    /// Only from `fill`, with the arguments of the core.
+    #[cold]
+    unsafe fn filled_more(&mut self, address: u64, access: c_int, mode: c_int, walked: Option<usize>) {
+        // SAFETY: as for the caller.
+        unsafe {
+            if self.is_noting {
+                self.note_filled(address, access as usize, mode as usize);
+            }
+            if !self.watched.is_null() {
+                (self.flag)(self.cpu, address, mode);
+                if let Some(host_pc) = walked {
+                    watched::walked(self.watched, host_pc);
+                }
+            }
+        }
+    }
+
     /// The element of a CPU. At its first call, this is the one whose state follows next in memory, as both are in the
     /// same allocation.
     ///

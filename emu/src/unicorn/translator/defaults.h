@@ -46,6 +46,15 @@ static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 }
 #endif
 
+#ifndef target_rows
+/* Writes the physical addresses of the page table rows in which the library's walk for this address may set marks, at most
+   MOST_ROWS; returns their number. */
+static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
+{
+    return 0;
+}
+#endif
+
 #ifndef target_before_fill
 /* Called before a translation of this address is filled in. */
 static void target_before_fill(CPUState *cpu, target_ulong address, int mode)

@@ -29,6 +29,8 @@ static void *look_up(CPUArchState *env);
 static inline void stay(TCGContext *s);
 /* Moves the operations behind `last` to behind `op` (jumps.h). */
 static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last);
+/* The most page table rows of a walk (`target_rows`). */
+enum { MOST_ROWS = 8 };
 /* The memory that this kind of CPU has in the machine's `struct found`. NULL: no machine's engine. */
 struct target_memory;
 static inline struct target_memory *target_memory_of(struct uc_struct *uc);

@@ -182,6 +182,12 @@ static bool is_full(TCGContext *s)
     return tcg_op_buf_full(s) || s->nb_temps > TCG_MAX_TEMPS - TEMPORARIES_OF_ONE;
 }
 
+/* Whether a block must end in front of this address. `machine` may be NULL. */
+static bool breaks_at(struct trapline_machine *machine, uint64_t pc)
+{
+    return machine && unlikely(machine->breaks_at != NULL) && machine->breaks_at(machine, pc);
+}
+
 /* Translates the block's instructions. `machine` may be NULL, and `points` is NULL if no program is probed. */
 static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine,
                       struct points *points)
@@ -221,7 +227,7 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
             ops->translate_insn(db, cpu);
         }
         target_after_instruction(db, cpu, machine, pc);
-        if (db->is_jmp == DISAS_NEXT && (is_full(uc->tcg_ctx) || db->num_insns >= db->max_insns)) {
+        if (db->is_jmp == DISAS_NEXT && (is_full(uc->tcg_ctx) || db->num_insns >= db->max_insns || breaks_at(machine, db->pc_next))) {
             db->is_jmp = DISAS_TOO_MANY;
         }
     } while (db->is_jmp == DISAS_NEXT);
@@ -320,6 +326,12 @@ void translator_loop_temp_check(DisasContextBase *db)
     /* All temporaries are freed at the end of the block. */
 }
 
+/* The next block that the core looks up has one instruction; all others stay as they are. */
+static void next_alone(CPUState *cpu)
+{
+    cpu->cflags_next_tb = 1 | (curr_cflags() & ~CF_COUNT_MASK);
+}
+
 /* The layout of this target's CPU, for unicorn/line.rs. */
 const struct {
     size_t engine_to_cpu;
@@ -344,6 +356,8 @@ const struct {
     void (*watch)(CPUState *cpu, const struct trapline_watched *watched);
     void (*flag)(CPUState *cpu, vaddr address, int mode);
     bool (*pc_of_host)(CPUState *cpu, uintptr_t host, uint64_t *pc);
+    unsigned (*rows)(CPUState *cpu, vaddr address, uint64_t rows[]);
+    void (*next_alone)(CPUState *cpu);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
@@ -365,4 +379,6 @@ const struct {
     TRAPLINE_WATCH,
     TRAPLINE_FLAG,
     pc_of_host,
+    target_rows,
+    next_alone,
 };

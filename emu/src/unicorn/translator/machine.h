@@ -27,6 +27,8 @@ struct trapline_machine {
     void (*each_access)(struct trapline_machine *machine, uint64_t address, uint64_t kind, uint64_t pc);
     /* Whether the address is in the probe window, where the guest has no code. */
     bool (*is_window)(struct trapline_machine *machine, uint64_t pc);
+    /* Whether a block must end in front of this address. NULL: never. */
+    bool (*breaks_at)(struct trapline_machine *machine, uint64_t pc);
 };
 
 /* NULL: an engine without a block callback belongs to no machine. */

@@ -2,6 +2,7 @@
  * 32-bit PowerPC (docs/unicorn.md, "PowerPC"). Part of loop.c; defaults.h says what each hook is for.
  */
 #include "answers.h"
+#include "rows.h"
 
 /*
  * Stands in for `helper_store_msr` of excp_helper.c, 2.1.5. The POW bit makes the CPU doze. The library then ends the run

@@ -45,6 +45,33 @@ static bool comes_to_an_end(CPUPPCState *env, vaddr address)
     return true;
 }
 
+/* The rows of the tree that a walk for an address reads, and in which the library sets R and C. */
+static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
+{
+    CPUPPCState *env = cpu->env_ptr;
+    uint64_t processes = table_word(env->uc, (env->spr[SPR_PTCR] & PTCR_PATB) + 8);
+    uint64_t process = address >> 63 ? 0 : env->spr[SPR_BOOKS_PID];
+    uint64_t row = table_word(env->uc, (processes & PATE1_R_PRTB) + process * 16);
+    uint64_t table = row & PRTBE_R_RPDB, bits = row & PRTBE_R_RPDS, left = PRTBE_R_GET_RTS(row);
+    unsigned count = 0;
+
+    if (!(env->spr[SPR_LPCR] & LPCR_HR)) {
+        return 0;
+    }
+    while (count < MOST_ROWS && bits >= FEWEST_BITS && left >= bits + SMALLEST_PAGE_BITS) {
+        left -= bits;
+        rows[count] = table + ((address & R_EADDR_MASK) >> left & ((UINT64_C(1) << bits) - 1)) * sizeof(row);
+        row = table_word(env->uc, rows[count++]);
+        if (!(row & R_PTE_VALID) || row & R_PTE_LEAF) {
+            break;
+        }
+        table = row & R_PDE_NLB;
+        bits = row & R_PDE_NLS;
+    }
+    return count;
+}
+#define target_rows target_rows
+
 static int walk_that_ends(PowerPCCPU *cpu, vaddr address, int access, int mode)
 {
     CPUPPCState *env = &cpu->env;

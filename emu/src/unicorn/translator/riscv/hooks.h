@@ -3,6 +3,7 @@
  */
 #include "own.h"
 #include "csr.h"
+#include "rows.h"
 
 /* The pc's offset, for jumps that remember where they led (jumps.h). */
 #define TARGET_PC_AT offsetof(CPURISCVState, pc)

@@ -176,13 +176,28 @@ static void target_before_block(TCGContext *s, struct trapline_machine *machine,
 }
 #define target_before_block target_before_block
 
+/*
+ * Whether the instruction reaches into the next page. If that page is not there, the fault is the instruction's own; in the
+ * middle of a block it would be that of the block's first instruction. So such an instruction begins a block.
+ */
+static bool reaches_next_page(DisasContextBase *db, CPUState *cpu)
+{
+    unsigned form = code_at(db, cpu, db->pc_next) >> 14, bytes = form == 0 ? 2 : form == 3 ? 6 : 4;
+
+    return (db->pc_next & ~TARGET_PAGE_MASK) + bytes > TARGET_PAGE_SIZE;
+}
+
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
     TCGContext *s = cpu->uc->tcg_ctx;
-    enum translated refused = refuse_next(s, machine, db, cpu);
+    enum translated refused;
     unsigned registers;
     int left;
 
+    if (db->num_insns > 1 && reaches_next_page(db, cpu)) {
+        return IN_NEXT_BLOCK;
+    }
+    refused = refuse_next(s, machine, db, cpu);
     if (refused != BY_THE_LIBRARY) {
         return refused;
     }

@@ -78,7 +78,7 @@ fn reason(stop: &Stop) -> String {
         Stop::PowerOff(status) => format!("the guest powered off with status {status}"),
         Stop::Limit => "the limit was reached".into(),
         Stop::ConsoleText => "the console printed the awaited text".into(),
-        Stop::Attention => "the machine stopped for its caller".into(),
+        Stop::Attention | Stop::Place => "the machine stopped for its caller".into(),
         Stop::Dead(why) => format!("the guest died: {why}"),
     }
 }

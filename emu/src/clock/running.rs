@@ -229,6 +229,12 @@ impl Clock {
         self.add(time.saturating_sub(self.time()));
     }
 
+    /// Whether the CPU was stopped in the middle of a line of code. No block must be running.
+    #[inline]
+    pub fn goes_on(&self) -> bool {
+        self.line.size() == 0 && self.line.start() != NOWHERE
+    }
+
     /// The state to continue from when this CPU is on the core again. No block must be running.
     pub fn stopped(&self) -> Stopped {
         let goes_on_at = Some(self.line.start()).filter(|at| self.line.size() == 0 && *at != NOWHERE);

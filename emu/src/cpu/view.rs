@@ -32,6 +32,8 @@ pub struct View {
     pub(crate) moment: MomentPlace,
     /// The CPU's number.
     pub(crate) current: usize,
+    /// The number of turns of CPUs that have begun so far.
+    pub(crate) turn: u64,
     /// Its clock.
     pub(crate) clock: Clock,
     /// Whether the run shall end at the next possible block start.
@@ -78,6 +80,7 @@ impl View {
             tasks,
             moment,
             current: 0,
+            turn: 0,
             clock: Clock::new(line),
             is_asking: false,
             task_by: model.tasks.current,

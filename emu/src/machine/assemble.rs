@@ -111,6 +111,8 @@ impl<L: Listener> Machine<L> {
             every_block: config.every_block || config.coverage,
             coverage: config.coverage.then(|| Box::new(Coverage::new())),
             steps: None,
+            exact: None,
+            tells_all: true,
             wish: None,
             limit: Ticks::MAX,
             slice_end: 0,

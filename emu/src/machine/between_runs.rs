@@ -36,8 +36,7 @@ impl<L: Listener> Machine<L> {
 
     /// Saves the machine between two runs. The caller must have removed the probes from the guest's text.
     pub fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
-        self.can_be_told()?;
-        let (cpus, shared) = self.save_cpus()?;
+        let state = self.state()?;
         let inner = &self.inner;
         let mut memory = Memory::default();
         for place in inner.guest_places() {
@@ -45,7 +44,17 @@ impl<L: Listener> Machine<L> {
                 inner.view.ram.read(at, into);
             });
         }
-        let state = State {
+        self.load_cpus(&state)?;
+        self.core.flush_translations();
+        Ok(Snapshot { state, memory })
+    }
+
+    /// Everything of a snapshot except the memory. The caller loads the CPUs from it.
+    pub(super) fn state(&mut self) -> Result<State, SnapshotError> {
+        self.can_be_told()?;
+        let (cpus, shared) = self.save_cpus()?;
+        let inner = &self.inner;
+        Ok(State {
             shape: inner.shape(),
             cpus,
             shared,
@@ -57,9 +66,7 @@ impl<L: Listener> Machine<L> {
             console_watch: inner.console_watch.clone(),
             devices: inner.board.save().map_err(SnapshotError::NotNow)?,
             init_freed: false,
-        };
-        self.load_cpus(&state)?;
-        Ok(Snapshot { state, memory })
+        })
     }
 
     /// The registers of all CPUs by name, followed by those that they share. Fails while a CPU is in a state without
@@ -104,6 +111,14 @@ impl<L: Listener> Machine<L> {
         for (at, bytes) in snapshot.memory.pieces().filter(|(at, _)| !is_shown || !first.contains(at)) {
             inner.view.ram.write(at, bytes);
         }
+        self.load_state(state)?;
+        self.core.flush_translations();
+        Ok(())
+    }
+
+    /// Sets everything that a state holds except the devices, after the memory was replaced.
+    pub(super) fn load_state(&mut self, state: &State) -> Result<(), SnapshotError> {
+        let inner = &mut self.inner;
         inner.shown = None;
         inner.frozen = false;
         inner.wish = None;
@@ -171,8 +186,8 @@ impl<L: Listener> Machine<L> {
         }
     }
 
-    /// Loads the CPUs of a checked state, and flushes the TLB and all translation blocks.
-    fn load_cpus(&mut self, state: &State) -> Result<(), SnapshotError> {
+    /// Loads the CPUs of a checked state, and flushes the TLB.
+    pub(super) fn load_cpus(&mut self, state: &State) -> Result<(), SnapshotError> {
         let (core, inner) = (&self.core, &mut self.inner);
         let named = &inner.view.model.named;
         (named.load_shared)(&core.stopped(), &state.shared).map_err(SnapshotError::Unsound)?;
@@ -190,7 +205,6 @@ impl<L: Listener> Machine<L> {
         if let Some(places) = &mut inner.view.user_places {
             places.start_over();
         }
-        core.flush_translations();
         core.flush_tlb();
         inner.learn_watched();
         Ok(())

@@ -9,6 +9,7 @@
 //! | condition | range of the gate | `at_gate` |
 //! |---|---|---|
 //! | a handler in guest code runs, the window's entry is mapped, or every block is reported | everything | `odd_block` |
+//! | runs stop at exact places | everything | `exact_block` |
 //! | a hit is in progress on this CPU, or hits are timed | the window | `at_another` |
 //! | otherwise | the window | `at_detour` |
 //!
@@ -106,19 +107,19 @@ impl<L: Listener> Inner<L> {
     pub(super) fn set_next_look(&mut self, time: Ticks) {
         let time = if self.view.is_asking { 0 } else { time };
         self.next_look = time;
-        // While the gate covers everything, all blocks are reported at any time.
-        self.view.clock.look_at(if self.gate.is_wide() { 0 } else { time });
+        self.view.clock.look_at(if self.tells_all { 0 } else { time });
     }
 
     /// Recomputes the gate's range and its handler. Call it after any input of either has changed.
     pub(super) fn set_gate(&mut self) {
-        let wide = self.every_block
+        self.tells_all = self.every_block
             || self.steps.is_some()
             || self.frozen
             || self.shown.is_some()
             || self.listener.follows()
-            || self.awaits_programs();
-        self.gate = if wide { Gate::wide() } else { Gate::round(&self.window) };
+            || self.awaits_programs()
+            || self.exact.as_ref().is_some_and(|exact| exact.steps);
+        self.gate = if self.tells_all || self.exact.is_some() { Gate::wide() } else { Gate::round(&self.window) };
         self.set_next_look(self.next_look);
         self.set_at_gate();
     }
@@ -139,6 +140,8 @@ impl<L: Listener> Inner<L> {
     fn at_wide_gate(&self) -> AtGate<L> {
         if self.steps.is_some() {
             Self::recorded_block
+        } else if self.exact.is_some() {
+            Self::exact_block
         } else if self.coverage.is_some() {
             Self::covered_block
         } else {
@@ -157,14 +160,14 @@ impl<L: Listener> Inner<L> {
     /// The general handler: a block in the probe window, the first block outside it, a block of a handler in guest
     /// code, or a block that the listener follows.
     pub(super) fn odd_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
-        self.any_block(pc, size, cpu);
+        let _ = self.any_block(pc, size, cpu);
     }
 
     /// While instructions are recorded: any block, which is one instruction.
     fn recorded_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
         let handle = cpu.handle();
         let is_guests = !self.window.holds(pc) && !self.frozen;
-        if self.any_block(pc, size, cpu) && is_guests {
+        if self.any_block(pc, size, cpu).is_some() && is_guests {
             self.note_step(&handle, pc);
         }
     }
@@ -178,7 +181,7 @@ impl<L: Listener> Inner<L> {
             Some(Meaning::Detour(DetourTiming { origin, len, .. })) => (origin, len.into()),
             Some(_) => (pc, 0),
         };
-        if self.any_block(pc, size, cpu)
+        if self.any_block(pc, size, cpu).is_some()
             && in_kernel
             && let Some(coverage) = &mut self.coverage
         {
@@ -186,11 +189,11 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// Does the work that every block needs. False: the CPU stops in front of the block.
-    fn any_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) -> bool {
+    /// Does the work that every block needs. Returns whether the block falls through; `None` if the CPU stops in front of it.
+    pub(super) fn any_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) -> Option<bool> {
         if let Some(Wish::Shutdown(_)) = self.wish {
             cpu.stop();
-            return false;
+            return None;
         }
         // The core has translated the fetch address already. A displaced instruction that reads or writes page tables
         // must not see our entry either.
@@ -206,7 +209,7 @@ impl<L: Listener> Inner<L> {
         let counts_as = if self.frozen { Meaning::Nothing } else { meaning };
         let falls_through = self.view.clock.enter(pc, size.into(), counts_as);
         if self.is_due(pc, size, falls_through) && self.look_up(cpu, pc) {
-            return false;
+            return None;
         }
         if self.listener.follows() {
             let (listener, view) = self.show(pc);
@@ -222,7 +225,7 @@ impl<L: Listener> Inner<L> {
             Meaning::Trampoline => self.called(pc),
             _ => {}
         }
-        true
+        Some(falls_through)
     }
 
     /// Handles due events at a block start; only here a run can end. Returns true if it ends.

@@ -29,7 +29,11 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn always_wants(&self, pc: u64) -> bool {
-        self.window.holds(pc) || self.arrival == Some(pc) || self.listener.watches(pc)
+        self.window.holds(pc) || self.arrival == Some(pc) || self.listener.watches(pc) || self.breaks_at(pc)
+    }
+
+    fn breaks_at(&self, pc: u64) -> bool {
+        self.exact.as_ref().is_some_and(|exact| exact.breaks.contains(&pc))
     }
 
     fn is_window(&self, pc: u64) -> bool {

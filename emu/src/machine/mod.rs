@@ -8,7 +8,9 @@ mod accesses;
 mod assemble;
 mod between_runs;
 mod blocks;
+mod checkpoint;
 mod coverage;
+mod exact;
 mod fetched;
 mod firmware;
 mod gate;
@@ -37,7 +39,10 @@ use accesses::Seen;
 
 pub use crate::config::{Config, Draws};
 pub use crate::snapshot::Counts;
+pub use checkpoint::{Checkpoint, PAGE_BYTES};
 use coverage::Coverage;
+use exact::Exact;
+pub use exact::{Place, StopsAt};
 use fetched::Fetched;
 use gate::Gate;
 pub use happening::{Happening, What};
@@ -101,6 +106,10 @@ pub(crate) struct Inner<L> {
     pub(crate) coverage: Option<Box<Coverage>>,
     /// The instructions that run, if they are recorded.
     pub(crate) steps: Option<Box<Steps>>,
+    /// The exact places where the run stops or of which it takes note.
+    pub(crate) exact: Option<Box<Exact>>,
+    /// Whether every block is reported.
+    pub(crate) tells_all: bool,
     pub(crate) wish: Option<Wish>,
     pub(crate) limit: Ticks,
     pub(crate) slice_end: Ticks,
@@ -145,6 +154,8 @@ pub(crate) enum Wish {
     ConsoleText,
     /// The listener wants attention.
     Attention,
+    /// A place was reached that somebody asked for.
+    Place,
     /// The guest cannot continue.
     Shutdown(String),
 }

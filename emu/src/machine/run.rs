@@ -39,6 +39,8 @@ pub enum Stop {
     Panic(Box<Stop>),
     /// The listener needs attention; the run may continue after that.
     Attention,
+    /// A place was reached that [`Machine::stop_at_places`] asked for.
+    Place,
     /// The guest cannot continue: it can take no more exceptions, all CPUs sleep forever, or the core failed.
     Dead(String),
 }
@@ -111,6 +113,9 @@ impl<L: Listener> Machine<L> {
             // A callback set it, after which the core put itself to sleep.
             return self.grant(wish);
         }
+        if self.inner.exact.as_ref().is_some_and(|exact| exact.steps) {
+            self.core.begin_alone();
+        }
         let ended = self.core.run(&mut self.inner);
         if self.inner.listener.follows() {
             let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
@@ -143,6 +148,7 @@ impl<L: Listener> Machine<L> {
             Wish::Limit => Err(Stop::Limit),
             Wish::ConsoleText => Err(Stop::ConsoleText),
             Wish::Attention => Err(Stop::Attention),
+            Wish::Place => Err(Stop::Place),
             Wish::PowerOff(status) => {
                 self.inner.view.clock.close_at((self.inner.view.model.registers.pc)(&self.core.handle()));
                 Err(Stop::PowerOff(status))
@@ -225,6 +231,10 @@ impl<L: Listener> Machine<L> {
         let inner = &mut self.inner;
         let current = inner.view.current;
         let time = inner.view.clock.time();
+        if inner.view.clock.goes_on() && !inner.cpus[current].halted {
+            // It was stopped in the middle of a line of code, where nothing else can happen.
+            return Ok(true);
+        }
         if !inner.cpus[current].halted && !inner.cpus[current].parked && time < inner.slice_end {
             return if time < inner.limit { Ok(true) } else { Err(Stop::Limit) };
         }
@@ -246,6 +256,7 @@ impl<L: Listener> Machine<L> {
             return Err(Stop::Limit);
         }
         let stops = self.ends_turn(number);
+        self.inner.view.turn += 1;
         self.switch_to(number);
         let inner = &mut self.inner;
         let others = (0..ready.len()).filter(|other| *other != number).filter_map(|other| ready[other]).min();

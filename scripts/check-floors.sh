@@ -178,7 +178,7 @@ stands_on boards clock config devices error snapshot
 stands_on cpu boards boot clock error snapshot symbols unicorn
 stands_on arches boards boot cpu error unicorn
 stands_on machine arches boards boot clock config cpu error snapshot symbols unicorn
-stands_on history clock machine snapshot
+stands_on history clock cpu machine snapshot
 stands_on unwind boot symbols
 stands_on still boot symbols
 stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind

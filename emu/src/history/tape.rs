@@ -270,7 +270,7 @@ fn differs(now: u64, what: String) -> TapeError {
     TapeError::Differs { at: now.into(), what }
 }
 
-fn compare(recorded: &Mark, seen: &Mark) -> Result<(), TapeError> {
+pub(super) fn compare(recorded: &Mark, seen: &Mark) -> Result<(), TapeError> {
     let now = nanoseconds(seen.time);
     if (recorded.time, recorded.cpu) != (seen.time, seen.cpu) {
         let (then, now_ticks) = (recorded.time, seen.time);

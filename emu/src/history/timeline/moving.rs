@@ -1,0 +1,293 @@
+//! Going to a place of a timeline: back to a checkpoint, on over the places of the grid, and instruction by instruction.
+
+use super::super::mark::Printed;
+use super::super::pages::PAGE;
+use super::super::recording::{Frame, Mark};
+use super::super::tape::compare;
+use super::{INTERVALS, Saved, Timeline, TimelineError};
+use crate::clock::Ticks;
+use crate::machine::{Place, Stop, StopsAt};
+
+/// The virtual time in front of a place from which on instructions are stepped. With several CPUs it is longer than their
+/// turns.
+const SLACK: (Ticks, Ticks) = (4096, 131_072);
+/// The most instructions that are looked through one by one.
+const MOST_STEPS: u64 = 50_000_000;
+
+/// The reason why a run on a timeline has stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// The limit of virtual time.
+    Limit,
+    /// A place that was asked for.
+    Place,
+    /// The first access to watched memory.
+    Access,
+    /// The end of the recorded run.
+    End,
+    /// The guest ended its run, or cannot go on.
+    Ended(Stop),
+}
+
+impl Reached {
+    /// Whether the run cannot go on.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Reached::End | Reached::Ended(_))
+    }
+}
+
+impl Timeline {
+    /// Executes one instruction, of whichever CPU is next. On CPUs with delay slots a branch and its slot may be one step.
+    pub fn step(&mut self) -> Result<Reached, TimelineError> {
+        self.notice_nothing();
+        self.stop_at(|stops| (stops.each, stops.only_notes) = (true, true));
+        self.advance(Ticks::MAX)
+    }
+
+    /// Goes to a place. If the run does not come to it, the answer is an error, and the timeline stands near it.
+    pub fn go_to(&mut self, place: Place) -> Result<(), TimelineError> {
+        match self.last_up_to(place)? {
+            there if there == place => Ok(()),
+            _ => Err(TimelineError::NoSuchPlace(place)),
+        }
+    }
+
+    /// Goes to the first place at this time of the running CPU or later, or to the end.
+    pub fn seek(&mut self, ticks: Ticks) -> Result<Reached, TimelineError> {
+        self.notice_nothing();
+        let is_in_front = |saved: &Saved| saved.place.ticks <= ticks;
+        let from = self.saved.iter().rposition(is_in_front).unwrap_or(0);
+        if self.place().ticks > ticks || self.passed < from {
+            self.go_to_checkpoint(from)?;
+        }
+        let limit = ticks.saturating_sub(SLACK.1);
+        if self.place().ticks < limit {
+            self.stop_at(|stops| (stops.each, stops.only_notes) = (false, true));
+            let reached = self.advance(limit)?;
+            if reached.is_end() {
+                return Ok(reached);
+            }
+        }
+        while self.place().ticks < ticks {
+            let reached = self.step()?;
+            if reached.is_end() {
+                return Ok(reached);
+            }
+        }
+        Ok(Reached::Place)
+    }
+
+    /// Goes to the last place in front of the present one. Returns false, and stays, at the start.
+    pub fn step_back(&mut self) -> Result<bool, TimelineError> {
+        let here = self.place();
+        let before = self.before(here)?;
+        self.last_up_to(before.unwrap_or(here))?;
+        Ok(before.is_some())
+    }
+
+    /// The last place in front of a place; `None` if that is the start. The timeline may stand somewhere else afterwards.
+    pub fn before(&mut self, place: Place) -> Result<Option<Place>, TimelineError> {
+        if self.start() == place {
+            return Ok(None);
+        }
+        let (last, _) = self.walk_to(&place, true)?;
+        Ok(Some(last.unwrap_or(self.start())))
+    }
+
+    /// Goes to a place, or to the last one in front of it if the run does not come to it. Returns where it has gone.
+    pub(super) fn last_up_to(&mut self, place: Place) -> Result<Place, TimelineError> {
+        if self.place() == place {
+            return Ok(place);
+        }
+        match self.walk_to(&place, false)? {
+            (_, true) => Ok(place),
+            (Some(last), false) if self.walk_to(&last, false)?.1 => Ok(last),
+            _ => Err(TimelineError::NoSuchPlace(place)),
+        }
+    }
+
+    /// Goes to a place by steps. Returns the last place in front of it to which a step has led, if it is wanted, and whether the
+    /// run comes to the place itself.
+    ///
+    /// The point from which the steps begin is no such place: a run with a limit also stops where a CPU sleeps, or where another
+    /// CPU's turn begins.
+    fn walk_to(&mut self, place: &Place, wants_last: bool) -> Result<(Option<Place>, bool), TimelineError> {
+        self.notice_nothing();
+        let is_in_front = |saved: &Saved| place.is_behind(&saved.place) || saved.place == *place && !wants_last;
+        let first = self.saved.iter().rposition(is_in_front).unwrap_or(0);
+        let mut is_there = false;
+        for from in (0..=first).rev() {
+            for slack in [self.slack(), Ticks::MAX] {
+                self.approach(from, place, slack)?;
+                let mut last = None;
+                is_there = self.step_up_to(place, &mut last)?;
+                if last.is_some() || is_there && !wants_last {
+                    return Ok((last, is_there));
+                }
+            }
+        }
+        Ok((None, is_there))
+    }
+
+    /// Executes instructions up to a place, and notes the last one in front of it. Returns whether the run comes to the place.
+    fn step_up_to(&mut self, place: &Place, last: &mut Option<Place>) -> Result<bool, TimelineError> {
+        for _ in 0..MOST_STEPS {
+            let here = self.place();
+            if here == *place || here.is_behind(place) {
+                return Ok(here == *place);
+            }
+            if self.step()? != Reached::Place {
+                return Ok(false);
+            }
+            let here = self.place();
+            if here != *place && !here.is_behind(place) {
+                *last = Some(here);
+            }
+        }
+        Err(TimelineError::NoSuchPlace(*place))
+    }
+
+    /// Goes a little in front of a place that lies behind a checkpoint, as fast as possible.
+    pub(super) fn approach(&mut self, from: usize, place: &Place, slack: Ticks) -> Result<(), TimelineError> {
+        let mut slack = slack;
+        let mut is_there = slack != Ticks::MAX && self.passed == from && place.is_behind(&self.place());
+        loop {
+            if !is_there {
+                self.go_to_checkpoint(from)?;
+            }
+            let limit = place.ticks.saturating_sub(slack);
+            if limit <= self.place().ticks {
+                return Ok(());
+            }
+            self.stop_at(|stops| (stops.each, stops.only_notes) = (false, true));
+            self.advance(limit)?;
+            if place.is_behind(&self.place()) {
+                return Ok(());
+            }
+            // A long line of code, or the turns of several CPUs, have led behind it.
+            (is_there, slack) = (false, slack.saturating_mul(8));
+        }
+    }
+
+    /// The virtual time in front of a place from which on instructions are stepped.
+    pub(super) fn slack(&self) -> Ticks {
+        if self.machine.clocks().len() == 1 { SLACK.0 } else { SLACK.1 }
+    }
+
+    /// Runs on to a limit of virtual time, handling what lies on the grid. It does not stop at the present place.
+    pub(super) fn advance(&mut self, until: Ticks) -> Result<Reached, TimelineError> {
+        let left = Some(self.place());
+        loop {
+            let due = self.next_due();
+            let limit = until.min(due).min(self.end);
+            let stop = self.machine.run_from(left, limit);
+            self.hear();
+            match stop {
+                Stop::Limit if due <= limit => self.pass(due)?,
+                Stop::Limit if self.end <= limit => return Ok(Reached::End),
+                Stop::Limit => return Ok(Reached::Limit),
+                Stop::Place => return Ok(Reached::Place),
+                Stop::Attention => return Ok(Reached::Access),
+                stop => return Ok(Reached::Ended(stop)),
+            }
+        }
+    }
+
+    /// Changes the places where the machine stops.
+    pub(super) fn stop_at(&mut self, change: impl FnOnce(&mut StopsAt)) {
+        let mut stops = self.stops.clone();
+        change(&mut stops);
+        if stops != self.stops {
+            self.machine.stop_at_places(&stops);
+            self.stops = stops;
+        }
+    }
+
+    /// Takes no note of accesses from now on.
+    pub(super) fn notice_nothing(&mut self) {
+        self.machine.parts().0.start(0, false);
+    }
+
+    /// The next limit at which something is to be done.
+    pub(super) fn next_due(&self) -> Ticks {
+        let frame = self.frames.get(self.next_frame).map_or(Ticks::MAX, Frame::at);
+        if self.is_recorded { frame } else { frame.min(self.next_grid()) }
+    }
+
+    /// The next place of the grid of a run that is not recorded.
+    fn next_grid(&self) -> Ticks {
+        self.grid + (self.grid.saturating_sub(self.begins) / 4).clamp(INTERVALS.0, INTERVALS.1)
+    }
+
+    /// Does what is due at a limit, at which the machine has stopped.
+    fn pass(&mut self, at: Ticks) -> Result<(), TimelineError> {
+        let mut is_grid = !self.is_recorded && at >= self.next_grid();
+        while let Some(frame) = self.frames.get(self.next_frame).filter(|frame| frame.at() <= at).cloned() {
+            self.next_frame += 1;
+            match frame {
+                Frame::Typed { keys, .. } => self.machine.console_input(&keys),
+                Frame::Ends { .. } => self.machine.console_input_ends(),
+                Frame::Mark { mark, .. } => {
+                    compare(&mark, &Mark::of(&mut self.machine, &self.printed, true))?;
+                    is_grid = true;
+                }
+                Frame::End { .. } => {}
+            }
+        }
+        if is_grid {
+            self.grid = at;
+            self.pass_grid();
+        }
+        Ok(())
+    }
+
+    /// Makes a checkpoint, or passes a known one.
+    fn pass_grid(&mut self) {
+        // A state without names, such as the guest's own single-steps: a later place of the grid will do.
+        let Ok(checkpoint) = self.machine.checkpoint() else { return };
+        match self.saved.get(self.passed + 1).map(|next| next.grid) {
+            Some(next) if next == self.grid => {
+                self.take_written();
+                self.written.clear();
+                self.passed += 1;
+            }
+            // A checkpoint was here once.
+            Some(_) => {}
+            None => self.save(checkpoint),
+        }
+    }
+
+    /// Takes what the guest has printed.
+    fn hear(&mut self) {
+        let console = self.machine.take_console();
+        self.printed.add(&console);
+        let (start, furthest) = self.printed_bytes;
+        let end = start + console.len() as u64;
+        let known = furthest.clamp(start, end) - start;
+        self.console.extend(console.get(known as usize..).unwrap_or_default());
+        self.printed_bytes = (end, furthest.max(end));
+    }
+
+    /// Goes to a saved checkpoint, given by its place in the list.
+    pub(super) fn go_to_checkpoint(&mut self, to: usize) -> Result<(), TimelineError> {
+        self.take_written();
+        let between = self.saved.iter().take(self.passed.max(to) + 1).skip(self.passed.min(to) + 1);
+        self.written.extend(between.flat_map(|saved| saved.written.iter().copied()));
+        let Some(saved) = self.saved.get(to) else { return Ok(()) };
+        let content = |page: &u32| {
+            let mut bytes = Box::new([0; PAGE]);
+            self.pages.read(*page, saved.number, &mut bytes);
+            (*page, bytes)
+        };
+        let contents: Vec<(u32, Box<[u8; PAGE]>)> = self.written.iter().map(content).collect();
+        self.machine.put_back(&saved.checkpoint, contents.iter().map(|(page, bytes)| (*page, &bytes[..])))?;
+        let printed: Printed = saved.printed.clone();
+        (self.grid, self.next_frame, self.printed) = (saved.grid, saved.next_frame, printed);
+        self.printed_bytes.0 = saved.printed_bytes;
+        self.passed = to;
+        // The pages that were put back are those of the checkpoint.
+        self.machine.take_noted_pages();
+        self.written.clear();
+        Ok(())
+    }
+}

@@ -131,20 +131,8 @@ static const struct instead target_instead[] = {
 };
 #define target_instead target_instead
 
-/*
- * An instruction that may reach into the next page begins a block. If that page is not there, the fault is the instruction's
- * own; in the middle of a block it would be that of the block's first instruction.
- */
-static bool may_cross(const DisasContextBase *db)
-{
-    return (db->pc_next & 0xfff) > 0x1000 - LONGEST_INSTRUCTION;
-}
-
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
-    if (db->num_insns > 1 && may_cross(db)) {
-        return IN_NEXT_BLOCK;
-    }
     if (refuse_lock(cpu->uc->tcg_ctx, machine, db, cpu)) {
         return BY_US;
     }

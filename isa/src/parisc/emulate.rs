@@ -33,7 +33,7 @@ pub enum Computation {
 pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Result<Then, Fault> {
     let next = regs.get(NPC);
     match what {
-        Computation::Branch(transfer) => return Ok(branch(*transfer, insn, regs)),
+        Computation::Branch(transfer) => Ok(branch(*transfer, insn, regs)),
         Computation::ReadPc(to) => {
             set(regs, *to, insn.address);
             regs.set_pc(next);

@@ -15,7 +15,7 @@ const HERE: u64 = 0x0010_1ff0;
 fn cpu(set: &[(Reg, u64)]) -> Toy<80> {
     let mut regs = [0; 80];
     for (number, value) in regs.iter_mut().enumerate().take(32).skip(1) {
-        *value = 0x1111_0000 | 4 * number as u64;
+        *value = 0x1111_0000 | (4 * number as u64);
     }
     for (reg, value) in [(NPC, HERE + 4), (SPACE, 7), (NEXT_SPACE, 7)].iter().chain(set) {
         regs[usize::from(reg.0)] = *value;

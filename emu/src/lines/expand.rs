@@ -80,7 +80,7 @@ pub fn line(text: &str, known: &Known<'_, '_>) -> Answer<Option<Expanded>> {
     }
 }
 
-/// Whether a line is no line of `kprobe_events` as it stands, so that [`line`] may have something to say about it.
+/// Whether a line is no line of `kprobe_events` as it stands, so that [`line()`] may have something to say about it.
 pub fn asks(text: &str, symbols: &Symbols) -> bool {
     parse::line(text).map_or(true, |parsed| !is_plain(parsed.as_ref(), symbols))
 }

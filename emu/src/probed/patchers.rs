@@ -5,7 +5,7 @@
 //! behaviour depends on the text that they read, and those that overwrite text that others read.
 //!
 //! Only the task that entered the function must not see the engine's bytes. With several CPUs the others hit probes in
-//! their turns. While the task is in the scheduler ([`SCHEDULER`]) or interrupted, the function touches no text, so the
+//! their turns. While the task is in the scheduler (`SCHEDULER`) or interrupted, the function touches no text, so the
 //! bytes stand there until it goes on, on whatever CPU. In a kernel whose scheduler has no symbol, the text is free in
 //! all turns until the function returns.
 

@@ -27,8 +27,8 @@ const GUESTS: &[(&str, &[usize], &str)] = &[
 ];
 /// Those whose kernels switch CPUs off and on again.
 const HOTPLUG: &[&str] = &["debian/amd64", "debian/arm64", "debian/s390x", "debian/riscv64"];
-/// Those whose other CPUs wait quietly after a panic. A hart of riscv64 goes round `wfi` with a pending interrupt that is off,
-/// so the second that a kernel waits before it reboots takes minutes.
+/// Those whose other CPUs wait quietly after a panic. On riscv64 the second that a kernel waits before it
+/// reboots takes minutes: probably a hart goes round `wfi` with a pending interrupt that is off.
 const QUIET: &[&str] = &["debian/amd64", "debian/arm64", "debian/s390x"];
 
 /// Work on all CPUs, and what the kernel says of them.

@@ -44,6 +44,9 @@
 //! Unicorn. The modules `cli`, `cpu`, `overhead` and `unicorn` serve the program, the benchmarks and the tests of
 //! this repository. They are not part of the public interface.
 
+// No panic is reachable from a guest, a file or a command line (SECURITY.md).
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo))]
+
 pub mod arches;
 pub mod boards;
 pub mod boot;

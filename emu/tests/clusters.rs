@@ -3,35 +3,20 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
-use trapline_harness::{self as harness, Need, Test, python, python_module};
+use trapline_harness::{self as harness, Folder, Need, Test, python, python_module};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trapline");
 const SWEEP: [&str; 8] = ["sweep", "tiny/x86_64", "--until", "4ms", "--kind", "kprobe", "--wave", "150"];
 
 /// A folder for a test's files.
-struct Room(PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("trapline-cluster-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        // The daemons run as another user if the tests run as root.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-        Room(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_string()
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn open_folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    // The daemons run as another user if the tests run as root.
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
+    folder
 }
 
 fn said(output: &Output) -> String {
@@ -39,7 +24,7 @@ fn said(output: &Output) -> String {
 }
 
 /// Writes the job. Its scripts name the program that wrote them and the folder where it ran.
-fn emit(program: &str, room: &Room, engine: &str, shards: &str) -> String {
+fn emit(program: &str, room: &Folder, engine: &str, shards: &str) -> String {
     let job = room.file(engine);
     let output = Command::new(program)
         .current_dir(&room.0)
@@ -53,7 +38,7 @@ fn emit(program: &str, room: &Room, engine: &str, shards: &str) -> String {
 
 /// SW-5: every manifest is valid for Kubernetes' own schema, and keeps the rules that the schema does not know.
 fn manifests_are_valid() {
-    let room = Room::new("kubernetes");
+    let room = open_folder("kubernetes");
     let job = emit(PROGRAM, &room, "kubernetes", "5");
     let validate = python("kubernetes_validate").unwrap();
     let check = |file: &str| {
@@ -127,7 +112,7 @@ fn user() -> String {
 
 impl Slurm {
     /// Starts a cluster of two nodes on the loopback, all of whose files are in the room.
-    fn start(room: &Room) -> Slurm {
+    fn start(room: &Folder) -> Slurm {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let host = host.trim().split('.').next().unwrap().to_string();
         let port = 20_000 + std::process::id() % 9_000;
@@ -197,7 +182,7 @@ fn make(path: &Path) {
 
 /// SW-5: a Slurm array whose node is taken down in the middle ends complete, and equal to the sweep without Slurm.
 fn slurm_loses_a_node_and_the_sweep_is_complete() {
-    let room = Room::new("slurm");
+    let room = open_folder("slurm");
     let whole = room.file("whole");
     let output = Command::new(PROGRAM).args(SWEEP).args(["--out", &whole]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));

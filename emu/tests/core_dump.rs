@@ -7,31 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use trapline::Kernel;
-use trapline_harness::{self as harness, Test, guests, kernel, python, python_module, tests};
+use trapline_harness::{self as harness, Folder, Test, guests, kernel, python, python_module, tests};
 
 /// A program header of memory.
 const LOAD: u32 = 1;
-
-/// A folder for a test's files.
-struct Room(PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("trapline-vmcore-{}-{}", std::process::id(), name.replace('/', "_")));
-        fs::create_dir_all(&path).unwrap();
-        Room(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_string()
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Runs the program. Returns its standard output and its standard error.
 fn trapline(args: &[&str]) -> (String, String) {
@@ -47,7 +26,7 @@ fn trapline(args: &[&str]) -> (String, String) {
 fn probes_leave_nothing_in_a_core_dump(name: &'static str) {
     const CALLS: [&str; 9] =
         ["quicksort", "fibonacci", "schedule", "do_syscall", "vfs_read", "pipe_read", "do_wait", "recurser", "sorter"];
-    let room = Room::new(name);
+    let room = Folder::new(name);
     let (probed, plain, nothing, trace) = (room.file("probed"), room.file("plain"), room.file("nothing"), room.file("trace"));
     fs::write(&nothing, "").unwrap();
     let run = |args: &[&str], file: &str, time: &str| {
@@ -83,7 +62,7 @@ fn probes_leave_nothing_in_a_core_dump(name: &'static str) {
 
 /// AN-1: `--vmcore-at` takes the guest at the first hit that passes the event's filter, and the run goes on as without.
 fn a_core_dump_is_made_at_a_hit() {
-    let room = Room::new("hit");
+    let room = Folder::new("hit");
     let (core, script) = (room.file("core"), room.file("script"));
     fs::write(&script, "echo 'p:read vfs_read count=$arg3' > kprobe_events\necho 'count > 0' > events/kprobes/read/filter\n")
         .unwrap();
@@ -130,7 +109,7 @@ print("bytes", prog.read(function.address, 8).hex())
 "#;
 
 /// Runs the guest to its shell and writes a core dump there.
-fn dumped(name: &str, room: &Room, script: &str) -> (String, String) {
+fn dumped(name: &str, room: &Folder, script: &str) -> (String, String) {
     let (core, file) = (room.file("core"), room.file("script"));
     fs::write(&file, script).unwrap();
     // Linux reads memory of programs at a program's address only. Programs of z/Architecture have all addresses.
@@ -162,7 +141,7 @@ fn drgn(script: &str, args: &[&str]) -> String {
 
 /// AN-1: drgn finds the kernel's symbols in the memory of the dump, and text without breakpoints.
 fn drgn_reads_a_core_dump(name: &'static str) {
-    let room = Room::new(name);
+    let room = Folder::new(name);
     let (core, out) = dumped(name, &room, "uname -r\ncat /proc/version\necho the end\nsleep 5\n");
     let said = drgn(BY_KALLSYMS, &[&core]);
     let field = |name: &str| said.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_string();
@@ -193,7 +172,7 @@ for frame in prog.stack_trace(2):
 /// AN-1: with the kernel's debug information drgn lists the tasks that the guest lists, and their stacks.
 fn drgn_lists_the_guests_tasks() {
     let Some(dwarf) = vmlinux() else { return };
-    let room = Room::new("tasks");
+    let room = Folder::new("tasks");
     let script = "for p in /proc/[0-9]*; do echo \"=$(cat $p/stat 2>/dev/null | cut -d' ' -f1,2)\"; done\n\
                   sed 's/^/+/' /proc/2/stack\ncat /proc/version\necho the end\nsleep 5\n";
     let (core, out) = dumped("debian/amd64", &room, script);

@@ -3,28 +3,11 @@
 
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Output};
-use trapline_harness::{self as harness, Test, tests, tool};
+use trapline_harness::{self as harness, Folder, Test, tests, tool};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trapline");
-
-/// A folder for a test's files.
-struct Room(PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("trapline-package-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Room(path)
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
@@ -39,7 +22,7 @@ fn done(command: &mut Command) -> String {
 
 /// AN-3: the package is built, unpacked by dpkg into an empty root, and the program in it runs.
 fn the_package_installs_into_an_empty_root() {
-    let room = Room::new("deb");
+    let room = Folder::new("deb");
     let (package, root) = (room.0.join("trapline.deb"), room.0.join("root"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join("scripts/deb.sh");
     done(Command::new(script).arg(PROGRAM).arg(&package).env("DEB_OPTIONS", "-Zgzip -z1"));
@@ -79,7 +62,7 @@ fn the_package_installs_into_an_empty_root() {
 
 /// AN-3: there is a page for each sub-command, with its options and its examples, one example a line.
 fn every_command_has_a_manual_page() {
-    let room = Room::new("man");
+    let room = Folder::new("man");
     done(Command::new(PROGRAM).arg("man").arg(&room.0));
     let help = done(Command::new(PROGRAM).arg("--help"));
     let commands: Vec<&str> = help
@@ -113,7 +96,7 @@ fn every_command_has_a_manual_page() {
 
 /// AN-3: doctor says what is missing and how to get it; what was named decides about its exit status.
 fn doctor_says_what_is_missing_and_how_to_get_it() {
-    let room = Room::new("doctor");
+    let room = Folder::new("doctor");
     let tools = room.0.join("tools");
     fs::create_dir_all(&tools).unwrap();
     let doctor = |args: &[&str]| {

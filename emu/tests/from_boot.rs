@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use trapline_harness::{self as harness, each, tests};
+use trapline_harness::{self as harness, Folder, each, tests};
 
 struct Said {
     status: i32,
@@ -43,23 +43,13 @@ fn a_kernel_without_a_shell_cannot_begin_there() {
     }
 }
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// DV-4: the first run boots and keeps, the next ones restore; what is wrong with a kept snapshot is said, and it is
 /// made anew.
 fn a_stock_kernel_boots_once_and_runs_scripts_from_its_shell(name: &'static str) {
     let found = harness::stock(name);
     let images = found.local.folder;
     let trapline = |cache, args: &[&str]| trapline_with(cache, Some(&images), args);
-    let cache = Folder(std::env::temp_dir().join(format!("trapline-from-boot-{}-{}", found.stock.flavour, std::process::id())));
-    fs::create_dir_all(&cache.0).unwrap();
+    let cache = Folder::new(&format!("from-boot-{}", found.stock.flavour));
     let script = cache.0.join("script");
     let lines: String = (0..400).map(|line| format!("# line {line}: 'quoted', \\ and $dollars\n")).collect();
     fs::write(&script, format!("{lines}echo from the script: $((6*7)); printf 'a\\tb\\n' | md5sum\nexit 3\n")).unwrap();
@@ -90,8 +80,7 @@ fn a_stock_kernel_boots_once_and_runs_scripts_from_its_shell(name: &'static str)
 /// DV-4: an event of `trace --event` that waits for its module is armed when the module comes.
 fn an_event_beside_scripts_waits_for_its_module(name: &'static str) {
     let images = harness::stock(name).local.folder;
-    let script = Folder(std::env::temp_dir().join(format!("trapline-module-{}", std::process::id())));
-    fs::create_dir_all(&script.0).unwrap();
+    let script = Folder::new("module");
     let work = script.0.join("work.sh");
     fs::write(&work, "true\n").unwrap();
     let options = ["--module", "dummy", "-q", "--event", "p:up dummy:dummy_dev_init", "--script", work.to_str().unwrap()];

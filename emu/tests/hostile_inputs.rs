@@ -4,8 +4,9 @@
 
 mod program;
 
-use program::{Ended, Folder, start};
+use program::{Ended, start};
 use std::time::Duration;
+use trapline_harness::Folder;
 
 /// Much longer than any of them takes, on a busy computer.
 const MOST: Duration = Duration::from_secs(240);
@@ -104,7 +105,7 @@ fn hostile_inputs_end_soon_with_a_sentence() {
         ("an argument in an argument", EVENTS, format!("p vfs_read a={}%di{}\n", "+0(".repeat(100_000), ")".repeat(100_000)).into(), "error"),
     ];
     for (number, (what, before, bytes, words)) in inputs.into_iter().enumerate() {
-        let file = folder.file(&number.to_string(), &bytes);
+        let file = folder.write(&number.to_string(), &bytes);
         let ended = start(what.into(), before, &file, &[]).end(MOST);
         let expected: &[i32] = if words.is_empty() || words == "no clock is faster" { &[0] } else { &[1, 2] };
         let Ended { what, status, said, memory } = ended;

@@ -1,40 +1,17 @@
 //! Stock kernels that are given as files: what they find beside themselves is of their own ISA, or there is nothing.
 #![cfg(feature = "cpu")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use trapline::arches::{self, Row};
 use trapline::boot::kernels;
 use trapline::boot::{Kernel, Segment};
-
-/// A folder that lives as long as the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("trapline-by-path-{}-{name}", std::process::id()));
-        fs::create_dir_all(path.join("busybox")).expect("a folder for temporary files");
-        Folder(path)
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, bytes).expect("a file in it");
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use trapline_harness::Folder;
 
 /// Everything that `trapline run` says of our kernel for an ISA, in a file, with symbols by which it counts as a Linux.
 fn said(row: &Row, images: &Folder) -> (Option<i32>, String) {
     let ours = trapline_images::find(&format!("tiny/{}", row.arch.name())).expect("a kernel of ours");
-    let kernel = images.file("vmlinux", ours.bytes);
+    let kernel = images.write("vmlinux", ours.bytes);
     let loaded = Kernel::from_bytes(ours.bytes).expect("it loads");
     let starts = |segment: &&Segment| (segment.physical..segment.physical + segment.size).contains(&loaded.entry);
     let segment = loaded.segments.iter().find(starts).expect("it is entered in one of its segments");
@@ -42,7 +19,7 @@ fn said(row: &Row, images: &Folder) -> (Option<i32>, String) {
     let facts = kernels::of(row.arch);
     let names =
         [facts.first_functions[0], "kernel_init_freeable"].into_iter().chain(facts.raw_image.and_then(|format| format.start));
-    let map = images.file("System.map", names.map(|name| format!("{entry:x} T {name}\n")).collect::<String>().as_bytes());
+    let map = images.write("System.map", names.map(|name| format!("{entry:x} T {name}\n")).collect::<String>().as_bytes());
     let nowhere = Path::new("/nowhere");
     let output = Command::new(env!("CARGO_BIN_EXE_trapline"))
         .args(["run", "-q", "--until", "1us", "--symbols"])
@@ -69,7 +46,7 @@ fn a_kernel_out_of_a_file_gets_no_other_isas_busybox() {
         let name = row.arch.name();
         let others = Folder::new(&format!("{name}-others"));
         for other in arches::all().filter(|other| kernels::of(other.arch).debian != kernels::of(row.arch).debian) {
-            others.file(&format!("busybox/busybox-{}", kernels::of(other.arch).debian), b"\x7fELF of another ISA");
+            others.write(&format!("busybox/busybox-{}", kernels::of(other.arch).debian), b"\x7fELF of another ISA");
         }
         let (status, text) = said(row, &others);
         let runs = row.machine.as_ref().is_some_and(|machine| machine.stock.is_some());
@@ -85,7 +62,7 @@ fn a_kernel_out_of_a_file_gets_no_other_isas_busybox() {
         let missing = format!("there is no busybox for {} on this computer", kernels::of(row.arch).debian);
         assert_eq!(text.contains(&missing), runs, "{name}: {text}");
 
-        others.file(&format!("busybox/busybox-{}", kernels::of(row.arch).debian), b"\x7fELF of this ISA");
+        others.write(&format!("busybox/busybox-{}", kernels::of(row.arch).debian), b"\x7fELF of this ISA");
         let (_, text) = said(row, &others);
         assert!(!text.contains("no busybox"), "{name}: {text}");
         assert_eq!(text.contains(&advice), !runs, "{name}: {text}");

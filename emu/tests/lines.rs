@@ -11,38 +11,21 @@ use trapline::lines::locations::{Location, Missing};
 use trapline::lines::places::Wanted;
 use trapline::lines::{DebugFile, Info, LinesError};
 use trapline::outputs::lcov;
-use trapline_harness::{self as harness, Test, kernel, tests, tool};
+use trapline_harness::{self as harness, Folder, Test, kernel, tests, tool};
 
 const SOURCE: &str = include_str!("lines/places.c");
 
-/// A folder for a test's files.
-struct Room(PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("trapline-lines-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Room(path)
-    }
-
-    /// Compiles the program, and returns the name of its file.
-    fn compiled(&self, version: u32, more: &[&str]) -> String {
-        let (source, program) = (self.0.join("places.c"), self.0.join(format!("places{version}")));
-        std::fs::write(&source, SOURCE).unwrap();
-        let debug = format!("-gdwarf-{version}");
-        let flags = ["-O2", &debug, "-ffreestanding", "-nostdlib", "-static", "-no-pie", "-fno-pic", "-mcmodel=kernel"];
-        let mut gcc = Command::new("gcc");
-        gcc.current_dir(&self.0).args(flags).args(["-fno-stack-protector", "-Wl,-Ttext=0xffffffff81000000", "-Wl,--build-id"]);
-        let output = gcc.args(more).arg("-o").arg(&program).arg("places.c").output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        program.to_str().unwrap().into()
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Compiles the program, and returns the name of its file.
+fn compiled(room: &Folder, version: u32, more: &[&str]) -> String {
+    let (source, program) = (room.0.join("places.c"), room.0.join(format!("places{version}")));
+    std::fs::write(&source, SOURCE).unwrap();
+    let debug = format!("-gdwarf-{version}");
+    let flags = ["-O2", &debug, "-ffreestanding", "-nostdlib", "-static", "-no-pie", "-fno-pic", "-mcmodel=kernel"];
+    let mut gcc = Command::new("gcc");
+    gcc.current_dir(&room.0).args(flags).args(["-fno-stack-protector", "-Wl,-Ttext=0xffffffff81000000", "-Wl,--build-id"]);
+    let output = gcc.args(more).arg("-o").arg(&program).arg("places.c").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program.to_str().unwrap().into()
 }
 
 fn trapline(args: &[&str]) -> Output {
@@ -96,8 +79,8 @@ fn is_computed(info: &Info<'_>, kernel: &Kernel, asked: &str, place: &str, argum
 /// LV-2, LV-3: every line of the program that perf takes, and every variable, has the address and the fetch of perf's
 /// own line. perf refuses bit fields of DWARF 5, and counts those of DWARF 4 from the wrong end.
 fn places_are_those_of_perf(version: u32) {
-    let room = Room::new(&format!("perf{version}"));
-    let program = room.compiled(version, &[]);
+    let room = Folder::new(&format!("perf{version}"));
+    let program = compiled(&room, version, &[]);
     let (kernel, file) = opened(&program);
     let info = Info::new(&file).unwrap();
     let mut compared = 0;
@@ -151,8 +134,8 @@ fn places_in_dwarf_5_are_those_of_perf() {
 /// LV-3: bit fields are those that the machine's own instructions read.
 fn bit_fields_have_their_bits() {
     for version in [4, 5] {
-        let room = Room::new(&format!("bits{version}"));
-        let (kernel, file) = opened(&room.compiled(version, &[]));
+        let room = Folder::new(&format!("bits{version}"));
+        let (kernel, file) = opened(&compiled(&room, version, &[]));
         let info = Info::new(&file).unwrap();
         let lines = by_us(&info, &kernel, "read_file file->mode file->kind file->wide").unwrap();
         assert_eq!(
@@ -165,8 +148,8 @@ fn bit_fields_have_their_bits() {
 
 /// LV-2, LV-3: places and variables that are not there are errors with the reason.
 fn errors_say_what_is_there() {
-    let room = Room::new("errors");
-    let (kernel, file) = opened(&room.compiled(5, &[]));
+    let room = Folder::new("errors");
+    let (kernel, file) = opened(&compiled(&room, 5, &[]));
     let info = Info::new(&file).unwrap();
     #[rustfmt::skip]
     let cases = [
@@ -189,8 +172,8 @@ fn errors_say_what_is_there() {
 
 /// LV-1: the commands show lines and variables, as text and as JSON.
 fn commands_show_lines_and_variables() {
-    let room = Room::new("commands");
-    let program = room.compiled(5, &[]);
+    let room = Folder::new("commands");
+    let program = compiled(&room, 5, &[]);
     let source = room.0.to_str().unwrap();
     let listing = text(&trapline(&["lines", &program, "read_file", "--source", source]).stdout);
     assert!(listing.starts_with("<read_file@places.c:29>\n      0  __attribute__"), "{listing}");
@@ -212,8 +195,8 @@ fn commands_show_lines_and_variables() {
 
 /// LV-1: `disasm` and `check` show the source line of each address, and the calls that were inlined there.
 fn addresses_have_their_source_lines() {
-    let room = Room::new("addresses");
-    let program = room.compiled(5, &[]);
+    let room = Folder::new("addresses");
+    let program = compiled(&room, 5, &[]);
     let shown = text(&trapline(&["disasm", &program, "read_file", "--lines", "--json"]).stdout);
     let rows: Vec<serde_json::Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let source =
@@ -246,8 +229,8 @@ fn addresses_have_their_source_lines() {
 
 /// LV-6: the lines that ran are those of the blocks that ran, and genhtml reads the file.
 fn coverage_has_the_lines_that_ran() {
-    let room = Room::new("coverage");
-    let (_, file) = opened(&room.compiled(5, &[]));
+    let room = Folder::new("coverage");
+    let (_, file) = opened(&compiled(&room, 5, &[]));
     let info = Info::new(&file).unwrap();
     let spot = |place: &str| info.spots(&Wanted::parse(place).unwrap()).unwrap()[0].address;
     // Everything of read_file up to the second test, as if `check` had failed.
@@ -273,9 +256,9 @@ fn coverage_has_the_lines_that_ran() {
 
 /// LV-4: a file of another build is refused, and so is one without debug information.
 fn files_of_other_kernels_are_refused() {
-    let room = Room::new("refused");
-    let (five, four) = (room.compiled(5, &[]), room.compiled(4, &["-Dsize_t=int"]));
-    let bare = room.compiled(3, &["-g0"]);
+    let room = Folder::new("refused");
+    let (five, four) = (compiled(&room, 5, &[]), compiled(&room, 4, &["-Dsize_t=int"]));
+    let bare = compiled(&room, 3, &["-g0"]);
     for (file, image, expected) in [
         (&four, &*five, "is of another kernel"),
         (&bare, &*five, "compiled without -g"),
@@ -294,8 +277,8 @@ fn files_of_other_kernels_are_refused() {
 
 /// LV-5: any change of a file's bytes gives an answer or an error, within the budget.
 fn damaged_files_end_in_answers_or_errors() {
-    let room = Room::new("damaged");
-    let whole = std::fs::read(room.compiled(5, &[])).unwrap();
+    let room = Folder::new("damaged");
+    let whole = std::fs::read(compiled(&room, 5, &[])).unwrap();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
         random ^= random << 13;

@@ -4,11 +4,11 @@
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use trapline::outputs::tracedat::TraceDat;
 use trapline::outputs::{About, End, Seen, Sink};
-use trapline_harness::{self as harness, Test, guests, python, python_module, tests, tool};
+use trapline_harness::{self as harness, Folder, Test, guests, python, python_module, tests, tool};
 use trapline_probes::events::format::{Field, Format};
 use trapline_probes::events::set::EventSet;
 use trapline_probes::events::types::{Stored, Style};
@@ -23,27 +23,6 @@ const EVENTS: [&str; 5] = [
     "p:files/text do_sys_open names=+0($stack):u8[3] t=\\\"a;b\\\":string",
     "p:fork do_fork",
 ];
-
-/// A folder for a test's files.
-struct Room(PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("trapline-outputs-{}-{}", std::process::id(), name.replace('/', "_")));
-        fs::create_dir_all(&path).unwrap();
-        Room(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_string()
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn trapline(args: &[&str]) -> (String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_trapline")).args(args).output().unwrap();
@@ -124,7 +103,7 @@ fn of_trace_cmd(text: &str) -> Vec<Line> {
 
 /// DV-4: trace-cmd, which knows nothing of trapline, prints every record of our text with all its values.
 fn trace_cmd_prints_our_text(guest: &'static str) {
-    let room = Room::new(guest);
+    let room = Folder::new(guest);
     let (dat, text) = (room.file("a.dat"), room.file("a.txt"));
     for more in [&[][..], &["--cpus", "2"], &["--stacktrace"]] {
         if more.contains(&"2") && !matches!(guest, "tiny/x86_64" | "tiny/i386") {
@@ -144,7 +123,7 @@ fn trace_cmd_prints_our_text(guest: &'static str) {
 }
 
 /// The records of a synthetic run, as trace-cmd prints them.
-fn reported(room: &Room, about: &About, records: impl FnOnce(&mut dyn FnMut(u16, u64, &[u8]), &dyn Fn(u64))) -> String {
+fn reported(room: &Folder, about: &About, records: impl FnOnce(&mut dyn FnMut(u16, u64, &[u8]), &dyn Fn(u64))) -> String {
     let file = room.file("made.dat");
     let to = fs::File::create(&file).unwrap();
     let sink = std::cell::RefCell::new(Box::new(TraceDat::new(std::io::BufWriter::new(to), about.clone())));
@@ -184,7 +163,7 @@ fn reported(room: &Room, about: &About, records: impl FnOnce(&mut dyn FnMut(u16,
 
 /// DV-4: long gaps, long strings, full pages, CPUs without records and lost records, in every byte order and word size.
 fn trace_cmd_reads_every_form_of_page() {
-    let room = Room::new("pages");
+    let room = Folder::new("pages");
     for (word, big_endian) in [(8, false), (8, true), (4, false), (4, true)] {
         let about = About { word, big_endian, isa: "any", cpus: 3 };
         let mut expected = Vec::new();
@@ -250,7 +229,7 @@ fn number(value: &Value) -> u64 {
 /// DV-4: Perfetto's own classes read all packets. A call with both probes is a slice with its arguments and its result,
 /// slices nest, each is ended, and CPUs show their tasks.
 fn perfetto_reads_all_packets(guest: &'static str) {
-    let room = Room::new(&format!("perfetto-{guest}"));
+    let room = Folder::new(&format!("perfetto-{guest}"));
     let (file, json) = (room.file("a.perfetto"), room.file("a.json"));
     let lines = [
         "p:files/read vfs_read count=$arg3:u32",
@@ -319,7 +298,7 @@ fn perfetto_reads_all_packets(guest: &'static str) {
 
 /// DV-4: a row of CSV has what the JSON record has.
 fn csv_has_a_column_for_each_argument() {
-    let room = Room::new("csv");
+    let room = Folder::new("csv");
     let (csv, json) = (room.file("a.csv"), room.file("a.jsonl"));
     let lines = [
         "-e",
@@ -364,7 +343,7 @@ fn csv_has_a_column_for_each_argument() {
 
 /// DV-4: the counts of the stacks add up to the records, and the picture has the same functions.
 fn stacks_add_up() {
-    let room = Room::new("stacks");
+    let room = Folder::new("stacks");
     let (folded, svg, json) = (room.file("a.folded"), room.file("a.svg"), room.file("a.jsonl"));
     let args = [
         "run",
@@ -438,7 +417,7 @@ fn covered(file: &str) -> (Vec<String>, BTreeSet<u64>, usize) {
 
 /// DV-4, BY-4: coverage costs no guest time, has the functions that ran and no others, and probes change nothing in it.
 fn coverage_has_what_ran(guest: &'static str) {
-    let room = Room::new(&format!("coverage-{guest}"));
+    let room = Folder::new(&format!("coverage-{guest}"));
     let (plain, probed) = (room.file("plain"), room.file("probed"));
     let none = room.file("none");
     let console = |args: &[&str]| {

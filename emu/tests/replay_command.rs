@@ -5,12 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use trapline_harness::{self as harness, Test, each, guests, member, tests};
-
-#[path = "program/mod.rs"]
-#[allow(dead_code)]
-mod program;
-use program::Folder;
+use trapline_harness::{self as harness, Folder, Test, each, guests, member, tests};
 
 struct Said {
     status: i32,
@@ -91,7 +86,7 @@ fn a_recording_is_replayed_up_to_its_last_whole_frame() {
     let whole = good(&["replay", file.to_str().unwrap()]);
     let mut seen = Vec::new();
     for cut in [bytes.len() - 1, bytes.len() - 80, bytes.len() / 2, bytes.len() / 2 + 13] {
-        let cut = folder.file("cut.rec", &bytes[..cut]);
+        let cut = folder.write("cut.rec", &bytes[..cut]);
         let said = good(&["replay", cut.to_str().unwrap()]);
         assert!(said.err.contains("the recording was not finished") && said.err.contains("no whole frame"), "{}", said.err);
         assert!(said.err.contains("the recording ends here"), "{}", said.err);
@@ -113,8 +108,8 @@ fn a_replay_that_differs_is_noticed_and_wrong_files_are_refused() {
     let at = changed.windows(9).position(|bytes| bytes == b"tiny/i386").unwrap();
     let mut changed = changed;
     changed[at + 5..at + 9].copy_from_slice(b"ppc6");
-    let changed = folder.file("changed.rec", &changed).to_str().unwrap().to_string();
-    let text = folder.file("text", b"not a recording, but long enough for one").to_str().unwrap().to_string();
+    let changed = folder.write("changed.rec", &changed).to_str().unwrap().to_string();
+    let text = folder.write("text", b"not a recording, but long enough for one").to_str().unwrap().to_string();
     #[rustfmt::skip]
     let cases: [(&[&str], &str); 6] = [
         (&["replay", &changed],                             "its head is damaged"),
@@ -166,7 +161,7 @@ const ASKED: &str =
 fn is_replayed(name: &str, what: &str, more: &[&str]) {
     harness::stock(name);
     let folder = Folder::new(&format!("replay-{what}-{}", name.replace('/', "-")));
-    let script = folder.file(
+    let script = folder.write(
         "work.sh",
         b"echo hello; cat /proc/stat | md5sum; i=0; while [ $i -lt 5 ]; do i=$((i+1)); cat /proc/uptime >/dev/null; done; date\n",
     );
@@ -201,7 +196,7 @@ fn a_stock_run_of_two_cpus_is_replayed(name: &'static str) {
 fn a_killed_recording_is_replayed(name: &'static str) {
     harness::stock(name);
     let folder = Folder::new(&format!("replay-killed-{}", name.replace('/', "-")));
-    let script = folder.file("work.sh", b"while :; do cat /proc/stat | md5sum; done\n");
+    let script = folder.write("work.sh", b"while :; do cat /proc/stat | md5sum; done\n");
     let path = folder.0.join("run.rec");
     let args = ["run", name, "--from-boot", "-q", "--script", script.to_str().unwrap(), "--record", path.to_str().unwrap()];
     for size in [3000, 5000] {

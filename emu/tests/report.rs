@@ -3,33 +3,12 @@
 
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
-use trapline_harness::{self as harness, tests, tool};
-
-/// A folder for a test's files.
-struct Room(PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("trapline-report-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Room(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_string()
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use trapline_harness::{self as harness, Folder, tests, tool};
 
 /// Runs a tiny kernel with a report, and returns the page and the summary.
-fn report(room: &Room, args: &[&str]) -> (String, Value) {
+fn report(room: &Folder, args: &[&str]) -> (String, Value) {
     let page = room.file("page.html");
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
     command.args(["run", "tiny/x86_64", "--report", &page, "--out", &room.file("trace"), "--summary", "json", "--quiet"]);
@@ -65,7 +44,7 @@ fn check(page: &str) {
 
 /// AN-4: the page of one hit has its probe, its task and its record, and what was not asked for is said.
 fn the_page_of_one_hit_is_complete() {
-    let room = Room::new("one");
+    let room = Folder::new("one");
     let (page, summary) = report(&room, &["-e", "p:only kernel_init"]);
     assert_eq!(summary["records"], 1);
     check(&page);
@@ -83,7 +62,7 @@ fn the_page_of_one_hit_is_complete() {
 
 /// AN-4: numbers of the page are those of the summary; strings of the guest are no markup.
 fn numbers_are_those_of_the_summary() {
-    let room = Room::new("many");
+    let room = Folder::new("many");
     let events = ["p vfs_read count=$arg3", "r:done vfs_read n=$retval:s64", "r quicksort", "p schedule"];
     let args: Vec<&str> = events.iter().flat_map(|event| ["-e", event]).chain(["--stacktrace"]).collect();
     let (page, summary) = report(&room, &args);
@@ -103,7 +82,7 @@ fn numbers_are_those_of_the_summary() {
 
 /// AN-4: a million hits make a page of bounded size, and all are counted.
 fn a_million_hits_make_a_small_page() {
-    let room = Room::new("million");
+    let room = Folder::new("million");
     let (page, summary) = report(&room, &["--append", "bench=1000000", "-e", "p bench_target n=$arg1", "--format", "csv"]);
     check(&page);
     let hits = summary["records"].as_u64().unwrap();
@@ -130,7 +109,7 @@ document.body.dataset.told = JSON.stringify(told);
 </script></body>"##;
 
 /// Lets Chromium open a file. Returns what it printed, and its log.
-fn browser(room: &Room, file: &str, args: &[&str]) -> (String, String) {
+fn browser(room: &Folder, file: &str, args: &[&str]) -> (String, String) {
     let profile = format!("--user-data-dir={}", room.file("profile"));
     let mut command = Command::new("chromium");
     command.args([
@@ -146,7 +125,7 @@ fn browser(room: &Room, file: &str, args: &[&str]) -> (String, String) {
 }
 
 /// Uses the controls of a page in a browser, which must log nothing, and takes a picture.
-fn use_controls(room: &Room, page: &str, probes: usize) {
+fn use_controls(room: &Folder, page: &str, probes: usize) {
     let file = room.file("used.html");
     fs::write(&file, page.replace("</body>", PERSON)).unwrap();
     let (dom, log) = browser(room, &file, &["--dump-dom"]);
@@ -170,7 +149,7 @@ fn use_controls(room: &Room, page: &str, probes: usize) {
 
 /// AN-4: in a browser tables sort and the timeline zooms, by buttons and by keys, without an error on its console.
 fn a_browser_runs_the_controls() {
-    let room = Room::new("browser");
+    let room = Folder::new("browser");
     let events = ["-e", "p vfs_read count=$arg3", "-e", "p schedule", "-e", "p:open do_sys_open", "--stacktrace"];
     let (page, _) = report(&room, &events);
     use_controls(&room, &page, 3);
@@ -178,14 +157,14 @@ fn a_browser_runs_the_controls() {
 
 /// AN-4: a browser opens the page of a million hits as easily.
 fn a_browser_shows_a_million_hits() {
-    let room = Room::new("much");
+    let room = Folder::new("much");
     let (page, _) = report(&room, &["--append", "bench=1000000", "-e", "p bench_target n=$arg1", "--format", "csv"]);
     use_controls(&room, &page, 1);
 }
 
 /// AN-4: without JavaScript the page has its timeline and tables, and no control that does nothing.
 fn a_browser_without_scripts_shows_the_page() {
-    let room = Room::new("plain");
+    let room = Folder::new("plain");
     let (page, _) = report(&room, &["-e", "p vfs_read count=$arg3"]);
     // `--dump-dom` needs scripts itself, so the page's own ones are taken out.
     let (head, scripts) = page.split_once("<script").unwrap();

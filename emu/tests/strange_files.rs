@@ -3,11 +3,12 @@
 
 mod program;
 
-use program::{Ended, Folder, start};
+use program::{Ended, start};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
+use trapline_harness::Folder;
 
 /// Much longer than a pipe is waited for.
 const MOST: Duration = Duration::from_secs(100);
@@ -31,18 +32,18 @@ const ARGUMENTS: [(&str, &[&str], &[&str]); 9] = [
 fn strange(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
     let pipe = folder.0.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success(), "mkfifo is part of every Unix");
-    let sparse = folder.file("sparse", b"");
+    let sparse = folder.write("sparse", b"");
     File::options().write(true).open(&sparse).unwrap().set_len(10 << 30).unwrap();
     vec![
         ("a named pipe that nobody writes to", pipe),
         ("/dev/zero", "/dev/zero".into()),
         ("a directory", folder.0.clone()),
-        ("an empty file", folder.file("empty", b"")),
+        ("an empty file", folder.write("empty", b"")),
         ("a sparse file of 10 GiB", sparse),
         ("no file", folder.0.join("nowhere")),
         (
             "random bytes",
-            folder.file(
+            folder.write(
                 "random",
                 &(0..1_u32 << 16).map(|number| (number.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect::<Vec<u8>>(),
             ),
@@ -89,7 +90,7 @@ fn strange_files_are_refused() {
 #[test]
 fn a_file_that_shrinks_is_read_to_its_end() {
     let folder = Folder::new("shrinking");
-    let file = folder.file("shrinks", &vec![b' '; 32 << 20]);
+    let file = folder.write("shrinks", &vec![b' '; 32 << 20]);
     let running = start("a script that shrinks".into(), &["trace", "tiny/x86_64", "--quiet"], &file, &[]);
     for size in (0..32_u64).rev() {
         File::options().write(true).open(&file).unwrap().set_len(size << 20).unwrap();

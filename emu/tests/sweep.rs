@@ -12,29 +12,8 @@ use trapline::sweep::part::{Identity, Summary};
 use trapline::sweep::shard::Shard;
 use trapline::sweep::{self, Guests, Kind, Settings};
 use trapline::verify::{Run, Side};
-use trapline_harness::{self as harness, guests, tests};
+use trapline_harness::{self as harness, Folder, guests, tests};
 use trapline_isa::plan::Policy;
-
-/// A folder for a test's files.
-struct Room(PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("trapline-sweep-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Room(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_string()
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn trapline(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_trapline")).args(args).output().unwrap()
@@ -54,7 +33,7 @@ fn done(output: &Output, status: i32) -> String {
 
 /// SW-1, SW-3: two shards, in several machines at once, make the same bytes as one sweep in one machine.
 fn shards_make_the_same_bytes_as_the_whole() {
-    let room = Room::new("shards");
+    let room = Folder::new("shards");
     let whole = room.file("whole");
     let said = done(&trapline(&sweep_args("kprobe,optimised,return", &["--jobs", "1", "--out", &whole])), 0);
     assert!(said.contains("identical: tiny/x86_64, policy best, shard 0/1"), "{said}");
@@ -102,7 +81,7 @@ fn shards_make_the_same_bytes_as_the_whole() {
 
 /// SW-2: a sweep that is killed loses at most the waves that were running, and its result is the same.
 fn a_killed_sweep_goes_on() {
-    let room = Room::new("killed");
+    let room = Folder::new("killed");
     let (whole, out) = (room.file("whole"), room.file("out"));
     let args = |out| ["sweep", "tiny/x86_64", "--until", "4ms", "--kind", "kprobe", "--wave", "60", "--jobs", "1", "--out", out];
     done(&trapline(&args(&whole)), 0);
@@ -173,7 +152,7 @@ impl Guests for Planted {
 }
 
 fn swept(guests: &Planted, kinds: &[Kind], wave: usize, limit: u64) -> Summary {
-    let room = Room::new(&format!("planted-{limit}-{:?}", guests.kernel.arch));
+    let room = Folder::new(&format!("planted-{limit}-{:?}", guests.kernel.arch));
     let settings = Settings { kinds: kinds.to_vec(), policy: Policy::Best, wave, limit, jobs: 2 };
     let out = PathBuf::from(room.file("part"));
     sweep::run(guests, &settings, &Identity::default(), Shard::WHOLE, &out, &mut |_| ()).unwrap()

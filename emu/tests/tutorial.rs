@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use trapline_harness::{self as harness, Need, kernel, tests, tool};
+use trapline_harness::{self as harness, Folder, Need, kernel, tests, tool};
 
 const PAGE: &str = include_str!("../../docs/tutorial.md");
 /// The folder of the page, which the test replaces by one of its own.
@@ -36,20 +36,12 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-struct Room(PathBuf);
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// Runs a command in the folder of the clone, and returns all that it prints.
-fn run(command: &str, room: &Room) -> (String, bool) {
+fn run(command: &str, room: &Folder) -> (String, bool) {
     let trapline = Path::new(env!("CARGO_BIN_EXE_trapline")).parent().unwrap();
     let path = std::env::join_paths(
         std::iter::once(trapline.to_path_buf()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
@@ -63,7 +55,7 @@ fn run(command: &str, room: &Room) -> (String, bool) {
 
 /// LV-8: every command of the tutorial succeeds, and prints the lines that the page shows, in their order.
 fn the_tutorial_finds_its_bug() {
-    let room = Room(std::env::temp_dir().join(format!("trapline-tutorial-{}", std::process::id())));
+    let room = Folder::new("tutorial");
     let steps = steps();
     assert!(steps.len() >= 6 && steps.iter().filter(|step| !step.prints.is_empty()).count() >= 5, "{steps:?}");
     for step in &steps {
@@ -79,7 +71,7 @@ fn the_tutorial_finds_its_bug() {
 
 /// LV-8: the module without its fault keeps the sum right.
 fn the_mended_module_keeps_the_sum() {
-    let room = Room(std::env::temp_dir().join(format!("trapline-mended-{}", std::process::id())));
+    let room = Folder::new("mended");
     let folder = room.0.display();
     let build = format!(
         "mkdir -p {folder} && cp images/tutorial/Makefile {folder} && sed 's/next > SLOTS/next >= SLOTS/' images/tutorial/shelf.c \

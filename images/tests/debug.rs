@@ -5,18 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use trapline_harness::{self as harness, tests, tool};
+use trapline_harness::{self as harness, Folder, tests, tool};
 use trapline_images::{Progress, PullError, Puller, Wanted, locate};
 
 const RELEASE: &str = "6.1.0-56-amd64";
-
-struct Room(PathBuf);
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn shell(folder: &Path, script: &str) {
     let output = Command::new("sh").args(["-ec", script]).current_dir(folder).output().expect("a shell");
@@ -24,10 +16,9 @@ fn shell(folder: &Path, script: &str) {
 }
 
 /// A cache with a kernel, and a folder of tools whose apt has one package with that file.
-fn room(name: &str, file: &str) -> Room {
-    let folder = std::env::temp_dir().join(format!("trapline-debug-{}-{name}", std::process::id()));
-    fs::create_dir_all(folder.join("tools")).expect("a folder");
-    let room = Room(folder);
+fn room(name: &str, file: &str) -> Folder {
+    let room = Folder::new(&format!("debug-{name}"));
+    fs::create_dir_all(room.0.join("tools")).expect("a folder");
     shell(
         &room.0,
         &format!(
@@ -57,7 +48,7 @@ dpkg-deb -Znone --root-owner-group -b dbg dbg.deb >/dev/null
     room
 }
 
-fn pull(room: &Room) -> (Result<PathBuf, PullError>, Vec<Progress>) {
+fn pull(room: &Folder) -> (Result<PathBuf, PullError>, Vec<Progress>) {
     let cache = room.0.join("cache");
     let puller = Puller { tools: Some(room.0.join("tools")), ..Puller::new(cache.clone()) };
     let wanted = Wanted::parse("debian/amd64").expect("a stock kernel");

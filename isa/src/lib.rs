@@ -5,6 +5,8 @@
 //! use an ISA through its table, [`arch::Isa`].
 #![no_std]
 #![forbid(unsafe_code)]
+// No panic is reachable from a guest, a file or a command line (SECURITY.md).
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo))]
 
 extern crate alloc;
 // Unit tests use the CPU state of `tests/bench`, which names this crate from outside.

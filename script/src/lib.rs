@@ -10,6 +10,8 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+// No panic is reachable from a guest, a file or a command line (SECURITY.md).
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo))]
 
 extern crate alloc;
 #[cfg(test)]

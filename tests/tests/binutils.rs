@@ -1,8 +1,8 @@
 //! Compares our own disassembly with binutils' objdump: PA-RISC, which Capstone does not know.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
-use trapline_harness::{self as harness, tests};
+use trapline_harness::{self as harness, Folder, tests};
 use trapline_isa::parisc::disasm;
 
 /// Debian's package is binutils-hppa-linux-gnu.
@@ -107,23 +107,6 @@ add:
 	copy %r22,%r29
 	bv,n %r0(%r2)
 ";
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("trapline-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Runs one of binutils' programs.
 fn binutils(program: &str, folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new(program).current_dir(folder).args(arguments).output().expect(program);

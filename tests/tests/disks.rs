@@ -12,7 +12,7 @@ use trapline::devices::virtio::{Attached, blk::Disk};
 use trapline::disks;
 use trapline::machine::{Config, Machine, Stop};
 use trapline::probed::Session;
-use trapline_harness::{self as harness, Test};
+use trapline_harness::{self as harness, Folder, Test};
 use trapline_probes::probe::{Flow, Kprobe};
 use trapline_tests::stock::modules_of;
 use trapline_tests::{Run, assert_same};
@@ -64,21 +64,13 @@ struct Stock {
     folder: Folder,
 }
 
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The kernel of that name with its drivers, and a new file system on a disk that it may write and on one that it may not.
 fn stock(name: &str, script: &str) -> Stock {
     let found = harness::stock_with(name, |local| local.module("virtio_blk").is_some());
     let read = |path: PathBuf| std::fs::read(path).expect("its file");
     let kernel = Kernel::from_bytes(&read(found.local.kernel.clone())).expect("a kernel");
     let files = modules_of(&found.local, MODULES);
-    let folder = Folder(std::env::temp_dir().join(format!("trapline-disks-{}-{}", found.stock.flavour, std::process::id())));
+    let folder = Folder::new(&format!("disks-{}", found.stock.flavour));
     let (tree, image) = (folder.0.join("tree"), folder.0.join("image"));
     std::fs::create_dir_all(&tree).expect("a folder");
     std::fs::write(tree.join("hello"), "hello from the base\n").expect("written");

@@ -1,14 +1,14 @@
 //! `--coverage FILE`: the kernel code that ran, as blocks in drcov's format, or as source lines in lcov's.
 
 use super::Failure;
+use super::out_file::OutFile;
 use super::output::{Paint, thousands};
 use super::source_lines::SourceLines;
 use crate::lines::coverage::Ran;
 use crate::outputs::drcov::{self, Block, CodeModule};
 use crate::outputs::lcov;
 use crate::probed::Session;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// Whether the file is one of lcov's, by its name.
@@ -16,19 +16,16 @@ pub fn is_lcov(path: &Path) -> bool {
     path.extension().and_then(|ending| ending.to_str()) == Some("info")
 }
 
-/// The file, which is opened before the guest runs, so that a wrong name fails at once.
+/// The file, and its format.
 pub struct CoverageFile {
-    file: File,
-    name: String,
+    out: OutFile,
     is_lcov: bool,
 }
 
 impl CoverageFile {
     /// Opens the file.
     pub fn new(path: &Path) -> Result<CoverageFile, Failure> {
-        let name = path.display().to_string();
-        let file = File::create(path).map_err(|error| Failure::usage(format!("`{name}` cannot be written: {error}")))?;
-        Ok(CoverageFile { file, name, is_lcov: is_lcov(path) })
+        Ok(CoverageFile { out: OutFile::new(path)?, is_lcov: is_lcov(path) })
     }
 
     /// Writes what ran until now, and prints the numbers on standard error.
@@ -37,20 +34,17 @@ impl CoverageFile {
             Some(lines) => self.write_lines(session, lines)?,
             None => self.write_blocks(session)?,
         };
-        eprintln!("{} `{}` has {said}", Paint::for_errors().advice("note:"), self.name);
+        eprintln!("{} `{}` has {said}", Paint::for_errors().advice("note:"), self.out.name);
         Ok(())
-    }
-
-    fn failed(&self) -> impl Fn(io::Error) -> Failure {
-        move |error| Failure::failed(format!("`{}` cannot be written: {error}", self.name))
     }
 
     fn write_blocks(&self, session: &mut Session) -> Result<String, Failure> {
         let modules: Vec<CodeModule> = session.code().into_iter().map(|(name, range)| CodeModule { name, range }).collect();
         let blocks: Vec<Block> = session.covered().into_iter().map(|(start, len)| Block { start, len }).collect();
-        let mut to = BufWriter::new(&self.file);
-        let written =
-            drcov::write(&mut to, &modules, &blocks).and_then(|written| to.flush().map(|()| written)).map_err(self.failed())?;
+        let mut to = BufWriter::new(&self.out.file);
+        let written = drcov::write(&mut to, &modules, &blocks)
+            .and_then(|written| to.flush().map(|()| written))
+            .map_err(self.out.failed())?;
         let elsewhere = match written.elsewhere {
             0 => String::new(),
             count => format!("; {} more lie outside the kernel's text and its modules", thousands(count as u64)),
@@ -60,8 +54,8 @@ impl CoverageFile {
 
     fn write_lines(&self, session: &mut Session, lines: &SourceLines<'_>) -> Result<String, Failure> {
         let files = lines.coverage(&Ran::new(session.covered()))?;
-        let mut to = BufWriter::new(&self.file);
-        lcov::write(&mut to, &files).and_then(|()| to.flush()).map_err(self.failed())?;
+        let mut to = BufWriter::new(&self.out.file);
+        lcov::write(&mut to, &files).and_then(|()| to.flush()).map_err(self.out.failed())?;
         let (ran, all) = files.values().fold((0, 0), |(ran, all), file| (ran + file.ran(), all + file.lines.len()));
         let (ran, all, files) = (thousands(ran as u64), thousands(all as u64), thousands(files.len() as u64));
         Ok(format!("{ran} lines that ran, of {all} in {files} source files"))

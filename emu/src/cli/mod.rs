@@ -30,6 +30,7 @@ mod lines;
 mod man;
 mod merge;
 mod modules;
+mod out_file;
 mod output;
 mod page;
 mod paint;

@@ -2,6 +2,7 @@
 
 use super::Failure;
 pub use super::paint::Paint;
+pub use crate::outputs::numbers::thousands;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -123,19 +124,6 @@ pub fn spinner() -> ProgressBar {
     line
 }
 
-/// Formats a number with separators, such as `12,345`.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Formats an address with the digits of a whole word, such as `ffffffff81000000`.
 pub fn hex_address(address: u64, word: usize) -> String {
     format!("{address:0width$x}", width = word * 2)
@@ -165,13 +153,5 @@ mod tests {
         assert_eq!(table.render(Paint::none()), plain);
         let coloured = table.render(Paint::colourful());
         assert!(coloured.contains("\x1b[32ma\x1b[0m          1,234"), "{coloured}");
-    }
-
-    /// DV-1
-    #[test]
-    fn numbers_are_grouped() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(thousands(number), text);
-        }
     }
 }

@@ -2,25 +2,20 @@
 
 use super::Failure;
 use super::guest::Guest;
+use super::out_file::OutFile;
 use super::summary::{Summary, time};
 use crate::outputs::report::Collected;
 use crate::outputs::report::page::{self, Facts, Probe};
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// The page's file, which is opened before the guest runs, so that a wrong name fails at once.
-pub struct PageFile {
-    file: File,
-    name: String,
-}
+/// The page's file.
+pub struct PageFile(OutFile);
 
 impl PageFile {
     /// Opens the file.
     pub fn new(path: &Path) -> Result<PageFile, Failure> {
-        let name = path.display().to_string();
-        let file = File::create(path).map_err(|error| Failure::usage(format!("`{name}` cannot be written: {error}")))?;
-        Ok(PageFile { file, name })
+        OutFile::new(path).map(PageFile)
     }
 
     /// Writes the page. `texts` are histograms with their events' names.
@@ -32,8 +27,7 @@ impl PageFile {
         collected: &Collected,
     ) -> Result<(), Failure> {
         let page = page::write(&facts(guest, board, summary, texts), collected);
-        let written = self.file.write_all(page.as_bytes());
-        written.map_err(|error| Failure::failed(format!("`{}` cannot be written: {error}", self.name)))
+        self.0.file.write_all(page.as_bytes()).map_err(self.0.failed())
     }
 }
 

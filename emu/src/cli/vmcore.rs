@@ -2,12 +2,12 @@
 
 use super::Failure;
 use super::commands::Chosen;
+use super::out_file::OutFile;
 use super::output::{Paint, thousands};
 use crate::boot::kernels;
 use crate::outputs::vmcore::{self, Core, Piece, Shape};
 use crate::probed::{Mapped, Session};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::events::set::EventSet;
@@ -16,10 +16,9 @@ use trapline_probes::events::set::EventSet;
 const PAGE: u64 = 4096;
 const KIBIBYTE: u64 = 1 << 10;
 
-/// The file, which is opened before the guest runs, so that a wrong name fails at once.
+/// The file, and the moment when it is written.
 pub struct VmcoreFile {
-    file: File,
-    name: String,
+    out: OutFile,
     /// Whether it waits for a hit.
     waits: bool,
 }
@@ -27,9 +26,7 @@ pub struct VmcoreFile {
 impl VmcoreFile {
     /// Opens the file.
     pub fn new(path: &Path) -> Result<VmcoreFile, Failure> {
-        let name = path.display().to_string();
-        let file = File::create(path).map_err(|error| Failure::usage(format!("`{name}` cannot be written: {error}")))?;
-        Ok(VmcoreFile { file, name, waits: false })
+        Ok(VmcoreFile { out: OutFile::new(path)?, waits: false })
     }
 
     /// Waits for the first hit of one of these events.
@@ -57,7 +54,7 @@ impl VmcoreFile {
     pub fn end(self, session: &mut Session) -> Result<(), Failure> {
         if self.waits {
             let note = Paint::for_errors().advice("note:");
-            eprintln!("{note} the event of --vmcore-at was not hit, so `{}` is empty", self.name);
+            eprintln!("{note} the event of --vmcore-at was not hit, so `{}` is empty", self.out.name);
             return Ok(());
         }
         self.write(session)
@@ -78,14 +75,14 @@ impl VmcoreFile {
         let (cpus, info) = (session.core_registers(), info(session, &pieces, big_endian));
         let core = Core { shape, cpus, info, pieces, image };
         let memory = session.true_memory();
-        let mut to = BufWriter::new(self.file);
-        let failed = |error: io::Error| Failure::failed(format!("`{}` cannot be written: {error}", self.name));
+        let mut to = BufWriter::new(&self.out.file);
+        let failed = self.out.failed();
         let written = vmcore::write(&mut to, &core, &mut |at, into| session.read_true(&memory, at, into));
         let written = written.and_then(|written| to.flush().map(|()| written)).map_err(failed)?;
         let paint = Paint::for_errors();
         let (note, size) = (paint.advice("note:"), thousands(written / KIBIBYTE));
         let time = session.machine().now();
-        eprintln!("{note} `{}` is the guest at {time} ns: {size} KiB of memory that is not zero", self.name);
+        eprintln!("{note} `{}` is the guest at {time} ns: {size} KiB of memory that is not zero", self.out.name);
         if core.info.is_none() && session.kernel().is_stock() {
             eprintln!("{note} the kernel has not made its VMCOREINFO yet: drgn wants --vmcoreinfo FILE, crash a System.map");
         }

@@ -96,7 +96,7 @@ pub struct Timeline {
     /// The place of the grid that was passed last.
     grid: Ticks,
     begins: Ticks,
-    /// What comes from outside, and the marks, of a recorded run. Live input is added here.
+    /// The input from outside and the marks of a recorded run. Live input is added here.
     frames: Vec<Frame>,
     next_frame: usize,
     is_recorded: bool,

@@ -11,6 +11,7 @@ pub mod folded;
 pub mod json;
 pub mod kept;
 pub mod lcov;
+pub mod numbers;
 pub mod perfetto;
 pub mod records;
 pub mod report;

@@ -124,7 +124,7 @@ pub struct Records {
     kept: Option<Kept>,
     /// The printed names, if records are printed as they come.
     live: Option<Places>,
-    /// What a report shows, if there is to be one.
+    /// The records that a report shows. `None` without a report.
     report: Option<Box<Collected>>,
 }
 
@@ -178,7 +178,7 @@ impl Records {
         self.report.get_or_insert_with(Box::default);
     }
 
-    /// What was collected for a report.
+    /// Takes the records that were collected for a report.
     pub fn take_collected(&mut self) -> Option<Box<Collected>> {
         self.report.take()
     }

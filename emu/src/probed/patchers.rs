@@ -135,7 +135,7 @@ struct Call {
     runs: Runs,
 }
 
-/// Where the function of a call is executed now.
+/// The place where the function of a call is executed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runs {
     /// By the CPU with this number.

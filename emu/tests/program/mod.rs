@@ -1,33 +1,9 @@
 //! Runs the built program on a file that may make it hang, and tells how it ended.
 
-use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// A folder that lives as long as the test.
-pub struct Folder(pub PathBuf);
-
-impl Folder {
-    pub fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("trapline-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// The program while it runs.
 pub struct Running {
@@ -65,7 +41,7 @@ impl Running {
             String::from_utf8_lossy(&said).into_owned()
         });
         let status = loop {
-            let about = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+            let about = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
             let peak = about.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
             memory = memory.max(peak.unwrap_or(0));
             match self.child.try_wait().unwrap() {

@@ -7,9 +7,11 @@
 //! If the environment variable `TRAPLINE_TALLY` names a file, a line is appended for each test that ran on a stock
 //! kernel and for each skipped test. `scripts/tally.sh` prints the summary at the end of `make test` from it.
 
+mod folder;
 pub mod guests;
 mod need;
 
+pub use folder::Folder;
 pub use need::{ForTest, Need, complete, kernel, python, python_module, stock, stock_with, tool};
 
 use libtest_mimic::{Arguments, Trial};

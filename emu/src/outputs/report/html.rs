@@ -1,5 +1,7 @@
 //! Pieces of HTML: escaped text, and tables that are readable without a script.
 
+use crate::outputs::numbers::thousands;
+
 /// Text without the characters that have a meaning in HTML, in attributes and in scripts.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -48,11 +50,11 @@ pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Cell>]) -> String {
             out += open;
             out += &match cell {
                 Cell::Text(text) => format!(">{}", escaped(text)),
-                Cell::Number(number) => format!(" class=\"number\" data-value=\"{number}\">{}", grouped(*number)),
+                Cell::Number(number) => format!(" class=\"number\" data-value=\"{number}\">{}", thousands(*number)),
                 Cell::Empty => ">".into(),
                 Cell::Bar(number, share) => format!(
                     " class=\"number\" data-value=\"{number}\">{} <span class=\"bar\" aria-hidden=\"true\" style=\"width:{}px\"></span>",
-                    grouped(*number),
+                    thousands(*number),
                     (*share).min(100) * 2
                 ),
             };
@@ -61,19 +63,6 @@ pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Cell>]) -> String {
         out += "</tr>\n";
     }
     out + "</tbody></table></div>\n"
-}
-
-/// A number with separators, such as `12,345`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Nanoseconds with a fitting unit.

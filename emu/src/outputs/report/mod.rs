@@ -27,7 +27,7 @@ const FURTHER: &str = "further ones";
 /// Buckets of a histogram: negative numbers, 0, and a bucket for each power of 2.
 const BUCKETS: usize = 66;
 
-/// What the page shows of the records.
+/// The counts, hits and histograms that the page shows.
 #[derive(Default)]
 pub struct Collected {
     events: Vec<String>,

@@ -1,8 +1,9 @@
 //! Writes the page: facts, probes, misses, timeline, hits by task and CPU, histograms, flame graph and records.
 
 use super::flow::COLUMNS;
-use super::html::{Cell, escaped, grouped, table, time};
+use super::html::{Cell, escaped, table, time};
 use super::{Collected, MOST_LINES, bucket_name};
+use crate::outputs::numbers::thousands;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
@@ -262,7 +263,7 @@ fn records(collected: &Collected) -> String {
     let shown = collected.line_count.min(MOST_LINES);
     format!(
         "<details><summary>The first {shown} of {} records</summary>\n<pre tabindex=\"0\">{}</pre></details>\n",
-        grouped(collected.records),
+        thousands(collected.records),
         escaped(&collected.lines)
     )
 }

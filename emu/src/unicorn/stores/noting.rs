@@ -24,7 +24,7 @@ impl Stores {
     /// Adjusts the entry of this address, which was just filled.
     ///
     /// # Safety
-    /// As for `filled`.
+    /// Only from `fill`, with the arguments of the core.
     pub(super) unsafe fn note_filled(&mut self, address: u64, access: usize, mode: usize) {
         let size = self.layout.page();
         let page = address & !(size - 1);

@@ -169,12 +169,13 @@ impl Timeline {
         }
     }
 
-    /// The virtual time in front of a place from which on instructions are stepped.
+    /// The length of virtual time in front of a place that is walked instruction by instruction.
     pub(super) fn slack(&self) -> Ticks {
         if self.machine.clocks().len() == 1 { SLACK.0 } else { SLACK.1 }
     }
 
-    /// Runs on to a limit of virtual time, handling what lies on the grid. It does not stop at the present place.
+    /// Runs on to a limit of virtual time. On the way it makes checkpoints on the grid, and types recorded input. It does not stop
+    /// at the present place.
     pub(super) fn advance(&mut self, until: Ticks) -> Result<Reached, TimelineError> {
         let left = Some(self.place());
         loop {
@@ -208,7 +209,7 @@ impl Timeline {
         self.machine.parts().0.start(0, false);
     }
 
-    /// The next limit at which something is to be done.
+    /// The virtual time of the next recorded frame or checkpoint.
     pub(super) fn next_due(&self) -> Ticks {
         let frame = self.frames.get(self.next_frame).map_or(Ticks::MAX, Frame::at);
         if self.is_recorded { frame } else { frame.min(self.next_grid()) }
@@ -219,7 +220,8 @@ impl Timeline {
         self.grid + (self.grid.saturating_sub(self.begins) / 4).clamp(INTERVALS.0, INTERVALS.1)
     }
 
-    /// Does what is due at a limit, at which the machine has stopped.
+    /// Types the recorded input of this time, compares its marks, and makes a checkpoint if the time lies on the grid. The
+    /// machine has stopped there.
     fn pass(&mut self, at: Ticks) -> Result<(), TimelineError> {
         let mut is_grid = !self.is_recorded && at >= self.next_grid();
         while let Some(frame) = self.frames.get(self.next_frame).filter(|frame| frame.at() <= at).cloned() {
@@ -241,7 +243,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Makes a checkpoint, or passes a known one.
+    /// Makes a checkpoint, or moves on behind the one that was made here before.
     fn pass_grid(&mut self) {
         // A state without names, such as the guest's own single-steps: a later place of the grid will do.
         let Ok(checkpoint) = self.machine.checkpoint() else { return };
@@ -251,13 +253,13 @@ impl Timeline {
                 self.written.clear();
                 self.passed += 1;
             }
-            // A checkpoint was here once.
+            // The checkpoint of this place was thinned out.
             Some(_) => {}
             None => self.save(checkpoint),
         }
     }
 
-    /// Takes what the guest has printed.
+    /// Adds the guest's new console text to the hash, and to the kept text where the timeline has not been before.
     fn hear(&mut self) {
         let console = self.machine.take_console();
         self.printed.add(&console);

@@ -201,7 +201,7 @@ impl Timeline {
         Ok(found)
     }
 
-    /// Like `approach`, with notes of what is passed.
+    /// Goes close to a place like `approach`, and keeps the last breakpoints and accesses on the way.
     fn run_close_to(&mut self, from: usize, place: &Place, most: usize) -> Result<(), TimelineError> {
         let mut slack = self.slack();
         loop {

@@ -173,7 +173,8 @@ fn events_and_switches_are_given_while_the_guest_stands() {
     // By debug information, if there is some, it has places in registers.
     let is_named = events.contains("p:kprobes/named vfs_open name=+0(+40(+8($arg1))):string");
     assert!(is_named || events.contains("p:kprobes/named vfs_open name=+0(+40(+8(%di))):string"), "{events}");
-    seat.ask("p:never vfs_read:400", "line 400");
+    // Without debug information there are no lines at all; with it this one has no code.
+    seat.ask("p:never vfs_read:400", "error");
     seat.ask("disable open", "disable open");
     assert!(seat.ask("cat events/kprobes/open/enable", "0").contains("\n0"), "{}", seat.screen);
     assert!(seat.ask("cat events/kprobes/done/enable", "1").contains("\n1"), "{}", seat.screen);

@@ -218,17 +218,6 @@ pub const STOCKS: &[Facts] = &[
         // Behind two nops.
         behind_ftrace: 8,
         has_any_length: true,
-        outside: &[
-            Outside(Family::TracesItself, NOT_COMPARED),
-            Outside(Family::Letters, NOT_COMPARED),
-            Outside(Family::PrintsStacks, NOT_COMPARED),
-            Outside(Family::KernelStacks, NOT_COMPARED),
-            Outside(Family::EventStacks, NOT_COMPARED),
-            Outside(Family::UserPcs, NOT_COMPARED),
-            Outside(Family::Modules, NOT_COMPARED),
-            Outside(Family::Tracepoints, "its handler of system calls is in the blacklist, so raw_syscalls has no place"),
-            Outside(Family::Shells, "the last line of the console is lost when it powers off: not mended yet"),
-        ],
         ..USUAL
     },
     Facts { name: "debian/mipsel", machine: "mips", ..MIPS },

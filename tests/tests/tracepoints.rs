@@ -200,6 +200,7 @@ fn the_one_liners_of_the_tutorial_run(name: &'static str) {
 fn files_and_system_calls_have_their_names(name: &'static str) {
     let text = "fentry:vfs_open { @open[path(args.path)] = count(); }
         tracepoint:raw_syscalls:sys_enter { @raw[syscall_name(args.id)] = count(); }
+        tracepoint:raw_syscalls:sys_exit { @exit[syscall_name(args.id)] = count(); }
         tracepoint:syscalls:sys_enter_* { @call[probe] = count(); }";
     let stock = at_shell(name);
     let (_, printed, _) = traced(&mut session(&stock, BUSY), text);
@@ -216,6 +217,10 @@ fn files_and_system_calls_have_their_names(name: &'static str) {
         assert_eq!(raw.get(call), Some(count), "{name}: {call}\n{printed}");
     }
     assert!(calls.len() > 20, "{name}\n{printed}");
+    let exits = names("@exit[");
+    for call in ["openat", "close", "brk"] {
+        assert_eq!(exits.get(call), raw.get(call), "{name}: {call}\n{printed}");
+    }
 }
 
 /// BY-1: fields have the values that the guest's own tracer prints for the same events.

@@ -196,8 +196,11 @@ fn an_invalid_snapshot_is_refused_and_changes_nothing() {
     assert!(refused.to_string().contains("`cr3` is missing"), "{refused}");
 }
 
-/// Typed at the shell: forks, reads, writes, sleeps, then ends the guest.
-const TYPED: &[u8] = b"i=0; while [ $i -lt 5 ]; do cat /proc/version /proc/stat >/tmp/out; i=$((i+1)); done; sleep 1; echo $((6*7)) done; exit 5\n";
+/// Typed at the shell: forks, reads, writes, sleeps, then ends the guest. Since Linux 6.5 a serial port that was quiet for half
+/// a second is woken by a worker, and the hangup of a session's end drops bytes that the worker has not sent: hence the
+/// second sleep.
+const TYPED: &[u8] = b"i=0; while [ $i -lt 5 ]; do cat /proc/version /proc/stat >/tmp/out; i=$((i+1)); done\n\
+    sleep 1; echo $((6*7)) done; sleep 0.1; exit 5\n";
 
 fn typed(session: &mut Session) -> (Run, Vec<u8>) {
     session.machine_mut().console_input(TYPED);
@@ -327,6 +330,6 @@ fn main() -> ExitCode {
             an_invalid_snapshot_is_refused_and_changes_nothing
         ],
         on("debian/amd64", tests![a_cached_snapshot_equals_the_booted_guest]),
-        each!(guests::stock_in(guests::Family::Shells), a_stock_kernel_continues_from_its_shell),
+        each!(guests::stock(), a_stock_kernel_continues_from_its_shell),
     ])
 }

@@ -46,8 +46,6 @@ pub enum Family {
     OwnUprobes,
     /// Tracepoints agree with the guest's own tracer.
     Tracepoints,
-    /// A shell that was typed at continues equally after a snapshot.
-    Shells,
     /// The program `calls` runs.
     Calls,
 }

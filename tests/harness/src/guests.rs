@@ -44,8 +44,6 @@ pub enum Family {
     Modules,
     /// Hits in user programs equal those of the guest's own uprobes.
     OwnUprobes,
-    /// Tracepoints agree with the guest's own tracer.
-    Tracepoints,
     /// The program `calls` runs.
     Calls,
 }

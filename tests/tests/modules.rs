@@ -11,10 +11,12 @@ use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline_harness::guests::{self, Family, facts_of};
 use trapline_harness::{self as harness, Test};
+use trapline_images::Local;
 use trapline_isa::function;
 use trapline_isa::plan::Errno;
 use trapline_probes::events::set::{Attached, EventSet};
 use trapline_probes::probe::{Flow, Kprobe};
+use trapline_tests::stock::modules_of;
 use trapline_tests::{Run, assert_same};
 
 /// A dummy network device. It has init and exit code and needs no other module.
@@ -225,6 +227,66 @@ fn a_module_is_probed_everywhere_and_the_run_is_the_same(name: &'static str) {
     }
 }
 
+/// A file system with init data of its own. The kernel places the next small module where that was.
+const LARGE: &str = "ext4";
+/// They are loaded in this order, each behind those that it needs.
+const MANY: &[&str] = &[LARGE, MODULE];
+const MANY_GO: &[u8] = b"
+ip link add dummy1 type dummy; rmmod dummy; rmmod ext4
+for module in /modules/*; do :; done; insmod $module
+while read name size uses; do echo module $name; done </proc/modules
+exit 9
+";
+
+/// BY-4, DV-1: a module lies where an earlier one had its init sections. Probes attach to both, no text of either is lost
+/// when they go, and the run is the same.
+fn modules_follow_each_other_at_one_place(name: &'static str) {
+    let found = harness::stock_with(name, has_many);
+    let read = |path| std::fs::read(path).expect("its file");
+    let initrd = initramfs::with_busybox(&read(found.busybox), Some(MANY_GO), &modules_of(&found.local, MANY)).into();
+    let kernel = Kernel::from_bytes(&read(found.local.kernel.clone())).expect("a kernel");
+    let stock = Stock { kernel, initrd, command_line: found.stock.command_line.into() };
+    let mut plain = stock.session();
+    let stop = plain.run_until(LONG);
+    let plain = finished(&mut plain, stop);
+    assert_eq!(plain.stop, Stop::PowerOff(9), "{name}: {}", plain.console);
+    assert!(plain.console.contains("module dummy") && !plain.console.contains("module ext4"), "{name}: {}", plain.console);
+
+    let mut probed = stock.session();
+    probed.stop_at_modules(true);
+    let mut events = EventSet::default();
+    probed.with_engine(|engine, guest| {
+        for line in [
+            "p:setup dummy:dummy_setup",
+            "p:start ext4:ext4_init_fs",
+            "p:end ext4:ext4_exit_fs",
+            "p:cache mbcache:mb_cache_create",
+        ] {
+            events.apply(engine, guest, line).unwrap_or_else(|error| panic!("{name}: {line}: {error}"));
+        }
+        events.enable_all(engine, guest, true).expect("they wait");
+    });
+    let mut stop = probed.run_until(LONG);
+    while stop == Stop::Attention {
+        let failed = probed.with_engine(|engine, guest| events.module_came(engine, guest));
+        assert!(failed.is_empty(), "{name}: {failed:?}");
+        stop = probed.run_until(LONG);
+    }
+    let seen = finished(&mut probed, stop);
+    let log = probed.with_engine(|engine, _| engine.take_log_lines());
+    assert!(!log.iter().any(|line| line.contains("could not be restored")), "{name}: {log:#?}");
+    assert_same(name, &plain, &seen);
+    let hits: Vec<(&str, u64)> = events.members().map(|member| (member.name(), member.hits())).collect();
+    // Its init function makes one device, and the command another.
+    let expected = [("setup", 3), ("start", 1), ("end", 1)];
+    assert_eq!(hits[..3], expected, "{name}");
+    assert!(hits[3].1 <= 1, "{name}: {hits:?}");
+}
+
+fn has_many(local: &Local) -> bool {
+    MANY.iter().all(|module| local.module(module).is_some())
+}
+
 /// A test that needs this kernel and its module.
 fn with(name: &'static str, module: &'static str, family: &str, test: fn(&'static str)) -> Test {
     let need = harness::complete(name, "--modules ", |local| local.module(module).is_some());
@@ -234,8 +296,14 @@ fn with(name: &'static str, module: &'static str, family: &str, test: fn(&'stati
 fn main() -> ExitCode {
     let followed = |name| with(name, MODULE, "events_follow_a_module", events_follow_a_module);
     let everywhere = "a_module_is_probed_everywhere_and_the_run_is_the_same";
+    let follow = |name| {
+        let need = harness::complete(name, "--modules ", has_many);
+        let name_of = harness::member("modules_follow_each_other_at_one_place", name);
+        Test::new(name_of, move || modules_follow_each_other_at_one_place(name)).needs(need)
+    };
     harness::run([
         guests::stock_in(Family::Modules).map(followed).collect(),
+        guests::stock_in(Family::LargeModules).map(follow).collect(),
         vec![with("linux/ppc", TESTING, everywhere, a_module_is_probed_everywhere_and_the_run_is_the_same)],
     ])
 }

@@ -26,10 +26,7 @@ const GUESTS: &[(&str, &[usize], &str)] = &[
     ("debian/riscv64", &[2, 4], "riscv_clocksource"),
 ];
 /// Those whose kernels switch CPUs off and on again.
-const HOTPLUG: &[&str] = &["debian/amd64", "debian/arm64", "debian/s390x", "debian/riscv64"];
-/// Those whose other CPUs wait quietly after a panic. On riscv64 the second that a kernel waits before it
-/// reboots takes minutes: probably a hart goes round `wfi` with a pending interrupt that is off.
-const QUIET: &[&str] = &["debian/amd64", "debian/arm64", "debian/s390x"];
+const HOTPLUG: &[&str] = &["debian/i386", "debian/ppc64el", "debian/amd64", "debian/arm64", "debian/s390x", "debian/riscv64"];
 
 /// Work on all CPUs, and what the kernel says of them.
 const WORK: &str = "
@@ -134,7 +131,7 @@ fn the_second_cpu_reboots_and_panics(name: &'static str) {
     assert!(matches!(reboots.stop, Stop::PowerOff(_)), "{name}: {:?}\n{}", reboots.stop, reboots.console);
     let panics = run(&mut stock.session(2, "taskset 2 sh -c 'echo c >/proc/sysrq-trigger'; sleep 9"));
     assert!(matches!(panics.stop, Stop::Panic(_)), "{name}: {:?}\n{}", panics.stop, panics.console);
-    assert!(panics.console.contains("CPU: 1 PID"), "{name}:\n{}", panics.console);
+    assert!(panics.console.contains("CPU: 1 "), "{name}:\n{}", panics.console);
 }
 
 /// CP-3: a run that is saved and restored in the middle ends like one that is not, whatever its CPUs do then.
@@ -207,7 +204,7 @@ fn main() -> ExitCode {
     harness::run([
         boots.collect(),
         each!(HOTPLUG.iter().copied(), a_cpu_is_switched_off_and_on_again),
-        each!(QUIET.iter().copied(), the_second_cpu_reboots_and_panics),
+        each!(GUESTS.iter().map(|(name, ..)| *name), the_second_cpu_reboots_and_panics),
         each!(
             ["debian/amd64", "debian/arm64", "debian/riscv64"],
             a_restored_run_equals_a_continued_one,

@@ -9,7 +9,7 @@ use super::{Kernel, Section, Segment, elf, elf_symbols};
 use crate::symbols::{Entry, Symbols};
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, ET_REL};
-use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB};
+use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS, SHT_STRTAB, SHT_SYMTAB};
 use goblin::elf::sym::{STT_FILE, STT_SECTION};
 use goblin::elf::{Elf, SectionHeader, Sym, Symtab};
 use std::ops::Range;
@@ -26,8 +26,8 @@ const NAME: &[u8] = b"name=";
 const DEPENDS: &[u8] = b"depends=";
 /// Limit for the size of a module's description of itself, in bytes.
 const MOST_WORD_BYTES: usize = 1 << 20;
-/// Prefix of the sections that the kernel frees after the module's init function.
-const INIT: &str = ".init";
+/// Prefixes of the sections that the kernel frees after the module's init function. ARM has tables beside its code.
+const INIT: [&str; 3] = [".init", ".ARM.exidx.init", ".ARM.extab.init"];
 
 /// A module.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ pub struct Module {
     pub image: Kernel,
     /// The sections of code.
     pub text: Vec<ModuleText>,
+    /// The sections, of code and of data, that the kernel frees after the module's init function. The next module may lie there.
+    pub init: Vec<Range<u64>>,
 }
 
 /// A section of code.
@@ -98,7 +100,8 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
     let names = memory.section(headers.get(usize::from(header.e_shstrndx))?)?;
     let placed = |section: &SectionHeader| section.sh_flags & u64::from(SHF_ALLOC) != 0 && section.sh_size > 0;
 
-    let (mut segments, mut sections, mut text, mut words) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut segments, mut sections, mut text, mut init, mut words) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for section in headers.iter().filter(|section| section.sh_type != 0) {
         let name = elf_symbols::name(&names, section.sh_name)?;
         if name == WORDS {
@@ -110,8 +113,14 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
         }
         let range = section.sh_addr..section.sh_addr.checked_add(section.sh_size)?;
         let executable = section.sh_flags & u64::from(SHF_EXECINSTR) != 0;
+        // The loader keeps the whole symbol table beside the init sections, and a shorter one for later elsewhere.
+        let is_table = matches!(section.sh_type, SHT_SYMTAB | SHT_STRTAB);
+        let is_init = is_table || INIT.iter().any(|prefix| name.starts_with(prefix));
+        if is_init {
+            init.push(range.clone());
+        }
         if executable {
-            text.push(ModuleText { range: range.clone(), init: name.starts_with(INIT) });
+            text.push(ModuleText { range: range.clone(), init: is_init });
             if section.sh_type == SHT_NOBITS {
                 // The loader fills it (as ARM's PLTs), and it is read when the kernel frees it.
                 memory.charge(section.sh_size)?;
@@ -133,7 +142,7 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
     let covered = sections.iter().map(|section| section.range.clone()).collect();
     let data = elf_symbols::data(&symbols, &strings, &headers, arch);
     let symbols = Symbols::within(entries.collect(), covered).with_data(data);
-    Some(Module { name, image: Kernel::of_sections(arch, segments, sections, symbols), text })
+    Some(Module { name, image: Kernel::of_sections(arch, segments, sections, symbols), text, init })
 }
 
 fn entry(symbol: &Sym, section: &SectionHeader, name: &str, module: &str) -> Option<Entry> {
@@ -271,6 +280,7 @@ mod tests {
         assert_eq!((&*module.name, module.image.segments.len()), ("probe_me", 3));
         let init: Vec<(u64, bool)> = module.text.iter().map(|text| (text.range.start, text.init)).collect();
         assert_eq!(init, [(TEXT, false), (TEXT + 0x1000, true)]);
+        assert_eq!(module.init.iter().map(|range| range.start).collect::<Vec<u64>>(), [TEXT + 0x1000]);
         let address = |name: &str| module.image.symbols.address_of(name);
         assert_eq!((address("start"), address("setup"), address("elsewhere")), (Some(TEXT), Some(TEXT + 0x1000), None));
     }

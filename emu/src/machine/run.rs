@@ -21,6 +21,10 @@ use trapline_probes::watch::By;
 const ARRIVAL_NANOSECONDS: u64 = 2_000_000_000;
 /// The limit for a kernel that unpacks itself.
 const UNPACKED_ARRIVAL_NANOSECONDS: u64 = 30_000_000_000;
+/// One of several CPUs that waits with interrupts off, while one has been pending for this time (4,096 ns), goes on at its
+/// next multiple. Real CPUs go on at once; a kernel that stops a CPU in an endless loop round such an instruction (riscv64 after a
+/// panic) would then take 500 million rounds for a second.
+const STALL: Ticks = 4096 << 2;
 /// Bytes of console output in the message when the kernel did not get there.
 const LAST_WORDS: usize = 1200;
 
@@ -312,7 +316,11 @@ impl<L: Listener> Machine<L> {
         if off && !inner.view.model.interrupts.wake_though_off || self.is_deaf(number) {
             return None;
         }
-        let wake = [inner.board.pending(number), inner.board.next_event(number)].into_iter().flatten().min()?;
+        let pending = inner.board.pending(number);
+        if off && inner.cpus.len() > 1 && pending.is_some_and(|since| since.saturating_add(STALL) <= time) {
+            return Some((time / STALL + 1).saturating_mul(STALL));
+        }
+        let wake = [pending, inner.board.next_event(number)].into_iter().flatten().min()?;
         Some(time.max(wake))
     }
 

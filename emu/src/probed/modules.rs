@@ -237,7 +237,7 @@ impl Loaded {
 
     /// Whether an address is in a section that has not been freed.
     fn holds(&self, address: u64) -> bool {
-        let given_up = || self.module.text.iter().any(|text| text.init && self.init_done && text.range.contains(&address));
+        let given_up = || self.init_done && self.module.init.iter().any(|range| range.contains(&address));
         self.module.image.segments.iter().any(|segment| segment.range().contains(&address)) && !given_up()
     }
 }
@@ -270,7 +270,7 @@ mod tests {
         let symbols = Symbols::within(vec![entry], vec![range.clone()]);
         let sections = vec![Section { name: ".text".into(), range: range.clone() }];
         let image = Kernel::of_sections(arch, vec![segment], sections, symbols);
-        let module = Module { name: "far".into(), image, text: vec![ModuleText { range, init: false }] };
+        let module = Module { name: "far".into(), image, text: vec![ModuleText { range, init: false }], init: vec![] };
         session.change_modules(|modules| {
             modules.placed(1, module, |_| Some(PHYSICAL));
             modules.coming(1);

@@ -42,6 +42,8 @@ pub enum Family {
     UserPcs,
     /// Events follow Debian's module `dummy`.
     Modules,
+    /// A module of many pages is read when the loader has placed it.
+    LargeModules,
     /// Hits in user programs equal those of the guest's own uprobes.
     OwnUprobes,
     /// The program `calls` runs.
@@ -132,6 +134,7 @@ const MIPS: Facts = Facts {
         Outside(Family::Letters, NOT_COMPARED),
         Outside(Family::EventStacks, NOT_COMPARED),
         Outside(Family::UserPcs, NOT_COMPARED),
+        Outside(Family::LargeModules, "pages that are not in the TLB cannot be read"),
     ],
     ..USUAL
 };
@@ -230,6 +233,7 @@ pub const STOCKS: &[Facts] = &[
             Outside(Family::EventStacks, SMALL),
             Outside(Family::UserPcs, SMALL),
             Outside(Family::Modules, SMALL),
+            Outside(Family::LargeModules, SMALL),
         ],
         ..MIPS
     },
@@ -245,6 +249,7 @@ pub const STOCKS: &[Facts] = &[
             Outside(Family::Letters, SMALL),
             Outside(Family::PrintsStacks, SMALL),
             Outside(Family::UserPcs, NOT_COMPARED),
+            Outside(Family::LargeModules, SMALL),
             Outside(Family::Modules, "it has no network; tests/tests/modules.rs has another module for it"),
         ],
         ..USUAL

@@ -6,6 +6,7 @@
 //! run the grid is that of its marks, which are compared on every pass.
 
 mod moving;
+mod near;
 mod searching;
 
 use super::mark::Printed;
@@ -16,6 +17,7 @@ use super::tape::TapeError;
 use crate::clock::{GuestTime, Ticks, nanoseconds};
 use crate::machine::{Checkpoint, Machine, Place, StopsAt};
 use crate::snapshot::SnapshotError;
+use near::Near;
 use std::collections::BTreeSet;
 use thiserror::Error;
 use trapline_probes::watch::Area;
@@ -110,6 +112,11 @@ pub struct Timeline {
     areas: Vec<Area>,
     most_pages: usize,
     next_number: u32,
+    near: Option<Near>,
+    /// Whether steps back make a checkpoint of their own near their place.
+    wants_near: bool,
+    /// Whether the TLB was flushed at a place that is not on the grid, since the last place of the grid.
+    is_off_grid: bool,
 }
 
 /// A checkpoint.
@@ -166,6 +173,9 @@ impl Timeline {
             areas: Vec::new(),
             most_pages: MOST_PAGES,
             next_number: 1,
+            near: None,
+            wants_near: false,
+            is_off_grid: false,
         })
     }
 
@@ -244,6 +254,7 @@ impl Timeline {
 
     /// Forgets everything behind the present place.
     fn forget_future(&mut self) {
+        self.near = None;
         self.saved.truncate(self.passed + 1);
         if let Some(last) = self.saved.last() {
             self.pages.cut_behind(last.number);

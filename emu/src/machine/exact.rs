@@ -67,8 +67,7 @@ impl<L: Listener> Machine<L> {
         Place { turn: view.turn, cpu: view.current, ticks: view.clock.time(), pc: pc & view.mask }
     }
 
-    /// Stops runs at these places, and at no others from now on, with [`Stop::Place`]. The guest cannot notice. Breakpoints
-    /// that were not set before need the blocks over them translated again: addresses are those of the present page tables.
+    /// Stops runs at these places, and at no others from now on, with [`Stop::Place`]. The guest cannot notice.
     pub fn stop_at_places(&mut self, at: &StopsAt) {
         let is_for_any = at.each || !at.breaks.is_empty();
         let known = self.inner.exact.take();
@@ -79,17 +78,14 @@ impl<L: Listener> Machine<L> {
         });
         self.core.ask_for_breaks(!at.breaks.is_empty());
         for address in known.symmetric_difference(&at.breaks) {
-            let physical = self.look(|view| view.physical(*address));
-            if let Some(physical) = physical {
-                self.inner.view.ram.translate_again(physical);
+            let physical = self.look(|view| view.physical(*address).filter(|_| !(view.model.is_user)(*address)));
+            match physical {
+                Some(physical) => self.inner.view.ram.translate_again(physical),
+                // In other address spaces other memory may be there.
+                None => self.core.flush_translations(),
             }
         }
         self.inner.set_gate();
-    }
-
-    /// Forgets all translated code, so that breakpoints take effect in all address spaces.
-    pub fn translate_again(&mut self) {
-        self.core.flush_translations();
     }
 
     /// Takes the last breakpoint that was passed since notes were asked for.

@@ -80,7 +80,10 @@ impl Timeline {
     /// Goes to the last place in front of the present one. Returns false, and stays, at the start.
     pub fn step_back(&mut self) -> Result<bool, TimelineError> {
         let here = self.place();
-        let before = self.before(here)?;
+        self.wants_near = true;
+        let before = self.before(here);
+        self.wants_near = false;
+        let before = before?;
         self.last_up_to(before.unwrap_or(here))?;
         Ok(before.is_some())
     }
@@ -117,7 +120,7 @@ impl Timeline {
         let first = self.saved.iter().rposition(is_in_front).unwrap_or(0);
         let mut is_there = false;
         for from in (0..=first).rev() {
-            for slack in [self.slack(), Ticks::MAX] {
+            for slack in [self.slack(), self.slack() * 16, Ticks::MAX] {
                 self.approach(from, place, slack)?;
                 let mut last = None;
                 is_there = self.step_up_to(place, &mut last)?;
@@ -149,6 +152,9 @@ impl Timeline {
 
     /// Goes a little in front of a place that lies behind a checkpoint, as fast as possible.
     pub(super) fn approach(&mut self, from: usize, place: &Place, slack: Ticks) -> Result<(), TimelineError> {
+        if self.goes_to_near(from, place, slack)? {
+            return Ok(());
+        }
         let mut slack = slack;
         let mut is_there = slack != Ticks::MAX && self.passed == from && place.is_behind(&self.place());
         loop {
@@ -162,6 +168,7 @@ impl Timeline {
             self.stop_at(|stops| (stops.each, stops.only_notes) = (false, true));
             self.advance(limit)?;
             if place.is_behind(&self.place()) {
+                self.keep_near();
                 return Ok(());
             }
             // A long line of code, or the turns of several CPUs, have led behind it.
@@ -247,6 +254,7 @@ impl Timeline {
     fn pass_grid(&mut self) {
         // A state without names, such as the guest's own single-steps: a later place of the grid will do.
         let Ok(checkpoint) = self.machine.checkpoint() else { return };
+        self.is_off_grid = false;
         match self.saved.get(self.passed + 1).map(|next| next.grid) {
             Some(next) if next == self.grid => {
                 self.take_written();
@@ -257,6 +265,17 @@ impl Timeline {
             Some(_) => {}
             None => self.save(checkpoint),
         }
+    }
+
+    /// Makes sure that the run up to the present place has flushed the TLB on the grid only, before it goes on for good.
+    pub(super) fn return_to_grid(&mut self) -> Result<(), TimelineError> {
+        if self.is_off_grid {
+            let here = self.place();
+            self.near = None;
+            self.go_to_checkpoint(self.passed)?;
+            self.last_up_to(here)?;
+        }
+        Ok(())
     }
 
     /// Adds the guest's new console text to the hash, and to the kept text where the timeline has not been before.
@@ -286,7 +305,7 @@ impl Timeline {
         let printed: Printed = saved.printed.clone();
         (self.grid, self.next_frame, self.printed) = (saved.grid, saved.next_frame, printed);
         self.printed_bytes.0 = saved.printed_bytes;
-        self.passed = to;
+        (self.passed, self.is_off_grid) = (to, false);
         // The pages that were put back are those of the checkpoint.
         self.machine.take_noted_pages();
         self.written.clear();

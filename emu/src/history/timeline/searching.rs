@@ -44,12 +44,7 @@ const SLICE: Ticks = 4_000_000;
 impl Timeline {
     /// Sets the breakpoints.
     pub fn set_breaks(&mut self, breaks: BTreeSet<u64>) {
-        let is_new = !breaks.is_subset(&self.stops.breaks);
         self.stop_at(|stops| stops.breaks = breaks);
-        if is_new {
-            // The address may be mapped in other address spaces, too.
-            self.machine.translate_again();
-        }
     }
 
     /// Sets the watched memory.
@@ -65,6 +60,7 @@ impl Timeline {
 
     /// Runs on to the next breakpoint or access.
     pub fn forward(&mut self, mut goes_on: impl FnMut() -> bool) -> Result<Ended, TimelineError> {
+        self.return_to_grid()?;
         let most = if self.areas.is_empty() { 0 } else { 1 };
         self.machine.parts().0.start(most, true);
         self.stop_at(|stops| (stops.each, stops.only_notes) = (false, false));

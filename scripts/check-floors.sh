@@ -180,6 +180,7 @@ stands_on arches boards boot cpu error unicorn
 stands_on machine arches boards boot clock config cpu error snapshot symbols unicorn
 stands_on history clock cpu machine snapshot
 stands_on unwind boot symbols
+stands_on debugger boot clock cpu history symbols unwind
 stands_on still boot symbols
 stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind
 stands_on tracefs boot outputs probed
@@ -188,7 +189,7 @@ stands_on booted boot devices error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on sweep boot probed verify
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boards boot booted clock devices disks error files folders history lines machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
+stands_on cli arches boards boot booted clock debugger devices disks error files folders history lines machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

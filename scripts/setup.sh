@@ -81,6 +81,7 @@ look_for_readers() {
     have genhtml || lack "genhtml (tests let it read coverage)" lcov
     have chromium || lack "chromium (tests open reports with it)" chromium
     have perf || lack "perf (tests compare source lines and variables with it)" linux-perf
+    have gdb-multiarch || lack "gdb-multiarch (tests let it walk guests of every ISA)" gdb-multiarch
     have trace-cmd || lack "trace-cmd (tests let it read trace.dat)" trace-cmd
     have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || lack "python3 with venv (tests read Perfetto's files with it)" python3-venv
 }

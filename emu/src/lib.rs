@@ -77,6 +77,9 @@ pub mod cli;
 #[doc(hidden)]
 pub mod cpu;
 #[cfg(feature = "cpu")]
+#[doc(hidden)]
+pub mod debugger;
+#[cfg(feature = "cpu")]
 pub mod guide;
 #[cfg(feature = "cpu")]
 pub mod machine;

@@ -23,6 +23,10 @@ pub struct Facts {
     /// The letter of the mapping symbols in front of this ISA's code (`$a`; AAELF, "mapping symbols"). `None` if the
     /// ISA has none.
     pub mapping_symbol: Option<char>,
+    /// `e_flags` of an ELF file that is written for debuggers.
+    pub elf_flags: u32,
+    /// The bits of a function's symbol that say in which code it is.
+    pub code_bits: u64,
     /// The address at which calls enter a function of a program, from the value and the `st_other` of its symbol.
     pub function_entry: fn(u64, u8) -> u64,
     /// The format of a raw kernel image. `None` if this ISA's kernels have none.
@@ -72,6 +76,8 @@ pub fn all() -> impl Iterator<Item = &'static Facts> {
 const USUAL: Facts = Facts {
     arch: Arch::ALL[0],
     elf: Identity { machine: 0, class: 0, order: 0 },
+    elf_flags: 0,
+    code_bits: 0,
     mapping_symbol: None,
     function_entry: |value, _| value,
     raw_image: None,
@@ -83,6 +89,14 @@ const USUAL: Facts = Facts {
     ram_start: 0,
     ends: initramfs::ENDS,
 };
+
+// `e_flags`: the fifth version of ARM's convention, instruction sets and the 32-bit convention of MIPS, RISC-V's short
+// instructions.
+const EABI_5: u32 = 0x0500_0000;
+const MIPS32_R2: u32 = 0x7000_0000;
+const MIPS64_R2: u32 = 0x8000_0000;
+const O32: u32 = 0x1000;
+const COMPRESSED: u32 = 1;
 
 static I386: Facts = Facts {
     arch: Arch::I386,
@@ -107,6 +121,7 @@ static X86_64: Facts = Facts {
 static ARM: Facts = Facts {
     arch: Arch::Arm,
     elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
+    elf_flags: EABI_5,
     mapping_symbol: Some('a'),
     function_entry: marks::arm::without_thumb_bit,
     raw_image: Some(&image::ZIMAGE),
@@ -121,6 +136,8 @@ static ARM: Facts = Facts {
 static THUMB2: Facts = Facts {
     arch: Arch::Thumb2,
     elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
+    elf_flags: EABI_5,
+    code_bits: 1,
     mapping_symbol: Some('t'),
     function_entry: marks::arm::without_thumb_bit,
     // A zImage is read as one of ARM code, and its kernel's first instructions say in which code it is.
@@ -168,6 +185,8 @@ static PPC64: Facts = Facts {
 static PPC64LE: Facts = Facts {
     arch: Arch::Ppc64le,
     elf: Identity { machine: EM_PPC64, class: ELFCLASS64, order: ELFDATA2LSB },
+    // The second version of the calling convention.
+    elf_flags: 2,
     function_entry: marks::ppc::local_entry,
     marks: &marks::ppc::LITTLE,
     first_functions: &["start_here_common"],
@@ -190,6 +209,7 @@ static S390X: Facts = Facts {
 static MIPS: Facts = Facts {
     arch: Arch::Mips,
     elf: Identity { machine: EM_MIPS, class: ELFCLASS32, order: ELFDATA2MSB },
+    elf_flags: MIPS32_R2 | O32,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
     lies_at: elf_wrapper::lies_at,
@@ -202,6 +222,7 @@ static MIPS: Facts = Facts {
 static MIPSEL: Facts = Facts {
     arch: Arch::Mipsel,
     elf: Identity { machine: EM_MIPS, class: ELFCLASS32, order: ELFDATA2LSB },
+    elf_flags: MIPS32_R2 | O32,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
     lies_at: elf_wrapper::lies_at,
@@ -214,6 +235,7 @@ static MIPSEL: Facts = Facts {
 static MIPS64: Facts = Facts {
     arch: Arch::Mips64,
     elf: Identity { machine: EM_MIPS, class: ELFCLASS64, order: ELFDATA2MSB },
+    elf_flags: MIPS64_R2,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
     lies_at: elf_wrapper::lies_at,
@@ -226,6 +248,7 @@ static MIPS64: Facts = Facts {
 static MIPS64EL: Facts = Facts {
     arch: Arch::Mips64el,
     elf: Identity { machine: EM_MIPS, class: ELFCLASS64, order: ELFDATA2LSB },
+    elf_flags: MIPS64_R2,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
     lies_at: elf_wrapper::lies_at,
@@ -256,6 +279,7 @@ static PARISC: Facts = Facts {
 static RISCV64: Facts = Facts {
     arch: Arch::Riscv64,
     elf: Identity { machine: EM_RISCV, class: ELFCLASS64, order: ELFDATA2LSB },
+    elf_flags: COMPRESSED,
     raw_image: Some(&image::RISCV_IMAGE),
     marks: &marks::riscv::MARKS,
     first_functions: &["start_kernel"],
@@ -268,6 +292,7 @@ static RISCV64: Facts = Facts {
 static RISCV32: Facts = Facts {
     arch: Arch::Riscv32,
     elf: Identity { machine: EM_RISCV, class: ELFCLASS32, order: ELFDATA2LSB },
+    elf_flags: COMPRESSED,
     // The header of an Image does not say how wide its registers are.
     raw_image: None,
     debian: "riscv32",

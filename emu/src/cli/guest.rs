@@ -15,7 +15,8 @@ use crate::boot::whole::Whole;
 use crate::booted::{self, Recipe};
 use crate::devices::virtio::Attached;
 use crate::error::MachineError;
-use crate::machine::{Config, Draws};
+use crate::history::observer::Observer;
+use crate::machine::{Config, Draws, Machine};
 use crate::probed::Session;
 use crate::snapshot::Snapshot;
 use crate::snapshot::file::Key;
@@ -259,6 +260,16 @@ impl Guest {
             Some(snapshot) => Session::from_snapshot(kernel, &config, policy, snapshot),
         };
         session.map_err(|error| cannot_be_made(&error))
+    }
+
+    /// The machine without probes, for a timeline.
+    pub fn observed(&self, booted: Option<&Snapshot>) -> Result<Machine<Observer>, Failure> {
+        let config = self.config(false);
+        let machine = match booted {
+            None => Machine::new(&self.kernel, &config, |_| Observer::default()),
+            Some(snapshot) => Machine::from_snapshot(&self.kernel, &config, snapshot, |_| Observer::default()),
+        };
+        machine.map_err(|error| cannot_be_made(&error))
     }
 
     /// This guest with turns that are drawn.

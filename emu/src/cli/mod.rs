@@ -20,6 +20,7 @@ mod event_error;
 mod failure;
 mod file;
 mod from_boot;
+mod gdb;
 mod guest;
 mod guest_files;
 mod image;
@@ -101,6 +102,7 @@ enum Command {
     Trace(Box<trace::Args>),
     Replay(Box<replay::Args>),
     Who(who::Args),
+    Gdb(Box<gdb::Args>),
     Verify(Box<verify::Args>),
     Sweep(Box<sweep::Args>),
     Races(Box<races::Args>),
@@ -147,6 +149,7 @@ fn carry_out(command: &Command) -> Result<(), Failure> {
         Command::Trace(args) => trace::main(args),
         Command::Replay(args) => replay::main(args),
         Command::Who(args) => who::main(args),
+        Command::Gdb(args) => gdb::main(args),
         Command::Verify(args) => verify::main(args),
         Command::Sweep(args) => sweep::main(args),
         Command::Races(args) => races::main(args),

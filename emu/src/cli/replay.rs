@@ -10,12 +10,14 @@ use super::until::guest_time;
 use super::{Failure, report};
 use crate::boot::Kernel;
 use crate::clock::nanoseconds;
-use crate::history::recording::{Head, Recording};
+use crate::history::recording::{self, Head, Recording};
 use crate::history::tape::Tape;
 use crate::machine::Stop;
 use crate::probed::Session;
 use crate::snapshot::Snapshot;
 use crate::snapshot::file::Key;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trapline_isa::plan::Policy;
@@ -122,11 +124,24 @@ pub(super) fn recorded(file: &Path) -> Result<(Recording, GuestArgs, Kernel), Fa
     Ok((recording, args, kernel))
 }
 
-/// The guest at the start of its recorded run. Refuses a guest that is not the recorded one.
-pub(super) fn ready(recording: Recording, guest: &Guest) -> Result<(Session, Tape), Failure> {
+/// Whether this file begins like a recording.
+pub(super) fn is_recording(path: &Path) -> bool {
+    let mut start = [0; recording::MAGIC.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *recording::MAGIC
+}
+
+/// The booted guest from which a recording starts; `None` if it starts at the kernel's entry. Refuses a guest that is not the
+/// recorded one.
+pub(super) fn start_of(recording: &Recording, guest: &Guest) -> Result<Option<Snapshot>, Failure> {
     fits(&recording.head, &guest.key()?)?;
     let booted = guest.snapshot()?;
     starts_alike(&recording.head, booted.as_ref())?;
+    Ok(booted)
+}
+
+/// The guest at the start of its recorded run. Refuses a guest that is not the recorded one.
+pub(super) fn ready(recording: Recording, guest: &Guest) -> Result<(Session, Tape), Failure> {
+    let booted = start_of(&recording, guest)?;
     let session = guest.session(Policy::default(), false, booted.as_ref())?;
     say_what_is_missing(&recording);
     let tape = Tape::again(session.machine(), recording);

@@ -109,7 +109,7 @@ pub struct Args {
     detour: DetourName,
 }
 
-const DEFAULT_IMAGE: &str = "tiny/x86_64";
+pub(super) const DEFAULT_IMAGE: &str = "tiny/x86_64";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,13 +4,15 @@ use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
 use super::{Failure, place};
 use crate::boot::Kernel;
+use crate::debugger::elf;
 use crate::symbols::{Entry, pattern};
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// Lists the symbols of a kernel
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  trapline symbols tiny/x86_64\n  trapline symbols tiny/x86_64 'sys_*'\n  trapline symbols vmlinux '*[Rr]ead*' --text --json"
+    after_help = "Examples:\n  trapline symbols tiny/x86_64\n  trapline symbols tiny/x86_64 'sys_*'\n  trapline symbols vmlinux '*[Rr]ead*' --text --json\n  trapline symbols debian/arm64 --elf arm64.elf"
 )]
 pub struct Args {
     #[command(flatten)]
@@ -23,6 +25,9 @@ pub struct Args {
     /// Prints a line of JSON for each symbol
     #[arg(long)]
     json: bool,
+    /// Writes all symbols as an ELF file for gdb, with call frame information where the kernel has ORC tables
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pattern", "text", "json"])]
+    elf: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -39,6 +44,10 @@ struct Line<'a> {
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = args.image.load()?;
+    if let Some(path) = &args.elf {
+        return std::fs::write(path, elf::of(&kernel))
+            .map_err(|error| Failure::usage(format!("--elf: `{}` cannot be written: {error}", path.display())));
+    }
     let symbols = &kernel.symbols;
     let wanted = |entry: &&Entry| {
         let named = args.pattern.as_deref().is_none_or(|pattern| pattern::matches(pattern, &entry.name));

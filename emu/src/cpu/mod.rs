@@ -5,6 +5,7 @@ pub mod arm;
 pub mod arm64;
 mod check;
 pub mod core_file;
+pub mod debugger;
 pub mod mappings;
 pub mod members;
 pub mod mips;

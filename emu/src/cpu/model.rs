@@ -2,6 +2,7 @@
 //! by purpose.
 
 use super::core_file::CoreFile;
+use super::debugger::Description;
 use super::moment::Moments;
 use super::{Access, Exception, Left, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
 use crate::boards::{At, Board};
@@ -50,6 +51,8 @@ pub struct Model {
     pub named: Named,
     /// Core dumps.
     pub core_file: CoreFile,
+    /// The registers as a debugger knows them.
+    pub debugger: &'static Description,
 }
 
 /// Traps from the core, and their delivery to the guest.
@@ -320,6 +323,7 @@ impl Model {
         firmware: Firmware::NONE,
         named: Named::NONE,
         core_file: CoreFile::USUAL,
+        debugger: &Description::NONE,
     };
 
     /// The CPU model with that name, or the kernel's default.

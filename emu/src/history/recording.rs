@@ -24,7 +24,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use thiserror::Error;
 
-const MAGIC: &[u8; 8] = b"traprecd";
+/// The first bytes of the file.
+pub const MAGIC: &[u8; 8] = b"traprecd";
 /// The format number. It must be increased whenever the meaning of a frame changes.
 const FORMAT: u32 = 1;
 const FRAMES_AT: usize = 12;

@@ -15,6 +15,7 @@ use super::pages::Pages;
 use super::recording::{Frame, Recording};
 use super::tape::TapeError;
 use crate::clock::{GuestTime, Ticks, nanoseconds};
+use crate::cpu::View;
 use crate::machine::{Checkpoint, Machine, Place, StopsAt};
 use crate::snapshot::SnapshotError;
 use near::Near;
@@ -187,6 +188,11 @@ impl Timeline {
     /// The machine at the present place, to look at it. Use [`Timeline::change`] to change anything.
     pub fn look(&mut self) -> &mut Machine<Observer> {
         &mut self.machine
+    }
+
+    /// Gives access to a CPU at the present place as in a handler.
+    pub fn look_at<R>(&mut self, cpu: usize, with: impl FnOnce(&mut View) -> R) -> R {
+        self.machine.look_at(cpu, with)
     }
 
     /// The present place.

@@ -10,6 +10,7 @@
 use super::{Inner, Listener, Machine, Stop, Wish};
 use crate::clock::Ticks;
 use crate::cpu::View;
+use crate::cpu::debugger::Description;
 use crate::unicorn::engine::BlockContext;
 use std::collections::BTreeSet;
 
@@ -61,6 +62,11 @@ pub(crate) struct Exact {
 }
 
 impl<L: Listener> Machine<L> {
+    /// The registers as a debugger knows them.
+    pub(crate) fn description(&self) -> &'static Description {
+        self.inner.view.model.debugger
+    }
+
     /// The place where the machine stands.
     pub fn place(&self) -> Place {
         let (view, pc) = (&self.inner.view, (self.inner.view.model.registers.pc)(&self.core.handle()));

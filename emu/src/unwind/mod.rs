@@ -4,6 +4,7 @@
 
 mod chain;
 mod exidx;
+pub mod frames;
 mod orc;
 mod prologue;
 mod register_windows;

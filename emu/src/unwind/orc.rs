@@ -6,6 +6,7 @@
 //! type.
 
 use crate::boot::Kernel;
+use std::ops::Range;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
@@ -38,8 +39,9 @@ pub struct Orc {
     bp: Reg,
 }
 
+/// The rule for a piece of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct OrcEntry {
+pub(super) struct OrcEntry {
     sp_offset: i16,
     bp_offset: i16,
     /// From the lowest bit on: 4 bits for each base register, 2 or 3 for the frame type.
@@ -49,6 +51,36 @@ struct OrcEntry {
 impl OrcEntry {
     fn kind(self) -> u16 {
         self.how >> 8 & 3
+    }
+
+    /// The number of the base register, given those of the stack pointer and the frame pointer. `None` if there is no caller,
+    /// or the base is not a plain register.
+    pub(super) fn base(self, sp: u8, bp: u8) -> Option<u8> {
+        match self.how & 15 {
+            SP => Some(sp),
+            BP => Some(bp),
+            _ => None,
+        }
+    }
+
+    /// The distance from the base register to the frame.
+    pub(super) fn sp_distance(self) -> i64 {
+        self.sp_offset.into()
+    }
+
+    /// Whether the frame is that of a call.
+    pub(super) fn is_call(self) -> bool {
+        self.kind() == CALL
+    }
+
+    /// Whether the frame has all registers.
+    pub(super) fn has_registers(self) -> bool {
+        self.kind() == REGISTERS
+    }
+
+    /// The distance of the saved frame pointer from the caller's stack pointer, if it is saved there.
+    pub(super) fn bp_below_cfa(self) -> Option<i64> {
+        (self.how >> 4 & 15 == PREVIOUS_SP).then_some(self.bp_offset.into())
     }
 }
 
@@ -76,6 +108,14 @@ impl Orc {
         // The tables are sorted at build time. Tables that the kernel sorts at boot are not supported.
         let is_whole = !starts.is_empty() && starts.len() == rows.len() && starts.is_sorted();
         Some(Orc { starts, rows, bp: kernel.arch.isa().abi.register("bp")? }).filter(|_| is_whole)
+    }
+
+    /// The rules in a range of addresses. The first one may begin in front of it.
+    pub(super) fn rows_in(&self, range: Range<u64>) -> impl Iterator<Item = (u64, OrcEntry)> {
+        let first = self.starts.partition_point(|start| *start <= range.start).saturating_sub(1);
+        let behind = self.starts.partition_point(|start| *start < range.end).max(first);
+        let starts = self.starts.get(first..behind).unwrap_or_default();
+        starts.iter().copied().zip(self.rows.get(first..behind).unwrap_or_default().iter().copied())
     }
 
     fn row(&self, pc: u64) -> Option<OrcEntry> {

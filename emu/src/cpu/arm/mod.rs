@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod check;
 pub mod core;
+pub mod debugger;
 pub mod deliver;
 pub mod long;
 pub mod named;
@@ -84,6 +85,7 @@ const fn model(arch: Arch) -> Model {
         },
         firmware: Firmware { arguments: AAPCS.arguments, results: AAPCS.arguments },
         named: named::NAMED,
+        debugger: &debugger::DESCRIPTION,
         core_file: CoreFile { direct_maps: &[0xc000_0000, 0x8000_0000], ..CoreFile::USUAL },
         ..Model::USUAL
     }

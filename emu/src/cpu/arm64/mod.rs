@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod check;
 pub mod core;
+pub mod debugger;
 pub mod deliver;
 pub mod named;
 pub mod paging;
@@ -85,6 +86,7 @@ pub static ARM64: Model = Model {
     firmware: Firmware { arguments: AAPCS64.arguments, results: AAPCS64.arguments },
     named: named::NAMED,
     // With addresses of 48 bits: since Linux 5.4, and before.
+    debugger: &debugger::DESCRIPTION,
     core_file: CoreFile { direct_maps: &[0xffff_0000_0000_0000, 0xffff_8000_0000_0000], ..CoreFile::USUAL },
     ..Model::USUAL
 };

@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod check;
 pub mod core;
+pub mod debugger;
 pub mod deliver;
 pub mod named;
 pub mod paging;
@@ -82,6 +83,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             ..Tasks::USUAL
         },
         named,
+        debugger: if word == 8 { &debugger::WIDE } else { &debugger::NARROW },
         core_file: CoreFile { layout: state::core_layout, direct_maps },
         ..Model::USUAL
     }

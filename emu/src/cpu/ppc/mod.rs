@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod check;
 pub mod core;
+pub mod debugger;
 pub mod deliver;
 pub mod named;
 pub mod narrow;
@@ -81,6 +82,7 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
         },
         firmware: Firmware { arguments: OPAL, results: RESULT },
         named: named::NAMED,
+        debugger: &debugger::WIDE,
         core_file: CoreFile { layout: state::core_layout, direct_maps: &[0xc000_0000_0000_0000] },
         ..Model::USUAL
     }

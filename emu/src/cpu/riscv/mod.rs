@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod check;
 pub mod core;
+pub mod debugger;
 pub mod deliver;
 pub mod named;
 pub mod paging;
@@ -97,6 +98,10 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         instructions: Instructions::NONE,
         firmware: Firmware { arguments: &CALL, results: &ANSWER },
         named,
+        debugger: match arch {
+            Arch::Riscv32 => &debugger::NARROW,
+            _ => &debugger::WIDE,
+        },
         core_file: CoreFile {
             layout: state::core_layout,
             // 64-bit kernels with three levels of page tables (new releases, then old ones), with four and five; then 32-bit kernels.

@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod check;
 pub mod core;
+pub mod debugger;
 pub mod deliver;
 pub mod left;
 pub mod named;
@@ -80,6 +81,7 @@ pub static S390X: Model = Model {
     },
     instructions: Instructions { left: left::left, ..Instructions::NONE },
     named: named::NAMED,
+    debugger: &debugger::DESCRIPTION,
     core_file: CoreFile { layout: state::core_layout, direct_maps: &[0] },
     ..Model::USUAL
 };

@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod check;
 pub mod core;
+pub mod debugger;
 pub mod deliver;
 pub mod named;
 pub mod paging;
@@ -71,6 +72,7 @@ pub static SPARC64: Model = Model {
         ..Tasks::USUAL
     },
     named: named::NAMED,
+    debugger: &debugger::DESCRIPTION,
     core_file: CoreFile { layout: state::core_layout, direct_maps: &[0xffff_f800_0000_0000] },
     ..Model::USUAL
 };

@@ -4,6 +4,7 @@ pub mod boot;
 pub mod check;
 pub mod core;
 pub mod cpuid;
+pub mod debugger;
 pub mod deliver;
 pub mod named;
 pub mod paging;
@@ -102,6 +103,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         },
         instructions: Instructions { read_clock: cpuid::read_clock, system_call: deliver::system_call, ..Instructions::NONE },
         named: named::NAMED,
+        debugger: if LONG { &debugger::WIDE } else { &debugger::NARROW },
         core_file: if LONG { state::CORE_64 } else { state::CORE_32 },
         ..Model::USUAL
     }

@@ -4,7 +4,7 @@ use super::super::mark::Printed;
 use super::super::pages::PAGE;
 use super::super::recording::{Frame, Mark};
 use super::super::tape::compare;
-use super::{INTERVALS, Saved, Timeline, TimelineError};
+use super::{INTERVALS, Saved, Seen, Timeline, TimelineError};
 use crate::clock::Ticks;
 use crate::machine::{Place, Stop, StopsAt};
 
@@ -44,6 +44,19 @@ impl Timeline {
         self.advance(Ticks::MAX)
     }
 
+    /// Executes one instruction, and returns the first access to watched memory that it has made.
+    pub fn step_and_see(&mut self) -> Result<(Reached, Option<Seen>), TimelineError> {
+        self.machine.parts().0.start(1, false);
+        self.stop_at(|stops| (stops.each, stops.only_notes) = (true, true));
+        let reached = self.advance(Ticks::MAX)?;
+        Ok((reached, self.machine.parts().0.take().pop_front()))
+    }
+
+    /// Goes to a place, or to the last one in front of it if the run does not come to it.
+    pub fn go_to_or_before(&mut self, place: Place) -> Result<Place, TimelineError> {
+        self.last_up_to(place)
+    }
+
     /// Goes to a place. If the run does not come to it, the answer is an error, and the timeline stands near it.
     pub fn go_to(&mut self, place: Place) -> Result<(), TimelineError> {
         match self.last_up_to(place)? {
@@ -79,9 +92,18 @@ impl Timeline {
 
     /// Goes to the last place in front of the present one. Returns false, and stays, at the start.
     pub fn step_back(&mut self) -> Result<bool, TimelineError> {
+        self.steps_back(None)
+    }
+
+    /// Like [`Timeline::step_back`], to the last place of this CPU. If that had no turn for a long time, another CPU's.
+    pub fn step_back_of(&mut self, cpu: usize) -> Result<bool, TimelineError> {
+        self.steps_back(Some(cpu))
+    }
+
+    fn steps_back(&mut self, cpu: Option<usize>) -> Result<bool, TimelineError> {
         let here = self.place();
         self.wants_near = true;
-        let before = self.before(here);
+        let before = self.before_of(here, cpu);
         self.wants_near = false;
         let before = before?;
         self.last_up_to(before.unwrap_or(here))?;
@@ -90,8 +112,23 @@ impl Timeline {
 
     /// The last place in front of a place; `None` if that is the start. The timeline may stand somewhere else afterwards.
     pub fn before(&mut self, place: Place) -> Result<Option<Place>, TimelineError> {
+        self.before_of(place, None)
+    }
+
+    fn before_of(&mut self, place: Place, cpu: Option<usize>) -> Result<Option<Place>, TimelineError> {
         if self.start() == place {
             return Ok(None);
+        }
+        if cpu.is_some() && self.machine.clocks().len() > 1 {
+            let from = self.checkpoint_in_front(&place, true);
+            for slack in [self.slack(), self.slack() * 16] {
+                self.approach(from, &place, slack)?;
+                let mut last = None;
+                self.step_up_to(&place, cpu, &mut last)?;
+                if last.is_some() {
+                    return Ok(last);
+                }
+            }
         }
         let (last, _) = self.walk_to(&place, true)?;
         Ok(Some(last.unwrap_or(self.start())))
@@ -116,14 +153,13 @@ impl Timeline {
     /// CPU's turn begins.
     fn walk_to(&mut self, place: &Place, wants_last: bool) -> Result<(Option<Place>, bool), TimelineError> {
         self.notice_nothing();
-        let is_in_front = |saved: &Saved| place.is_behind(&saved.place) || saved.place == *place && !wants_last;
-        let first = self.saved.iter().rposition(is_in_front).unwrap_or(0);
+        let first = self.checkpoint_in_front(place, wants_last);
         let mut is_there = false;
         for from in (0..=first).rev() {
             for slack in [self.slack(), self.slack() * 16, Ticks::MAX] {
                 self.approach(from, place, slack)?;
                 let mut last = None;
-                is_there = self.step_up_to(place, &mut last)?;
+                is_there = self.step_up_to(place, None, &mut last)?;
                 if last.is_some() || is_there && !wants_last {
                     return Ok((last, is_there));
                 }
@@ -132,8 +168,15 @@ impl Timeline {
         Ok((None, is_there))
     }
 
-    /// Executes instructions up to a place, and notes the last one in front of it. Returns whether the run comes to the place.
-    fn step_up_to(&mut self, place: &Place, last: &mut Option<Place>) -> Result<bool, TimelineError> {
+    /// The last checkpoint in front of a place, or at it if nothing in front of it is wanted.
+    fn checkpoint_in_front(&self, place: &Place, wants_last: bool) -> usize {
+        let is_in_front = |saved: &Saved| place.is_behind(&saved.place) || saved.place == *place && !wants_last;
+        self.saved.iter().rposition(is_in_front).unwrap_or(0)
+    }
+
+    /// Executes instructions up to a place, and notes the last one in front of it, of one CPU if that is given. Returns whether
+    /// the run comes to the place.
+    fn step_up_to(&mut self, place: &Place, of: Option<usize>, last: &mut Option<Place>) -> Result<bool, TimelineError> {
         for _ in 0..MOST_STEPS {
             let here = self.place();
             if here == *place || here.is_behind(place) {
@@ -143,7 +186,7 @@ impl Timeline {
                 return Ok(false);
             }
             let here = self.place();
-            if here != *place && !here.is_behind(place) {
+            if here != *place && !here.is_behind(place) && of.is_none_or(|cpu| cpu == here.cpu) {
                 *last = Some(here);
             }
         }

@@ -60,6 +60,7 @@ pub static PPC: Model = Model {
         ..Tasks::USUAL
     },
     named: named::NAMED,
+    debugger: &crate::cpu::ppc::debugger::NARROW,
     core_file: CoreFile { layout: crate::cpu::ppc::state::core_layout, direct_maps: &[0xc000_0000] },
     ..Model::USUAL
 };

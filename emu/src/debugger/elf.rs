@@ -1,0 +1,261 @@
+//! An ELF file with a kernel's symbols, for debuggers: no code, no data, and call frame information where the kernel has ORC
+//! tables.
+
+use crate::boot::Kernel;
+use crate::boot::kernels::{self, Facts};
+use crate::symbols::Entry;
+use crate::unwind::frames;
+
+/// A gap of this many bytes between symbols divides sections.
+const GAP: u64 = 1 << 20;
+/// Fewer symbols of one kind between others make no section of their own.
+const FEW: usize = 4;
+/// The section index of symbols that are numbers.
+const ABSOLUTE: u16 = 0xfff1;
+const GLOBAL: u8 = 1 << 4;
+const OBJECT: u8 = 1;
+const FUNCTION: u8 = 2;
+const PROGRAM: u32 = 1;
+const SYMBOL_TABLE: u32 = 2;
+const STRINGS: u32 = 3;
+const IN_MEMORY: u32 = 8;
+/// Flags of sections that lie in memory: data, which can be written, and code.
+const DATA: u64 = 1 | 2;
+const CODE: u64 = 2 | 4;
+
+struct Section {
+    name: String,
+    kind: u32,
+    flags: u64,
+    address: u64,
+    bytes: Vec<u8>,
+    /// The size of a section that is not in the file.
+    size: u64,
+    link: u32,
+    info: u32,
+    entry: u64,
+}
+
+impl Section {
+    fn new(name: &str, kind: u32, bytes: Vec<u8>) -> Section {
+        Section { name: name.to_string(), kind, flags: 0, address: 0, bytes, size: 0, link: 0, info: 0, entry: 0 }
+    }
+
+    fn len(&self) -> u64 {
+        if self.kind == IN_MEMORY { self.size } else { self.bytes.len() as u64 }
+    }
+}
+
+/// A range of memory with symbols that are mostly of one kind.
+struct Stretch {
+    is_text: bool,
+    start: u64,
+    end: u64,
+    symbols: usize,
+}
+
+/// The stretches of memory in which the symbols lie, by address.
+fn stretches(kernel: &Kernel) -> Vec<Stretch> {
+    let mut all: Vec<Stretch> = Vec::new();
+    for entry in kernel.symbols.places() {
+        let (start, is_text) = (entry.address, entry.is_text());
+        let end = start.saturating_add(size_of(kernel, entry).max(1));
+        match all.last_mut().filter(|last| last.is_text == is_text && start.saturating_sub(last.end) < GAP) {
+            Some(last) => (last.end, last.symbols) = (last.end.max(end), last.symbols + 1),
+            None => all.push(Stretch { is_text, start, end, symbols: 1 }),
+        }
+    }
+    let mut kept: Vec<Stretch> = Vec::new();
+    for next in all {
+        match kept.last_mut().filter(|last| next.start.saturating_sub(last.end) < GAP) {
+            Some(last) if next.symbols < FEW || last.is_text == next.is_text => {
+                (last.end, last.symbols) = (last.end.max(next.end), last.symbols + next.symbols);
+            }
+            _ => kept.push(next),
+        }
+    }
+    // Sections may not overlap.
+    let starts: Vec<u64> = kept.iter().skip(1).map(|next| next.start).collect();
+    kept.iter_mut().zip(starts).for_each(|(stretch, next)| stretch.end = stretch.end.min(next));
+    kept
+}
+
+fn size_of(kernel: &Kernel, entry: &Entry) -> u64 {
+    let symbol = kernel.symbols.containing(entry.address).filter(|symbol| symbol.start == entry.address);
+    symbol.filter(|_| !entry.is_absolute()).map_or(0, |symbol| symbol.size)
+}
+
+/// Writes numbers in the kernel's byte order and with its word.
+struct Writer {
+    bytes: Vec<u8>,
+    is_big: bool,
+    is_wide: bool,
+}
+
+impl Writer {
+    fn number(&mut self, value: u64, bytes: usize) {
+        match self.is_big {
+            true => self.bytes.extend(&value.to_be_bytes()[8 - bytes..]),
+            false => self.bytes.extend(&value.to_le_bytes()[..bytes]),
+        }
+    }
+
+    fn half(&mut self, value: u16) {
+        self.number(value.into(), 2);
+    }
+
+    fn short(&mut self, value: u32) {
+        self.number(value.into(), 4);
+    }
+
+    fn word(&mut self, value: u64) {
+        self.number(value, if self.is_wide { 8 } else { 4 });
+    }
+}
+
+/// The file.
+pub fn of(kernel: &Kernel) -> Vec<u8> {
+    let facts = kernels::of(kernel.arch);
+    let (is_wide, is_big) = (facts.elf.class == 2, facts.elf.order == 2);
+    let writer = || Writer { bytes: Vec::new(), is_big, is_wide };
+    let stretches = stretches(kernel);
+    let section_at = |address: u64| stretches.partition_point(|stretch| stretch.start <= address) as u16;
+
+    let (mut names, mut table) = (vec![0], writer());
+    put_symbol(&mut table, 0, 0, 0, 0, 0);
+    for entry in kernel.symbols.absolute().iter().chain(kernel.symbols.places()) {
+        let name = names.len() as u32;
+        names.extend(entry.name.as_bytes());
+        names.push(0);
+        let section = if entry.is_absolute() { ABSOLUTE } else { section_at(entry.address) };
+        let bits = if entry.is_text() { facts.code_bits } else { 0 };
+        put_symbol(&mut table, name, entry.address | bits, size_of(kernel, entry), kind_of(entry), section);
+    }
+    let mut sections = vec![Section::new("", 0, Vec::new())];
+    for (number, stretch) in stretches.iter().enumerate() {
+        let (name, flags) = if stretch.is_text { (".text", CODE) } else { (".data", DATA) };
+        let name = if number == 0 { name.to_string() } else { format!("{name}.{number}") };
+        let size = stretch.end - stretch.start;
+        sections.push(Section { flags, address: stretch.start, size, ..Section::new(&name, IN_MEMORY, Vec::new()) });
+    }
+    let strings = sections.len() as u32 + 1;
+    let entry = if is_wide { 24 } else { 16 };
+    // All symbols count as global: then none needs to stand in front of another.
+    sections.push(Section { link: strings, info: 1, entry, ..Section::new(".symtab", SYMBOL_TABLE, table.bytes) });
+    sections.push(Section::new(".strtab", STRINGS, names));
+    if let Some(frames) = frames::of(kernel) {
+        sections.push(Section::new(".debug_frame", PROGRAM, frames));
+    }
+    let mut section_names = Vec::new();
+    let mut name_places: Vec<u32> = Vec::new();
+    for name in sections.iter().map(|section| &section.name[..]).chain([".shstrtab"]) {
+        name_places.push(section_names.len() as u32);
+        section_names.extend(name.as_bytes());
+        section_names.push(0);
+    }
+    sections.push(Section::new(".shstrtab", STRINGS, section_names));
+    let entry = stretches.iter().find(|stretch| stretch.is_text).map_or(0, |stretch| stretch.start);
+    assemble(&mut writer(), facts, entry, &sections, &name_places)
+}
+
+fn kind_of(entry: &Entry) -> u8 {
+    GLOBAL
+        | if entry.is_text() {
+            FUNCTION
+        } else if entry.is_absolute() {
+            0
+        } else {
+            OBJECT
+        }
+}
+
+fn put_symbol(table: &mut Writer, name: u32, value: u64, size: u64, kind: u8, section: u16) {
+    table.short(name);
+    if table.is_wide {
+        table.bytes.extend([kind, 0]);
+        table.half(section);
+        table.word(value);
+        table.word(size);
+    } else {
+        table.word(value);
+        table.word(size);
+        table.bytes.extend([kind, 0]);
+        table.half(section);
+    }
+}
+
+fn assemble(file: &mut Writer, facts: &Facts, entry: u64, sections: &[Section], names: &[u32]) -> Vec<u8> {
+    let (header, row): (u64, u16) = if file.is_wide { (64, 64) } else { (52, 40) };
+    let mut at = header;
+    let mut offsets = Vec::new();
+    for section in sections {
+        at = at.next_multiple_of(8);
+        offsets.push(at);
+        at += section.bytes.len() as u64;
+    }
+    let table = at.next_multiple_of(8);
+    let (class, order) = (if file.is_wide { 2 } else { 1 }, if file.is_big { 2 } else { 1 });
+    file.bytes.extend([0x7f, b'E', b'L', b'F', class, order, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    file.half(2);
+    file.half(facts.elf.machine);
+    file.short(1);
+    file.word(entry);
+    file.word(0);
+    file.word(table);
+    file.short(facts.elf_flags);
+    file.half(header as u16);
+    file.half(0);
+    file.half(0);
+    file.half(row);
+    file.half(sections.len() as u16);
+    file.half(sections.len() as u16 - 1);
+    for (section, offset) in sections.iter().zip(&offsets) {
+        file.bytes.resize(*offset as usize, 0);
+        file.bytes.extend(&section.bytes);
+    }
+    file.bytes.resize(table as usize, 0);
+    for ((section, offset), name) in sections.iter().zip(&offsets).zip(names) {
+        file.short(*name);
+        file.short(section.kind);
+        file.word(section.flags);
+        file.word(section.address);
+        file.word(*offset);
+        file.word(section.len());
+        file.short(section.link);
+        file.short(section.info);
+        file.word(if section.kind == 0 { 0 } else { 8 });
+        file.word(section.entry);
+    }
+    core::mem::take(&mut file.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goblin::elf::Elf;
+
+    /// TT-7: the file has the kernel's symbols, in the kernel's class and byte order.
+    #[test]
+    fn the_file_has_the_kernels_symbols() {
+        for builtin in trapline_images::builtins() {
+            let name = builtin.name;
+            let kernel = Kernel::from_bytes(builtin.bytes).expect("a kernel");
+            let file = of(&kernel);
+            let elf = Elf::parse(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let identity = kernels::of(kernel.arch).elf;
+            assert_eq!((elf.header.e_machine, elf.is_64), (identity.machine, identity.class == 2), "{name}");
+            let bits = kernels::of(kernel.arch).code_bits;
+            for (wanted, is_function) in [("vfs_read", true), ("vfs_write", true), ("tasks", false)] {
+                let found = elf.syms.iter().find(|symbol| elf.strtab.get_at(symbol.st_name) == Some(wanted));
+                let found = found.unwrap_or_else(|| panic!("{name}: {wanted}"));
+                let known = kernel.symbols.find(wanted).expect("a symbol");
+                let value = if is_function { known.start | bits } else { known.start };
+                assert_eq!((found.st_value, found.st_size, found.is_function()), (value, known.size, is_function), "{name}");
+                let section = &elf.section_headers[found.st_shndx];
+                assert!(section.vm_range().contains(&(known.start as usize)), "{name}: {wanted} in {section:?}");
+                assert_eq!(section.is_executable(), is_function, "{name}: {wanted}");
+            }
+            assert_eq!(elf.syms.len(), 1 + kernel.symbols.places().len() + kernel.symbols.absolute().len(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! gdb's view of a guest: a [`Timeline`] behind gdb's remote protocol, which the crate `gdbstub` speaks.
+//!
+//! A CPU is a thread. Breakpoints and watchpoints write nothing into the guest, so there may be any number of them, and
+//! steps and stops change nothing. [`elf`] makes a file of the kernel's symbols for gdb.
+
+pub mod elf;
+mod monitor;
+mod server;
+mod target;
+
+pub use server::{ServeError, Served, Streams, serve};
+pub use target::Debugger;

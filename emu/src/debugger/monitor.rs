@@ -1,0 +1,155 @@
+//! The commands behind gdb's `monitor`.
+
+use super::Debugger;
+use crate::clock::{nanoseconds, ticks};
+use crate::history::timeline::TimelineError;
+use std::time::Duration;
+use trapline_probes::guest::Cpu;
+use trapline_probes::watch::Area;
+
+const HELP: &[&str] = &[
+    "monitor time            the guest time, the place and the checkpoints",
+    "monitor seek TIME       go to a guest time: 300ns, 20us, 1.5ms, 2s; also -5ms and +5ms from here",
+    "monitor who ADDR[:LEN]  go to the last write to these bytes before this place",
+    "monitor tasks           the task of each CPU",
+    "monitor console         the console's output that was not shown yet",
+    "monitor type TEXT       type a line on the guest's console; what lies ahead is forgotten",
+    "monitor help            this list",
+    "Then `maintenance flush register-cache` shows gdb the new place.",
+];
+
+/// The answer, in lines.
+pub(super) fn answer(debugger: &mut Debugger, command: &str) -> Result<Vec<String>, TimelineError> {
+    let mut lines = core::mem::take(&mut debugger.notes);
+    let (word, rest) = command.trim().split_once(char::is_whitespace).unwrap_or((command.trim(), ""));
+    match (word, rest.trim()) {
+        ("time", "") => lines.push(time(debugger)),
+        ("seek", to) => match moment(to, debugger.timeline.machine().now()) {
+            Some(to) => {
+                let reached = debugger.timeline.seek(ticks(to))?;
+                if reached.is_end() {
+                    lines.push("the run ends before that time".into());
+                }
+                lines.push(time(debugger));
+            }
+            None => lines.push(format!("`{to}` is no guest time: write 300ns, 20us, 1.5ms, 2s, or -5ms")),
+        },
+        ("who", bytes) => who(debugger, bytes, &mut lines)?,
+        ("tasks", "") => tasks(debugger, &mut lines),
+        ("console", "") => {
+            let console = debugger.timeline.take_console();
+            lines.extend(String::from_utf8_lossy(&console).lines().map(str::to_string));
+        }
+        ("type", text) => {
+            debugger.timeline.keys(format!("{text}\n").as_bytes());
+            lines.push("it is typed when the guest goes on; what lay ahead is forgotten".into());
+        }
+        ("" | "help", _) => lines.extend(HELP.iter().map(|line| (*line).to_string())),
+        _ => lines.push(format!("`{}` is no command; `monitor help` lists them", command.trim())),
+    }
+    Ok(lines)
+}
+
+fn time(debugger: &Debugger) -> String {
+    let timeline = &debugger.timeline;
+    let place = timeline.place();
+    let checkpoints = timeline.checkpoints().count();
+    let time = |nanoseconds: u64| Duration::from_nanos(nanoseconds);
+    format!(
+        "{:?} of guest time (tick {}), CPU {}, {}; {checkpoints} checkpoints from {:?} on",
+        time(timeline.machine().now()),
+        place.ticks,
+        place.cpu,
+        debugger.kernel.symbols.describe(place.pc),
+        time(nanoseconds(timeline.start().ticks)),
+    )
+}
+
+/// A guest time, or a distance from the present one.
+fn moment(text: &str, now: u64) -> Option<u64> {
+    let (sign, length) = match text.split_at_checked(1)? {
+        (sign @ ("+" | "-"), length) => (sign, length),
+        _ => ("", text),
+    };
+    let digits = length.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(length.len());
+    let (number, unit) = length.split_at(digits);
+    let unit: f64 = match unit.trim() {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return None,
+    };
+    let length = (number.parse::<f64>().ok()? * unit).round();
+    if !(0.0..9e18).contains(&length) {
+        return None;
+    }
+    let length = length as u64;
+    Some(match sign {
+        "+" => now.saturating_add(length),
+        "-" => now.saturating_sub(length),
+        _ => length,
+    })
+}
+
+fn who(debugger: &mut Debugger, bytes: &str, lines: &mut Vec<String>) -> Result<(), TimelineError> {
+    let (place, len) = bytes.rsplit_once(':').unwrap_or((bytes, ""));
+    let len = if len.is_empty() { Some(debugger.kernel.arch.isa().word as u64) } else { len.parse().ok() };
+    let start = match place.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => debugger.kernel.symbols.find(place).map(|symbol| symbol.start),
+    };
+    let (Some(start), Some(len @ 1..=4096)) = (start, len) else {
+        lines.push(format!("`{bytes}` is no ADDRESS:LENGTH or SYMBOL:LENGTH"));
+        return Ok(());
+    };
+    let here = debugger.timeline.place();
+    let area = Area { start, len, writes: true, ..Area::default() };
+    match debugger.timeline.last_write(area, here)? {
+        Some(seen) => {
+            debugger.timeline.go_to_or_before(seen.place)?;
+            lines.push(format!(
+                "{:#x} {} wrote {} bytes at {:#x}: {:#x} became {:#x}, by: {}",
+                seen.place.pc,
+                debugger.kernel.symbols.describe(seen.place.pc),
+                seen.access.size,
+                seen.access.address,
+                seen.access.old,
+                seen.access.value,
+                seen.access.by.name(),
+            ));
+            lines.push(time(debugger));
+        }
+        None => {
+            debugger.timeline.go_to_or_before(here)?;
+            lines.push(format!("nobody wrote to `{bytes}` between the start and this place"));
+        }
+    }
+    Ok(())
+}
+
+fn tasks(debugger: &mut Debugger, lines: &mut Vec<String>) {
+    for cpu in 0..debugger.timeline.machine().clocks().len() {
+        let (pid, comm, pc) = debugger.timeline.look_at(cpu, |view| (view.pid(), view.comm(), view.pc));
+        let comm = comm.split(|byte| *byte == 0).next().unwrap_or_default();
+        let name = debugger.kernel.symbols.describe(pc);
+        lines.push(format!("CPU {cpu}: task `{}` ({pid}) at {pc:#x} {name}", String::from_utf8_lossy(comm)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        #[rustfmt::skip]
+        let cases = [
+            ("300ns", Some(300)), ("1.5ms", Some(1_500_000)), ("2s", Some(2_000_000_000)), ("-5us", Some(5_000)),
+            ("+5us", Some(15_000)), ("-1s", Some(0)), ("5", None), ("", None), ("ms", None), ("-", None), ("1e9s", None), ("9999999999999s", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(moment(text, 10_000), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The connection to gdb: a socket, or the standard streams.
+
+use super::Debugger;
+use crate::history::timeline::TimelineError;
+use gdbstub::conn::{Connection, ConnectionExt};
+use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
+use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason};
+use std::collections::VecDeque;
+use std::io;
+use std::marker::PhantomData;
+use thiserror::Error;
+
+/// How a session with gdb has ended.
+#[derive(Debug)]
+pub enum Served {
+    /// gdb has gone.
+    Gone,
+    /// The person has killed the guest.
+    Killed,
+}
+
+/// The reason why gdb cannot be answered any more.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The guest's run cannot be walked.
+    #[error("{0}")]
+    Guest(#[from] TimelineError),
+    /// The other side does not speak gdb's protocol.
+    #[error("the other side does not speak gdb's protocol: {0}")]
+    Protocol(String),
+}
+
+/// Answers gdb until it goes. Breakpoints of an earlier session are forgotten.
+pub fn serve<C>(debugger: &mut Debugger, connection: C) -> Result<Served, ServeError>
+where
+    C: ConnectionExt<Error = io::Error> + 'static,
+{
+    debugger.begin_session();
+    match GdbStub::new(connection).run_blocking::<Loop<C>>(debugger) {
+        Ok(DisconnectReason::Kill) => Ok(Served::Killed),
+        Ok(_) => Ok(Served::Gone),
+        // gdb closes the connection without a word when it is killed.
+        Err(error) if error.is_connection_error() => Ok(Served::Gone),
+        Err(error) if !error.is_target_error() => {
+            let text = error.to_string();
+            Err(ServeError::Protocol(text.split(". ").next().unwrap_or_default().to_string()))
+        }
+        Err(error) => match error.into_target_error() {
+            Some(error) => Err(ServeError::Guest(error)),
+            None => Ok(Served::Gone),
+        },
+    }
+}
+
+/// The most bytes that gdb can have sent before it is answered.
+const MOST_REPEATED: usize = 65_536;
+
+struct Loop<C>(PhantomData<C>);
+
+impl<C> BlockingEventLoop for Loop<C>
+where
+    C: ConnectionExt<Error = io::Error>,
+{
+    type Target = Debugger;
+    type Connection = C;
+    type StopReason = MultiThreadStopReason<u64>;
+
+    fn wait_for_stop_reason(
+        debugger: &mut Debugger,
+        connection: &mut C,
+    ) -> Result<Event<Self::StopReason>, WaitForStopReasonError<TimelineError, io::Error>> {
+        loop {
+            let mut failed = None;
+            let mut goes_on = || match connection.peek() {
+                Ok(byte) => byte.is_none(),
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
+            };
+            let stop = debugger.resume_for(&mut goes_on).map_err(WaitForStopReasonError::Target)?;
+            if let Some(error) = failed {
+                return Err(WaitForStopReasonError::Connection(error));
+            }
+            if let Some(stop) = stop {
+                return Ok(Event::TargetStopped(stop));
+            }
+            if connection.peek().map_err(WaitForStopReasonError::Connection)?.is_some() {
+                return Ok(Event::IncomingData(connection.read().map_err(WaitForStopReasonError::Connection)?));
+            }
+        }
+    }
+
+    fn on_interrupt(debugger: &mut Debugger) -> Result<Option<Self::StopReason>, TimelineError> {
+        Ok(Some(debugger.interrupted()))
+    }
+}
+
+/// gdb behind the standard streams, as its `target remote |` starts a program.
+#[derive(Debug, Default)]
+pub struct Streams {
+    /// Bytes that were read and not taken yet.
+    peeked: VecDeque<u8>,
+}
+
+impl Streams {
+    /// The streams of a gdb that had to wait for the guest. It has repeated its packet then; only the last one is answered.
+    pub fn after_waiting() -> io::Result<Streams> {
+        let mut peeked = VecDeque::new();
+        while peeked.len() < MOST_REPEATED && is_waiting()? {
+            peeked.push_back(next_byte()?);
+        }
+        if let Some(last) = peeked.iter().rposition(|byte| *byte == b'$') {
+            peeked.drain(..last);
+        }
+        Ok(Streams { peeked })
+    }
+}
+
+impl Connection for Streams {
+    type Error = io::Error;
+
+    fn write(&mut self, byte: u8) -> io::Result<()> {
+        self.write_all(&[byte])
+    }
+
+    fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
+        io::Write::write_all(&mut io::stdout().lock(), buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::Write::flush(&mut io::stdout().lock())
+    }
+}
+
+impl ConnectionExt for Streams {
+    fn read(&mut self) -> io::Result<u8> {
+        match self.peeked.pop_front() {
+            Some(byte) => Ok(byte),
+            None => next_byte(),
+        }
+    }
+
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        if self.peeked.is_empty() && is_waiting()? {
+            self.peeked.push_back(next_byte()?);
+        }
+        Ok(self.peeked.front().copied())
+    }
+}
+
+fn next_byte() -> io::Result<u8> {
+    let mut byte = [0];
+    match rustix::io::read(rustix::stdio::stdin(), &mut byte)? {
+        1 => Ok(byte[0]),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn is_waiting() -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let input = rustix::stdio::stdin();
+    let mut waits = [PollFd::new(&input, PollFlags::IN)];
+    Ok(poll(&mut waits, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
+}

@@ -1,0 +1,571 @@
+//! The answers to gdb's requests.
+
+use super::monitor;
+use crate::boot::Kernel;
+use crate::cpu::debugger::{Description, Register, Settable};
+use crate::history::timeline::{Ended, Found, Reached, Seen, Timeline, TimelineError};
+use core::num::NonZeroUsize;
+use gdbstub::arch::{Arch, RegId, Registers};
+use gdbstub::common::{Signal, Tid};
+use gdbstub::stub::MultiThreadStopReason;
+use gdbstub::target::ext::base::BaseOps;
+use gdbstub::target::ext::base::multithread::{
+    MultiThreadBase, MultiThreadResume, MultiThreadResumeOps, MultiThreadSchedulerLocking, MultiThreadSchedulerLockingOps,
+    MultiThreadSingleStep, MultiThreadSingleStepOps,
+};
+use gdbstub::target::ext::base::reverse_exec::{ReplayLogPosition, ReverseCont, ReverseContOps, ReverseStep, ReverseStepOps};
+use gdbstub::target::ext::base::single_register_access::{SingleRegisterAccess, SingleRegisterAccessOps};
+use gdbstub::target::ext::breakpoints::{
+    Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint, SwBreakpointOps,
+    WatchKind,
+};
+use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps, outputln};
+use gdbstub::target::ext::target_description_xml_override::{TargetDescriptionXmlOverride, TargetDescriptionXmlOverrideOps};
+use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOps};
+use gdbstub::target::{Target, TargetError, TargetResult};
+use std::collections::{BTreeMap, BTreeSet};
+use trapline_isa::mem::{ByteOrder, Memory};
+use trapline_isa::regs::Registers as _;
+use trapline_probes::watch::Area;
+
+/// All guests, as gdbstub sees them. The description says what their registers are.
+#[derive(Debug)]
+pub enum Guest {}
+
+/// The bytes of all registers, in gdb's order. `None`: unavailable.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bytes(Vec<Option<u8>>);
+
+/// The number of a register in gdb's order.
+#[derive(Debug)]
+pub struct Number(usize);
+
+impl RegId for Number {
+    fn from_raw_id(id: usize) -> Option<(Number, Option<NonZeroUsize>)> {
+        Some((Number(id), None))
+    }
+}
+
+impl Registers for Bytes {
+    type ProgramCounter = u64;
+
+    fn pc(&self) -> u64 {
+        0
+    }
+
+    fn gdb_serialize(&self, write_byte: impl FnMut(Option<u8>)) {
+        self.0.iter().copied().for_each(write_byte);
+    }
+
+    fn gdb_deserialize(&mut self, bytes: &[u8]) -> Result<(), ()> {
+        self.0 = bytes.iter().map(|byte| Some(*byte)).collect();
+        Ok(())
+    }
+}
+
+impl Arch for Guest {
+    type Usize = u64;
+    type Registers = Bytes;
+    type BreakpointKind = usize;
+    type RegId = Number;
+}
+
+/// What gdb wants next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wanted {
+    #[default]
+    Continue,
+    /// One instruction of this CPU, and all of the others in front of it.
+    Step(usize),
+    ReverseContinue,
+    ReverseStep(usize),
+}
+
+/// How steps of one CPU have ended.
+enum Walk {
+    /// With this stop. `None`: nobody wants to go on.
+    Stopped(Option<MultiThreadStopReason<u64>>),
+    /// As a search does.
+    Ended(Ended),
+}
+
+/// A guest under gdb.
+pub struct Debugger {
+    pub(super) timeline: Timeline,
+    pub(super) kernel: Kernel,
+    description: &'static Description,
+    registers: Vec<Register>,
+    xml: String,
+    order: ByteOrder,
+    wanted: Wanted,
+    /// How often gdb has set a breakpoint at each address.
+    breaks: BTreeMap<u64, usize>,
+    /// Sentences for the person, given with the next answer that can have some.
+    pub(super) notes: Vec<String>,
+}
+
+impl Debugger {
+    /// A guest at the present place of a timeline.
+    pub fn new(timeline: Timeline, kernel: Kernel) -> Debugger {
+        let description = timeline.machine().description();
+        Debugger {
+            registers: description.registers().collect(),
+            xml: description.xml(),
+            order: kernel.arch.isa().order,
+            description,
+            timeline,
+            kernel,
+            wanted: Wanted::default(),
+            breaks: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// gdb's name of the architecture.
+    pub fn architecture(&self) -> &'static str {
+        self.description.architecture
+    }
+
+    /// Does what gdb has asked for, while `goes_on` returns true. `None`: it has returned false.
+    pub(super) fn resume_for(
+        &mut self,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<MultiThreadStopReason<u64>>, TimelineError> {
+        let ended = match self.wanted {
+            Wanted::Continue => self.timeline.forward(goes_on)?,
+            Wanted::ReverseContinue => self.timeline.backward(goes_on)?,
+            Wanted::Step(cpu) => match self.step(cpu, goes_on)? {
+                Walk::Stopped(stop) => return Ok(stop),
+                Walk::Ended(ended) => ended,
+            },
+            Wanted::ReverseStep(cpu) => match self.timeline.step_back_of(cpu)? {
+                true => return Ok(Some(stepped(self.tid()))),
+                false => Ended::Start,
+            },
+        };
+        Ok(match ended {
+            Ended::Found(Found::Break(_)) => Some(MultiThreadStopReason::SwBreak(self.tid())),
+            Ended::Found(Found::Access(seen)) => {
+                self.stand_where_gdb_expects(&seen)?;
+                Some(self.accessed(&seen))
+            }
+            Ended::Start => Some(self.at_end(ReplayLogPosition::Begin)),
+            Ended::End(reached) => {
+                self.notes.push(match reached {
+                    Reached::Ended(stop) => format!("the guest's run ends here: {stop:?}"),
+                    _ => "the recording ends here".into(),
+                });
+                Some(self.at_end(ReplayLogPosition::End))
+            }
+            Ended::Given => None,
+        })
+    }
+
+    /// Executes one instruction of a CPU. Other CPUs may have their turns before, and a breakpoint of theirs stops them.
+    fn step(&mut self, cpu: usize, goes_on: &mut dyn FnMut() -> bool) -> Result<Walk, TimelineError> {
+        loop {
+            let from = self.timeline.place();
+            let (reached, seen) = self.timeline.step_and_see()?;
+            if let Some(seen) = seen {
+                return Ok(Walk::Ended(Ended::Found(Found::Access(seen))));
+            }
+            if reached.is_end() {
+                return Ok(Walk::Ended(Ended::End(reached)));
+            }
+            if from.cpu == cpu {
+                return Ok(Walk::Stopped(Some(stepped(tid_of(cpu)))));
+            }
+            let here = self.timeline.place();
+            if here.cpu != cpu && self.breaks.contains_key(&here.pc) {
+                return Ok(Walk::Ended(Ended::Found(Found::Break(here))));
+            }
+            if !goes_on() {
+                return Ok(Walk::Stopped(None));
+            }
+        }
+    }
+
+    /// For some ISAs gdb makes one more step after a watchpoint, in the direction of the run. So the access may not be made, or
+    /// taken back, yet.
+    fn stand_where_gdb_expects(&mut self, seen: &Seen) -> Result<(), TimelineError> {
+        let is_backward = matches!(self.wanted, Wanted::ReverseContinue | Wanted::ReverseStep(_));
+        match (self.description.watches_in_front, is_backward) {
+            (true, false) => self.timeline.go_to_or_before(seen.place).map(|_| ()),
+            (true, true) => self.timeline.step().map(|_| ()),
+            (false, _) => Ok(()),
+        }
+    }
+
+    /// Forgets what an earlier session with gdb has set.
+    pub(super) fn begin_session(&mut self) {
+        self.breaks.clear();
+        self.set_breaks();
+        self.timeline.set_areas(Vec::new());
+        self.wanted = Wanted::Continue;
+    }
+
+    /// The stop for an interrupt by the person.
+    pub(super) fn interrupted(&self) -> MultiThreadStopReason<u64> {
+        MultiThreadStopReason::SignalWithThread { tid: self.tid(), signal: Signal::SIGINT }
+    }
+
+    fn at_end(&self, pos: ReplayLogPosition) -> MultiThreadStopReason<u64> {
+        MultiThreadStopReason::ReplayLog { tid: Some(self.tid()), pos }
+    }
+
+    fn accessed(&self, seen: &Seen) -> MultiThreadStopReason<u64> {
+        let area = self.timeline.areas().get(seen.area).copied().unwrap_or_default();
+        let kind = match (area.reads, area.writes) {
+            (true, true) => WatchKind::ReadWrite,
+            (true, false) => WatchKind::Read,
+            _ => WatchKind::Write,
+        };
+        MultiThreadStopReason::Watch { tid: tid_of(seen.place.cpu), kind, addr: area.start }
+    }
+
+    /// The running CPU's thread.
+    fn tid(&self) -> Tid {
+        tid_of(self.timeline.place().cpu)
+    }
+
+    fn in_order(&self, value: u128, bytes: usize) -> Vec<u8> {
+        let mut all = value.to_le_bytes()[..bytes.min(16)].to_vec();
+        if self.order == ByteOrder::Big {
+            all.reverse();
+        }
+        all
+    }
+
+    fn number(&self, bytes: &[u8]) -> u128 {
+        let put = |value: u128, byte: &u8| value << 8 | u128::from(*byte);
+        match self.order {
+            ByteOrder::Big => bytes.iter().fold(0, put),
+            ByteOrder::Little => bytes.iter().rev().fold(0, put),
+        }
+    }
+
+    fn value(&mut self, register: Register, tid: Tid) -> Option<u128> {
+        self.timeline.look_at(cpu_of(tid), |view| register.value(view))
+    }
+
+    fn says_that_it_changed(&mut self) {
+        self.notes.push("the guest was changed: its run begins anew here, and what was before is forgotten".into());
+    }
+
+    fn cannot_change(&mut self, error: &TimelineError) -> TargetError<TimelineError> {
+        self.notes.push(format!("the guest cannot be changed at this place: {error}"));
+        TargetError::NonFatal
+    }
+
+    fn set_breaks(&mut self) {
+        self.timeline.set_breaks(self.breaks.keys().copied().collect::<BTreeSet<u64>>());
+    }
+
+    /// An address as the guest's registers have it. On narrow ISAs gdb may extend it by its sign.
+    fn address(&self, address: u64) -> u64 {
+        address & u64::MAX >> (64 - 8 * self.kernel.arch.isa().word.clamp(1, 8))
+    }
+
+    fn add_break(&mut self, address: u64) {
+        let address = self.address(address);
+        *self.breaks.entry(address).or_default() += 1;
+        self.set_breaks();
+    }
+
+    fn remove_break(&mut self, address: u64) -> bool {
+        let address = self.address(address);
+        let Some(count) = self.breaks.get_mut(&address) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.breaks.remove(&address);
+            self.set_breaks();
+        }
+        true
+    }
+}
+
+fn stepped(tid: Tid) -> MultiThreadStopReason<u64> {
+    MultiThreadStopReason::SignalWithThread { tid, signal: Signal::SIGTRAP }
+}
+
+fn tid_of(cpu: usize) -> Tid {
+    NonZeroUsize::new(cpu + 1).unwrap_or(NonZeroUsize::MIN)
+}
+
+fn cpu_of(tid: Tid) -> usize {
+    tid.get() - 1
+}
+
+impl Target for Debugger {
+    type Arch = Guest;
+    type Error = TimelineError;
+
+    fn base_ops(&mut self) -> BaseOps<'_, Guest, TimelineError> {
+        BaseOps::MultiThread(self)
+    }
+
+    fn support_breakpoints(&mut self) -> Option<BreakpointsOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_monitor_cmd(&mut self) -> Option<MonitorCmdOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_target_description_xml_override(&mut self) -> Option<TargetDescriptionXmlOverrideOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl TargetDescriptionXmlOverride for Debugger {
+    fn target_description_xml(&self, annex: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> TargetResult<usize, Self> {
+        if annex != b"target.xml" {
+            return Err(TargetError::NonFatal);
+        }
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.xml.as_bytes().get(offset..)).unwrap_or_default();
+        let len = rest.len().min(length).min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+}
+
+impl MultiThreadBase for Debugger {
+    fn read_registers(&mut self, regs: &mut Bytes, tid: Tid) -> TargetResult<(), Self> {
+        regs.0.clear();
+        for register in self.registers.clone() {
+            match self.value(register, tid) {
+                Some(value) => regs.0.extend(self.in_order(value, register.bytes()).into_iter().map(Some)),
+                None => regs.0.extend(core::iter::repeat_n(None, register.bytes())),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_registers(&mut self, _: &Bytes, _: Tid) -> TargetResult<(), Self> {
+        // gdb sets single registers.
+        Err(TargetError::NonFatal)
+    }
+
+    fn support_single_register_access(&mut self) -> Option<SingleRegisterAccessOps<'_, Tid, Self>> {
+        Some(self)
+    }
+
+    fn read_addrs(&mut self, start: u64, data: &mut [u8], tid: Tid) -> TargetResult<usize, Self> {
+        let start = self.address(start);
+        let read = self.timeline.look_at(cpu_of(tid), |view| {
+            let mut done = 0;
+            while done < data.len() {
+                let at = start.wrapping_add(done as u64);
+                let part = (data.len() - done).min((4096 - at % 4096) as usize);
+                if view.read(at, &mut data[done..done + part]).is_err() {
+                    break;
+                }
+                done += part;
+            }
+            done
+        });
+        if read == 0 && !data.is_empty() { Err(TargetError::NonFatal) } else { Ok(read) }
+    }
+
+    fn write_addrs(&mut self, start: u64, data: &[u8], tid: Tid) -> TargetResult<(), Self> {
+        let start = self.address(start);
+        let written = self.timeline.change(|machine| machine.look_at(cpu_of(tid), |view| view.write(start, data).is_ok()));
+        match written {
+            Ok(true) => {
+                self.says_that_it_changed();
+                Ok(())
+            }
+            Ok(false) => Err(TargetError::NonFatal),
+            Err(error) => Err(self.cannot_change(&error)),
+        }
+    }
+
+    fn is_thread_alive(&mut self, tid: Tid) -> Result<bool, TimelineError> {
+        Ok(cpu_of(tid) < self.timeline.machine().clocks().len())
+    }
+
+    fn list_active_threads(&mut self, thread_is_active: &mut dyn FnMut(Tid)) -> Result<(), TimelineError> {
+        (0..self.timeline.machine().clocks().len()).map(tid_of).for_each(thread_is_active);
+        Ok(())
+    }
+
+    fn support_resume(&mut self) -> Option<MultiThreadResumeOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_thread_extra_info(&mut self) -> Option<ThreadExtraInfoOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl ThreadExtraInfo for Debugger {
+    fn thread_extra_info(&self, tid: Tid, buf: &mut [u8]) -> Result<usize, TimelineError> {
+        let (cpu, clocks) = (cpu_of(tid), self.timeline.machine().clocks());
+        let text = match clocks.get(cpu) {
+            _ if cpu == self.timeline.place().cpu => format!("CPU {cpu}, running"),
+            Some(Some(_)) => format!("CPU {cpu}"),
+            _ => format!("CPU {cpu}, asleep"),
+        };
+        let len = text.len().min(buf.len());
+        buf[..len].copy_from_slice(&text.as_bytes()[..len]);
+        Ok(len)
+    }
+}
+
+impl SingleRegisterAccess<Tid> for Debugger {
+    fn read_register(&mut self, tid: Tid, Number(number): Number, buf: &mut [u8]) -> TargetResult<usize, Self> {
+        let register = *self.registers.get(number).ok_or(TargetError::NonFatal)?;
+        let value = self.value(register, tid).ok_or(TargetError::NonFatal)?;
+        let bytes = self.in_order(value, register.bytes());
+        buf.get_mut(..bytes.len()).ok_or(TargetError::NonFatal)?.copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    fn write_register(&mut self, tid: Tid, Number(number): Number, val: &[u8]) -> TargetResult<(), Self> {
+        let register = self.registers.get(number).ok_or(TargetError::NonFatal)?;
+        let settable = register.settable().ok_or(TargetError::NonFatal)?;
+        if cpu_of(tid) != self.timeline.place().cpu {
+            self.notes.push("only registers of the running CPU can be set".into());
+            return Err(TargetError::NonFatal);
+        }
+        let value = self.number(val) as u64;
+        let set = self.timeline.change(|machine| match settable {
+            Settable::Pc => machine.set_pc(value),
+            Settable::Reg(reg) => machine.look(|view| view.set(reg, value)),
+        });
+        set.map_err(|error| self.cannot_change(&error))?;
+        self.says_that_it_changed();
+        Ok(())
+    }
+}
+
+impl MultiThreadResume for Debugger {
+    fn resume(&mut self) -> Result<(), TimelineError> {
+        Ok(())
+    }
+
+    fn clear_resume_actions(&mut self) -> Result<(), TimelineError> {
+        self.wanted = Wanted::Continue;
+        Ok(())
+    }
+
+    fn set_resume_action_continue(&mut self, _: Tid, _: Option<Signal>) -> Result<(), TimelineError> {
+        Ok(())
+    }
+
+    fn support_single_step(&mut self) -> Option<MultiThreadSingleStepOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_scheduler_locking(&mut self) -> Option<MultiThreadSchedulerLockingOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_reverse_step(&mut self) -> Option<ReverseStepOps<'_, Tid, Self>> {
+        Some(self)
+    }
+
+    fn support_reverse_cont(&mut self) -> Option<ReverseContOps<'_, Tid, Self>> {
+        Some(self)
+    }
+}
+
+impl MultiThreadSingleStep for Debugger {
+    fn set_resume_action_step(&mut self, tid: Tid, _: Option<Signal>) -> Result<(), TimelineError> {
+        self.wanted = Wanted::Step(cpu_of(tid));
+        Ok(())
+    }
+}
+
+impl MultiThreadSchedulerLocking for Debugger {
+    /// CPUs have their turns as in the run: if one of them stood still, it would be another run.
+    fn set_resume_action_scheduler_lock(&mut self) -> Result<(), TimelineError> {
+        Ok(())
+    }
+}
+
+impl ReverseCont<Tid> for Debugger {
+    fn reverse_cont(&mut self) -> Result<(), TimelineError> {
+        self.wanted = Wanted::ReverseContinue;
+        Ok(())
+    }
+}
+
+impl ReverseStep<Tid> for Debugger {
+    fn reverse_step(&mut self, tid: Tid) -> Result<(), TimelineError> {
+        self.wanted = Wanted::ReverseStep(cpu_of(tid));
+        Ok(())
+    }
+}
+
+impl Breakpoints for Debugger {
+    fn support_sw_breakpoint(&mut self) -> Option<SwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_hw_breakpoint(&mut self) -> Option<HwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_hw_watchpoint(&mut self) -> Option<HwWatchpointOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SwBreakpoint for Debugger {
+    fn add_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
+        self.add_break(addr);
+        Ok(true)
+    }
+
+    fn remove_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
+        Ok(self.remove_break(addr))
+    }
+}
+
+impl HwBreakpoint for Debugger {
+    fn add_hw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
+        self.add_break(addr);
+        Ok(true)
+    }
+
+    fn remove_hw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
+        Ok(self.remove_break(addr))
+    }
+}
+
+impl HwWatchpoint for Debugger {
+    fn add_hw_watchpoint(&mut self, addr: u64, len: u64, kind: WatchKind) -> TargetResult<bool, Self> {
+        let Some(area) = area(self.address(addr), len, kind) else { return Ok(false) };
+        let areas = self.timeline.areas().iter().copied().chain([area]).collect();
+        self.timeline.set_areas(areas);
+        Ok(true)
+    }
+
+    fn remove_hw_watchpoint(&mut self, addr: u64, len: u64, kind: WatchKind) -> TargetResult<bool, Self> {
+        let (mut areas, wanted) = (self.timeline.areas().to_vec(), area(self.address(addr), len, kind));
+        let Some(at) = areas.iter().position(|known| wanted == Some(*known)) else { return Ok(false) };
+        areas.remove(at);
+        self.timeline.set_areas(areas);
+        Ok(true)
+    }
+}
+
+fn area(start: u64, len: u64, kind: WatchKind) -> Option<Area> {
+    let (reads, writes) = match kind {
+        WatchKind::Write => (false, true),
+        WatchKind::Read => (true, false),
+        WatchKind::ReadWrite => (true, true),
+    };
+    (1..=trapline_probes::watch::MOST_BYTES).contains(&len).then_some(Area { start, len, reads, writes, ..Area::default() })
+}
+
+impl MonitorCmd for Debugger {
+    fn handle_monitor_cmd(&mut self, command: &[u8], mut out: ConsoleOutput<'_>) -> Result<(), TimelineError> {
+        let command = String::from_utf8_lossy(command).into_owned();
+        for line in monitor::answer(self, &command)? {
+            outputln!(out, "{line}");
+        }
+        Ok(())
+    }
+}

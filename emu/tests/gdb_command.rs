@@ -1,0 +1,384 @@
+//! `trapline gdb` and `trapline symbols --elf`, with gdb itself, on built-in and stock kernels.
+//!
+//! gdb-multiarch comes with `scripts/setup.sh readers`; without it the tests are skipped. Stock kernels come from
+//! `TRAPLINE_IMAGES` or the cache.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+use trapline_harness::{self as harness, Folder, Test, guests, kernel, member, tests, tool};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_trapline");
+const GDB: &str = "gdb-multiarch";
+
+fn trapline(args: &[&str]) {
+    let output = Command::new(PROGRAM).args(args).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The file of a kernel's symbols.
+fn symbols(folder: &Folder, image: &str) -> String {
+    let file = folder.0.join("symbols.elf").to_str().unwrap().to_string();
+    trapline(&["symbols", image, "--elf", &file]);
+    file
+}
+
+/// Runs gdb with these commands on a guest, given by the arguments of `trapline gdb`. Returns all that it says.
+fn gdb(symbols: &str, guest: &str, commands: &[&str]) -> String {
+    let connect = format!("target remote | exec '{PROGRAM}' gdb {guest} --stdio 2>/dev/null");
+    let before = ["set pagination off", "set confirm off", "set width 0", "set debuginfod enabled off", "set remotetimeout 120"];
+    let mut gdb = Command::new(GDB);
+    gdb.args(["-nx", "-batch", symbols]);
+    for command in before.iter().copied().chain([connect.as_str()]).chain(commands.iter().copied()) {
+        gdb.args(["-ex", command]);
+    }
+    let output = gdb.stdin(Stdio::null()).env("LC_ALL", "C").output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The lines that `printf "NAME=..."` of the commands has printed.
+fn said<'a>(all: &'a str, name: &str) -> Vec<&'a str> {
+    let start = format!("{name}=");
+    all.lines().filter_map(|line| line.split_once(&start).map(|(_, value)| value.trim())).collect()
+}
+
+const PC: &str = "printf \"pc=%#lx\\n\", $pc";
+
+/// TT-7: on every ISA gdb sets breakpoints, steps, continues, and does all that backwards; both ends of the run are ends.
+fn gdb_goes_both_ways(name: &'static str) {
+    let folder = Folder::new(&format!("gdb-{}", name.replace('/', "-")));
+    let elf = symbols(&folder, name);
+    let all = gdb(
+        &elf,
+        name,
+        &[
+            "break vfs_write",
+            "continue",
+            "printf \"first=%#lx\\n\", $pc",
+            "continue",
+            "printf \"second=%#lx\\n\", $pc",
+            "monitor time",
+            "stepi",
+            "printf \"step=%#lx\\n\", $pc",
+            "stepi",
+            "reverse-stepi",
+            "printf \"back=%#lx\\n\", $pc",
+            "reverse-stepi",
+            "printf \"entry=%#lx\\n\", $pc",
+            "reverse-stepi",
+            "printf \"caller=%#lx\\n\", $pc",
+            "stepi",
+            "printf \"again=%#lx\\n\", $pc",
+            "reverse-continue",
+            "printf \"before=%#lx\\n\", $pc",
+            "delete",
+            "reverse-continue",
+            "info threads",
+            "continue",
+            "monitor time",
+            "x/2xb (char *)&vfs_write",
+            "info registers pc",
+        ],
+    );
+    let one = |what: &str| *said(&all, what).first().unwrap_or_else(|| panic!("{name}: no `{what}` in {all}"));
+    assert_eq!(one("first"), one("second"), "{name}: {all}");
+    assert_ne!(one("step"), one("second"), "{name}: {all}");
+    assert_eq!((one("back"), one("entry")), (one("step"), one("second")), "{name}: {all}");
+    assert_ne!(one("caller"), one("entry"), "{name}: {all}");
+    assert_eq!((one("again"), one("before")), (one("entry"), one("entry")), "{name}: {all}");
+    assert_eq!(all.matches("No more reverse-execution history").count(), 2, "{name}: the start and the end: {all}");
+    assert!(all.contains("CPU 0") && all.contains("of guest time"), "{name}: {all}");
+    assert!(!all.contains("unavailable") && !all.contains("Cannot access") && !all.contains("warning:"), "{name}: {all}");
+}
+
+/// TT-7: a watchpoint stops behind the store forwards and in front of it backwards, and `monitor who` finds it.
+fn gdb_watches_memory(name: &'static str) {
+    let folder = Folder::new(&format!("gdb-watch-{}", name.replace('/', "-")));
+    let elf = symbols(&folder, name);
+    let all = gdb(
+        &elf,
+        name,
+        &[
+            "watch *(unsigned long *)&tasks",
+            "continue",
+            "printf \"one=%#lx\\n\", *(unsigned long *)&tasks",
+            "printf \"behind=%#lx\\n\", $pc",
+            "reverse-continue",
+            "printf \"none=%#lx\\n\", *(unsigned long *)&tasks",
+            "printf \"front=%#lx\\n\", $pc",
+            "delete",
+            "stepi",
+            "printf \"again=%#lx\\n\", $pc",
+            "monitor who tasks",
+        ],
+    );
+    let one = |what: &str| *said(&all, what).first().unwrap_or_else(|| panic!("{name}: no `{what}` in {all}"));
+    assert!(all.matches("Hardware watchpoint").count() >= 3, "{name}: {all}");
+    assert_ne!(one("one"), one("none"), "{name}: {all}");
+    assert_eq!(one("again"), one("behind"), "{name}: one step lies between the stops: {all}");
+    let who = all.lines().find(|line| line.contains(" wrote ")).unwrap_or_default();
+    // gdb extends the addresses of narrow ISAs by their sign.
+    let (writer, front) = (who.split(' ').next().unwrap_or_default(), one("front"));
+    assert!(who.contains("by: instruction") && writer.len() >= 8, "{name}: {all}");
+    assert_eq!(writer.get(writer.len() - 8..), front.get(front.len() - 8..), "{name}: {all}");
+}
+
+/// TT-7: gdb reads and writes registers and memory; a write begins another future, and says so.
+fn a_change_begins_another_future() {
+    let folder = Folder::new("gdb-change");
+    let elf = symbols(&folder, "tiny/x86_64");
+    let commands = [
+        "break vfs_write",
+        "continue",
+        "set var $rdx = 0",
+        "printf \"rdx=%ld\\n\", $rdx",
+        "monitor help",
+        "set var *(char *)$rsi = 90",
+        "printf \"byte=%d\\n\", *(char *)$rsi",
+        "reverse-stepi",
+        "monitor nothing",
+        "monitor seek 5",
+    ];
+    let all = gdb(&elf, "tiny/x86_64", &commands);
+    assert_eq!((said(&all, "rdx"), said(&all, "byte")), (vec!["0"], vec!["90"]), "{all}");
+    assert!(all.contains("its run begins anew here"), "{all}");
+    assert!(all.contains("No more reverse-execution history"), "{all}");
+    assert!(all.contains("`nothing` is no command") && all.contains("`5` is no guest time"), "{all}");
+}
+
+/// TT-7: a recording is walked by gdb, and its marks are compared on the way.
+fn a_recording_is_walked(cpus: &'static str) {
+    let folder = Folder::new(&format!("gdb-recording-{cpus}"));
+    let file = folder.0.join("one.rec").to_str().unwrap().to_string();
+    trapline(&["run", "tiny/arm64", "--cpus", cpus, "--quiet", "--record", &file]);
+    let elf = symbols(&folder, "tiny/arm64");
+    let commands =
+        ["continue", "break schedule", "reverse-continue", PC, "monitor tasks", "info threads", "reverse-continue", PC];
+    let all = gdb(&elf, &file, &commands);
+    let pcs = said(&all, "pc");
+    assert!(pcs.len() == 2 && pcs[0] == pcs[1], "{all}");
+    assert!(all.contains("No more reverse-execution history") && all.contains("task `"), "{all}");
+    assert_eq!(all.matches("(CPU ").count(), cpus.parse::<usize>().unwrap(), "{all}");
+}
+
+/// TT-7: gdb walks a booted stock kernel, with symbols and callers.
+fn a_stock_kernel_is_walked(name: &'static str) {
+    let folder = Folder::new(&format!("gdb-{}", name.replace('/', "-")));
+    let elf = symbols(&folder, name);
+    let commands = [
+        "monitor type echo $((6*7))",
+        "break vfs_read",
+        "continue",
+        PC,
+        "backtrace 4",
+        "delete",
+        "watch *(unsigned long *)&jiffies_64",
+        "reverse-continue",
+        "delete",
+        "monitor time",
+        "monitor tasks",
+        "stepi",
+        PC,
+        "reverse-stepi",
+        PC,
+    ];
+    let all = gdb(&elf, &format!("{name} --from-boot --quiet"), &commands);
+    assert!(said(&all, "pc").len() == 3, "{name}: {all}");
+    assert!(all.contains("in vfs_read ()") && all.contains("#1 ") && all.contains("task `"), "{name}: {all}");
+}
+
+/// TT-7: every command of docs/gdb.md does what it says, in the order of the document.
+fn the_documents_commands_work() {
+    let folder = Folder::new("gdb-document");
+    std::os::unix::fs::symlink(PROGRAM, folder.0.join("trapline")).unwrap();
+    let document = include_str!("../../docs/gdb.md");
+    let commands: Vec<&str> = document.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    assert!(commands.len() >= 4, "{commands:?}");
+    for command in commands {
+        let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap_or_default());
+        let output =
+            Command::new("sh").args(["-c", command]).current_dir(&folder.0).env("PATH", path).stdin(Stdio::null()).output();
+        let output = output.unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && !err.contains("rror"), "{command}: {out}\n{err}");
+    }
+    assert!(Path::new(&folder.0.join("tiny.elf")).exists());
+}
+
+/// TT-7: wrong ports, images and files get a sentence.
+fn wrong_arguments_get_a_sentence() {
+    #[rustfmt::skip]
+    let cases: [(&[&str], &str); 3] = [
+        (&["gdb", "tiny/none"],                             "tiny/none"),
+        (&["gdb", "tiny/x86_64", "--stdio", "--port", "1"], "cannot be used with"),
+        (&["symbols", "tiny/x86_64", "--elf", "/no/x.elf"], "cannot be written"),
+    ];
+    for (args, why) in cases {
+        let output = Command::new(PROGRAM).args(args).stdin(Stdio::null()).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && err.contains(why), "{args:?}: {err}");
+    }
+}
+
+/// A `trapline gdb` that listens on a free port. It is killed when the value is dropped.
+struct Listening {
+    child: Child,
+    port: u16,
+    errors: std::path::PathBuf,
+}
+
+impl Listening {
+    fn start(folder: &Folder, image: &str) -> Listening {
+        let errors = folder.0.join("errors");
+        let mut command = Command::new(PROGRAM);
+        command.args(["gdb", image, "--port", "0"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.stderr(std::fs::File::create(&errors).unwrap()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().rsplit(':').next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"));
+        Listening { child, port, errors }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    /// Sends these packets, and returns the answers up to the one that begins like this.
+    fn ask(&self, stream: &mut TcpStream, packets: &[&[u8]], awaited: &str) -> String {
+        packets.iter().for_each(|packet| stream.write_all(&framed(packet)).unwrap());
+        let (mut answers, mut bytes) = (String::new(), [0; 4096]);
+        while !answers.split_once(awaited).is_some_and(|(_, rest)| rest.contains('#')) {
+            match stream.read(&mut bytes) {
+                Ok(0) | Err(_) => panic!("no `{awaited}` in {answers}: {}", std::fs::read_to_string(&self.errors).unwrap()),
+                Ok(len) => answers += &String::from_utf8_lossy(&bytes[..len]),
+            }
+        }
+        answers
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn framed(packet: &[u8]) -> Vec<u8> {
+    let sum = packet.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    [b"$", packet, format!("#{sum:02x}").as_bytes()].concat()
+}
+
+/// Packets of gdb, right ones and wrong ones.
+#[rustfmt::skip]
+const PACKETS: &[&[u8]] = &[
+    b"?", b"g", b"G00", b"p0", b"p-1", b"pffffffffffff", b"P0=00", b"Pffff=11", b"m0,ffffffffffffffff", b"mffffffffffffffff,10", b"m0,0",
+    b"M0,4:00", b"Mffffffff81100000,2:zz", b"X0,0:", b"Z0,0,0", b"Z0,ffffffffffffffff,99999", b"z0,1,1", b"z3,12,9", b"Z2,0,0",
+    b"Z2,ffffffffffffffff,8", b"Z4,10,ffffffffffffffff", b"Z9,1,1", b"vCont;s:p1.1", b"vCont;s:p1.1;c", b"vCont;s:pffff.ffff;c", b"vCont;c:99",
+    b"vCont;r1,2:1", b"vCont;s:-1", b"vCont;t", b"vCont;", b"s", b"c", b"bs", b"bc", b"Hg0", b"Hg99", b"Hc99", b"T99", b"qThreadExtraInfo,99",
+    b"qXfer:features:read:target.xml:0,ffff", b"qXfer:features:read:target.xml:ffffffffff,ffff", b"qXfer:features:read:x:0,1", b"qRcmd,",
+    b"qRcmd,zz", b"qRcmd,7365656b202d393973", b"qRcmd,77686f20ff", b"qRcmd,77686f207461736b733a34", b"qSupported:xmlRegisters=i386",
+    b"vMustReplyEmpty", b"qfThreadInfo", b"D", b"R00", b"!", b"vRun;", b"QStartNoAckMode", b"}}}}", b"\x80\xff", &[b'A'; 5000],
+];
+
+const LETTERS: &[u8] = b"$#+-}*\x03vCqHm0123,;:";
+
+/// TT-7: whatever comes over the connection, and however it ends, the next gdb is answered. Other computers cannot connect.
+fn garbage_on_the_port_harms_nobody() {
+    let folder = Folder::new("gdb-garbage");
+    let listening = Listening::start(&folder, "tiny/x86_64");
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| std::fs::read_to_string(table).unwrap_or_default()).concat();
+    let (port, listens) = (format!(":{:04X} ", listening.port), " 0A ");
+    let sockets: Vec<&str> = tables.lines().filter(|line| line.contains(&port) && line.contains(listens)).collect();
+    assert!(sockets.len() == 1 && sockets[0].contains(" 0100007F:"), "it listens on loopback alone: {sockets:?}");
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for round in 0..300 {
+        let mut stream = listening.connect();
+        let mut bytes: Vec<u8> = Vec::new();
+        for _ in 0..1 + random(8) {
+            match random(4) {
+                0 => bytes.extend((0..random(300)).map(|_| random(256) as u8)),
+                1 => bytes.extend((0..random(100)).map(|_| LETTERS[random(LETTERS.len())])),
+                _ => {
+                    let mut packet = PACKETS[random(PACKETS.len())].to_vec();
+                    if let (0, at) = (random(4), random(packet.len())) {
+                        packet[at] = random(256) as u8;
+                    }
+                    // That would be the end.
+                    if packet[0] != b'k' {
+                        bytes.extend(framed(&packet));
+                    }
+                }
+            }
+        }
+        // The other side may have closed the connection already.
+        let _ = stream.write_all(&bytes);
+        if round % 3 == 0 {
+            let _ = stream.read(&mut [0; 16]);
+        }
+    }
+    let mut stream = listening.connect();
+    let answers = listening.ask(&mut stream, &[b"?", b"qRcmd,74696d65"], "$OK");
+    assert!(answers.contains("$T05") && answers.contains("$O"), "{answers}");
+    stream.write_all(&framed(b"k")).unwrap();
+    let mut listening = listening;
+    assert_eq!(listening.child.wait().unwrap().code(), Some(0));
+    let errors = std::fs::read_to_string(&listening.errors).unwrap();
+    assert!(errors.lines().all(|line| line.starts_with("note: ")) && errors.contains("gdb's protocol"), "{errors}");
+}
+
+/// TT-7: an interrupt stops a guest that runs, and a new gdb finds no breakpoints of the old one.
+fn an_interrupt_stops_the_guest() {
+    let folder = Folder::new("gdb-interrupt");
+    let listening = Listening::start(&folder, "tiny/arm64");
+    let vfs_write = trapline_image_function("tiny/arm64", "vfs_write");
+    let mut stream = listening.connect();
+    let set = format!("Z0,{vfs_write:x},4").into_bytes();
+    listening.ask(&mut stream, &[b"qSupported:swbreak+", &set, b"vCont;c"], "swbreak");
+    drop(stream);
+    let mut stream = listening.connect();
+    let told = listening.ask(&mut stream, &[b"qSupported:swbreak+", b"vCont;c"], "$T");
+    assert!(told.contains("replaylog:end"), "{told}");
+    stream.write_all(&framed(b"bc")).unwrap();
+    stream.write_all(b"\x03").unwrap();
+    let told = listening.ask(&mut stream, &[], "$T");
+    assert!(told.contains("$T02") || told.contains("replaylog:begin"), "{told}");
+}
+
+fn trapline_image_function(image: &str, name: &str) -> u64 {
+    let output = Command::new(PROGRAM).args(["symbols", image, name, "--json"]).output().unwrap();
+    let line = String::from_utf8_lossy(&output.stdout).into_owned();
+    let value: serde_json::Value = serde_json::from_str(line.lines().next().unwrap()).unwrap();
+    let address = value["address"].as_str().unwrap_or_else(|| panic!("{line}"));
+    u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap()
+}
+
+fn main() -> ExitCode {
+    let reader = || tool(GDB, GDB);
+    let with_gdb = |tests: Vec<Test>| tests.into_iter().map(|test| test.needs(reader())).collect();
+    let stock = guests::stock().map(|name| {
+        Test::new(member("a_stock_kernel_is_walked", name), move || a_stock_kernel_is_walked(name)).needs(kernel(name))
+    });
+    harness::run([
+        with_gdb(
+            guests::tiny().map(|name| Test::new(member("gdb_goes_both_ways", name), move || gdb_goes_both_ways(name))).collect(),
+        ),
+        with_gdb(
+            guests::tiny().map(|name| Test::new(member("gdb_watches_memory", name), move || gdb_watches_memory(name))).collect(),
+        ),
+        with_gdb(
+            ["1", "2"].map(|cpus| Test::new(member("a_recording_is_walked", cpus), move || a_recording_is_walked(cpus))).into(),
+        ),
+        with_gdb(tests![a_change_begins_another_future, the_documents_commands_work]),
+        with_gdb(stock.collect()),
+        tests![wrong_arguments_get_a_sentence, garbage_on_the_port_harms_nobody, an_interrupt_stops_the_guest],
+    ])
+}

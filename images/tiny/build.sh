@@ -10,7 +10,7 @@ export LC_ALL=C
 isas='x86_64= i386= arm64=aarch64-linux-gnu- arm=arm-linux-gnueabihf- thumb2=arm-linux-gnueabihf- ppc64le=powerpc64le-linux-gnu-
  ppc64=powerpc64-linux-gnu- ppc=powerpc-linux-gnu- mips=mips-linux-gnu- mipsel=mipsel-linux-gnu- mips64=mips64-linux-gnuabi64-
  mips64el=mips64el-linux-gnuabi64- s390x=s390x-linux-gnu- sparc64=sparc64-linux-gnu- riscv64=riscv64-linux-gnu-
- riscv32=riscv64-linux-gnu-'
+ riscv32=riscv64-linux-gnu- parisc=hppa-linux-gnu-'
 
 case ${1:-} in
 --list) for isa in $isas; do echo "${isa%%=*}"; done; exit ;;
@@ -52,6 +52,8 @@ sparc="-m64 -mcpu=ultrasparc -mcmodel=medlow -mno-fpu -mno-app-regs -fno-jump-ta
 # No section of small data: the linker script has none.
 riscv="-mcmodel=medany -msmall-data-limit=0"
 
+parisc="-march=1.1 -mdisable-fpregs -mno-space-regs -mfast-indirect-calls"
+
 for arch in "$@"; do
     prefix=
     for isa in $isas; do
@@ -79,6 +81,7 @@ for arch in "$@"; do
         emulation=elf64lriscv format=elf64-littleriscv ;;
     riscv32) width='-march=rv32imac -mabi=ilp32' machine="-march=rv32imac_zicsr_zifencei -mabi=ilp32 $riscv" folder=riscv
         emulation=elf32lriscv format=elf32-littleriscv ;;
+    parisc) machine="$parisc" library=parisc/millicode.S emulation=hppalinux format=elf32-hppa-linux ;;
     s390x) machine="$z" emulation=elf64_s390 format=elf64-s390 ;;
     *) echo "build.sh: no such ISA: $arch (build.sh --list prints them)" >&2; exit 2 ;;
     esac
@@ -118,9 +121,17 @@ for arch in "$@"; do
         sparc64/kernel/user.c) flat=-mflat ;;
         esac
         $cc $common $machine $flat $includes -Wa,--noexecstack -c "$input" -o "$objects/$name"
+        case $folder/$source in
+        parisc/kernel/user.c)
+            # Programs cannot call the kernel's millicode, so they have their own.
+            $cc $machine -Iparisc -Wa,--noexecstack -c parisc/millicode.S -o "$objects/own.o"
+            $ld -r "$objects/$name" "$objects/own.o" -o "$objects/both.o"
+            "${prefix}objcopy" --wildcard --localize-symbol='$$*' --localize-symbol='__*di3' "$objects/both.o" "$objects/$name"
+            rm "$objects/own.o" "$objects/both.o" ;;
+        esac
         list="$list $name"
     done
-    $cc $width -E -P -x c -Usparc -Upowerpc $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"
+    $cc $width -E -P -x c -Usparc -Upowerpc -Ulinux $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"
     cd "$objects"
     $ld -m $emulation -static -nostdlib --build-id=none -z max-page-size=4096 -z noexecstack --fatal-warnings \
         -T tiny.lds $list -o "$out/tiny-$arch.elf"

@@ -3,6 +3,8 @@
 use super::engine::Handle;
 use super::line;
 use super::live;
+use super::own::OwnCore;
+use super::ram::Ram;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -38,8 +40,10 @@ pub struct Library {
 
 /// A kind of core, as the machine asks for it.
 pub struct CoreKind {
-    /// Unicorn's build.
+    /// Unicorn's build. Of a core of our own, functions that do nothing.
     pub library: &'static Library,
+    /// Makes a core of our own; `None` if Unicorn is the core.
+    pub own: Option<fn(&Ram) -> Box<dyn OwnCore>>,
     /// The CPU model, by its number in Unicorn's own list; `None` for Unicorn's default.
     pub model: Option<i32>,
     /// The number of bits of a physical address. Addresses without RAM belong to the board.

@@ -11,6 +11,7 @@ pub mod crash;
 pub mod engine;
 pub mod kinds;
 pub mod offsets;
+pub mod own;
 pub mod pages;
 pub mod plain_hooks;
 pub mod ram;

@@ -39,6 +39,8 @@ struct Block {
     code: Box<[Cell<u8>]>,
     /// The cores that execute code in this memory.
     cores: RefCell<Vec<*mut Stores>>,
+    /// Pages whose code a core of ours must drop; `None` if there is no such core.
+    dropped: RefCell<Option<Vec<u64>>>,
     /// Writes from outside of the core to watched pages, until somebody takes them.
     written: RefCell<Vec<Written>>,
     /// The written pages, while they are noted.
@@ -86,6 +88,7 @@ impl Ram {
                 shown: RefCell::default(),
                 code,
                 cores: RefCell::default(),
+                dropped: RefCell::default(),
                 written: RefCell::default(),
                 noted: RefCell::default(),
             }),
@@ -295,6 +298,9 @@ impl Ram {
                     // them now: whoever writes from outside does so between runs or in a callback.
                     unsafe { (**core).drop_code(at, (next - at) as usize) };
                 }
+                if let Some(dropped) = &mut *self.block.dropped.borrow_mut() {
+                    dropped.push(at & !(PAGE - 1));
+                }
             }
             at = next;
         }
@@ -315,6 +321,46 @@ impl Ram {
     /// Adds a core that executes code in this memory.
     pub(super) fn join(&self, core: *mut Stores) {
         self.block.cores.borrow_mut().push(core);
+    }
+
+    /// Adds a core of ours, which asks for the pages whose code it must drop.
+    pub(super) fn join_own(&self) {
+        self.block.dropped.borrow_mut().get_or_insert_default();
+    }
+
+    /// The next page whose code must be dropped.
+    #[inline]
+    pub(super) fn next_dropped(&self) -> Option<u64> {
+        self.block.dropped.borrow_mut().as_mut()?.pop()
+    }
+
+    /// Reads 1, 2 or 4 bytes as a big-endian number, as a core does.
+    #[inline(always)]
+    pub(super) fn fetch(&self, physical: u64, size: u32) -> Option<u32> {
+        let from = self.pointer(physical, size as usize)?;
+        // SAFETY: `pointer` has checked that the bytes are in the block.
+        Some(unsafe {
+            match size {
+                1 => from.read().into(),
+                2 => u16::from_be_bytes(from.cast::<[u8; 2]>().read()).into(),
+                _ => u32::from_be_bytes(from.cast::<[u8; 4]>().read()),
+            }
+        })
+    }
+
+    /// Writes 1, 2 or 4 bytes of a big-endian number, as a core does: it knows itself of the code there.
+    #[inline(always)]
+    pub(super) fn put(&self, physical: u64, size: u32, value: u32) -> bool {
+        let Some(to) = self.pointer(physical, size as usize) else { return false };
+        // SAFETY: as in `fetch`.
+        unsafe {
+            match size {
+                1 => to.write(value as u8),
+                2 => to.cast::<[u8; 2]>().write((value as u16).to_be_bytes()),
+                _ => to.cast::<[u8; 4]>().write(value.to_be_bytes()),
+            }
+        }
+        true
     }
 
     /// Removes a core.

@@ -17,6 +17,8 @@ pub struct CoreState {
     len: usize,
     /// The part of the CPU's state that is outside the structure; empty on most ISAs.
     beside: Vec<u8>,
+    /// The bytes themselves, if the core is one of ours; `start` points to them.
+    own: Vec<u64>,
 }
 
 /// The size of Unicorn's own header in front of the state.
@@ -25,6 +27,10 @@ const HEADER: usize = 40;
 impl CoreState {
     /// Allocates a saved state of this engine.
     pub fn new(handle: Handle) -> Result<CoreState, String> {
+        if let Some(len) = handle.own_bytes() {
+            let mut own = vec![0_u64; len.div_ceil(size_of::<u64>())];
+            return Ok(CoreState { context: null_mut(), start: own.as_mut_ptr().cast(), len, beside: Vec::new(), own });
+        }
         let mut context = null_mut();
         // SAFETY: plain calls; the result is checked.
         let (answer, len) =
@@ -37,7 +43,7 @@ impl CoreState {
         let beside = if cpu.is_null() { 0 } else { unsafe { (handle.kind().library.layout.beside_bytes)(cpu) } };
         // SAFETY: the block is `len` bytes long.
         let start = unsafe { context.cast::<u8>().add(HEADER) };
-        Ok(CoreState { context, start, len: len - HEADER, beside: vec![0; beside] })
+        Ok(CoreState { context, start, len: len - HEADER, beside: vec![0; beside], own: Vec::new() })
     }
 
     /// The state itself, valid while nothing runs that would change it.
@@ -45,11 +51,14 @@ impl CoreState {
     /// # Safety
     /// `len` bytes of a CPU's state must be at `start`, and outlive the returned value.
     pub(super) unsafe fn itself(start: *mut u8, len: usize) -> CoreState {
-        CoreState { context: null_mut(), start, len, beside: Vec::new() }
+        CoreState { context: null_mut(), start, len, beside: Vec::new(), own: Vec::new() }
     }
 
     /// Saves the state of the core.
     pub fn save(&mut self, handle: Handle) {
+        if !self.own.is_empty() {
+            return handle.copy_own(self.start, false);
+        }
         if !self.context.is_null() {
             // SAFETY: allocated for this engine; saving is a plain copy, allowed in every callback.
             unsafe { sys::uc_context_save(handle.raw(), self.context) };
@@ -62,6 +71,9 @@ impl CoreState {
 
     /// Restores the state of the core.
     pub fn restore(&self, handle: Handle) {
+        if !self.own.is_empty() {
+            return handle.copy_own(self.start, true);
+        }
         if !self.context.is_null() {
             // SAFETY: as in `save`.
             unsafe { sys::uc_context_restore(handle.raw(), self.context) };

@@ -31,7 +31,7 @@ struct exception_table_entry {
 	u64 insn, fixup;
 };
 #define TABLE_WORD ".dword "
-#elif defined(__arm__) || defined(__mips__) || defined(__sparc__)
+#elif defined(__arm__) || defined(__mips__) || defined(__sparc__) || defined(__hppa__)
 struct exception_table_entry {
 	u32 insn, fixup;
 };

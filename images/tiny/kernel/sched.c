@@ -29,7 +29,7 @@ static struct task *dequeue(void)
 void sched_init(int cpu, struct task *idle)
 {
 	idle->queued = 1;
-	idle->stack = percpu_areas[cpu].kernel_sp - KERNEL_STACK_SIZE;
+	idle->stack = STACK_OF(percpu_areas[cpu].kernel_sp);
 	set_task_comm(idle, cpu ? "idle/1" : "idle/0");
 	cpus_online = cpu + 1;
 }

@@ -38,6 +38,9 @@ PHDRS
 }
 SECTIONS
 {
+#ifdef __hppa__
+	$global$ = 0; /* %dp, the base of data, is 0 */
+#endif
 #ifdef VECTORS
 	. = KERNEL_BASE + VECTORS;
 	.vectors : AT(PHYSICAL(ADDR(.vectors))) {
@@ -143,5 +146,5 @@ SECTIONS
 	. = ALIGN(LINK_PAGE);
 	_end = .;
 
-	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.mdebug*) *(.pdr) *(.gnu.attributes) *(.reginfo) *(.MIPS.*) *(.ARM.*) *(.riscv.attributes) }
+	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.mdebug*) *(.pdr) *(.gnu.attributes) *(.reginfo) *(.MIPS.*) *(.ARM.*) *(.riscv.attributes) *(.PARISC.*) }
 }

@@ -42,6 +42,23 @@ static inline u64 clock_ns(void)
 #define FRAME_HEAD 0
 #endif
 
+/* The stack pointer of an empty kernel stack, and the stack it is that of. */
+#ifndef KERNEL_SP
+#define KERNEL_SP(stack) ((stack) + KERNEL_STACK_SIZE)
+#define STACK_OF(sp) ((sp) - KERNEL_STACK_SIZE)
+#endif
+
+/* The saved registers of a program, at the base of its task's stack, and the frame above them. */
+#ifndef BASE_REGS
+#define BASE_REGS(sp) ((struct pt_regs *)(sp) - 1)
+#define ABOVE_REGS(regs) ((struct first_frame *)(regs) - 1)
+#endif
+
+/* A program's first stack pointer, from the end of its stack. */
+#ifndef USER_SP
+#define USER_SP(end) ((end) - FRAME_HEAD)
+#endif
+
 /* The first instruction of a function, from a function pointer. */
 #ifndef CODE_ADDRESS
 #define CODE_ADDRESS(function) ((unsigned long)(function))

@@ -22,7 +22,7 @@ void cpu_init(int cpu)
 {
 	struct percpu *area = &percpu_areas[cpu];
 
-	area->kernel_sp = (unsigned long)boot_stacks + (cpu + 1) * KERNEL_STACK_SIZE;
+	area->kernel_sp = KERNEL_SP((unsigned long)boot_stacks + cpu * KERNEL_STACK_SIZE);
 	area->active_pgd = kernel_pgd();
 	load_pgd(kernel_pgd());
 }
@@ -33,7 +33,7 @@ struct task *__switch_to(struct task *prev, struct task *next)
 	struct percpu *area = this_cpu();
 
 	area->current_task = next;
-	area->kernel_sp = next->stack + KERNEL_STACK_SIZE;
+	area->kernel_sp = KERNEL_SP(next->stack);
 	return prev;
 }
 

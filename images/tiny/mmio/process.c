@@ -3,13 +3,13 @@
 
 void ret_from_fork(void);
 
-struct pt_regs *task_pt_regs(struct task *task) { return (struct pt_regs *)(task->stack + KERNEL_STACK_SIZE) - 1; }
+struct pt_regs *task_pt_regs(struct task *task) { return BASE_REGS(KERNEL_SP(task->stack)); }
 
 /* kernel_thread supplies a thread's function and argument; a program's registers come from its system call. */
 void copy_thread(struct task *child, struct pt_regs *regs, unsigned long stack_start)
 {
 	struct pt_regs *child_regs = task_pt_regs(child);
-	struct first_frame *frame = (struct first_frame *)child_regs - 1;
+	struct first_frame *frame = ABOVE_REGS(child_regs);
 
 	memset(frame, 0, sizeof(*frame));
 	frame->ip = CODE_ADDRESS(ret_from_fork);
@@ -46,6 +46,6 @@ void start_thread(unsigned long ip, unsigned long sp, unsigned long arg)
 	memset(regs, 0, sizeof(*regs));
 	regs->ip = CODE_ADDRESS(ip) & ~1ul;
 	regs->flags = FLAGS_USER(ip);
-	regs->sp = sp - FRAME_HEAD;
+	regs->sp = USER_SP(sp);
 	regs->r[0] = arg;
 }

@@ -16,6 +16,7 @@ pub static CORTEX_A72: CoreKind = kind(2);
 const fn kind(model: i32) -> CoreKind {
     CoreKind {
         library: &LIBRARY,
+        own: None,
         model: Some(model),
         physical_bits: 32,
         turned_round: false,

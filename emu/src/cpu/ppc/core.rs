@@ -14,6 +14,7 @@ pub static LITTLE: CoreKind = kind(true);
 const fn kind(turned_round: bool) -> CoreKind {
     CoreKind {
         library: &LIBRARY,
+        own: None,
         model: None,
         physical_bits: 32,
         turned_round,

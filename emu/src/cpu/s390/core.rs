@@ -10,6 +10,7 @@ use unicorn_engine_sys::{Arch, Mode, RegisterS390X};
 /// differ.
 pub static CORE: CoreKind = CoreKind {
     library: &LIBRARY,
+    own: None,
     model: Some(QEMU),
     physical_bits: 32,
     turned_round: false,

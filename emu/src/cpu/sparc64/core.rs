@@ -9,6 +9,7 @@ use unicorn_engine_sys::RegisterSPARC;
 /// The 64-bit core.
 pub static CORE: CoreKind = CoreKind {
     library: &sparc64::LIBRARY,
+    own: None,
     model: None,
     turned_round: false,
     // The number of physical address bits in an entry of its TLB.

@@ -12,6 +12,7 @@ const MODEL: i32 = 0;
 /// A 64-bit core; both widths run on it (docs/unicorn.md, "one core for both widths").
 pub static CORE: CoreKind = CoreKind {
     library: &LIBRARY,
+    own: None,
     model: Some(MODEL),
     physical_bits: 32,
     turned_round: false,

@@ -11,6 +11,7 @@ const MODEL_750: i32 = 184;
 /// A PowerPC 750, version 3.1.
 pub static CORE: CoreKind = CoreKind {
     library: &LIBRARY_32,
+    own: None,
     model: Some(MODEL_750),
     physical_bits: 32,
     turned_round: false,

@@ -1,0 +1,52 @@
+//! CPU cores in safe Rust, for ISAs that no emulator library has.
+//!
+//! A core is a state of named fields and an interpreter of decoded blocks. It runs until it is told to stop, and leaves
+//! everything outside of the CPU to its [`Host`]: memory, devices, exceptions, and the clock.
+//!
+//! A block is a straight run of instructions in one page, with a branch and its delay slot at the end. Before a block
+//! runs, the core counts its bytes, or calls the host if the count says so. The state is exact whenever the host is called.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod parisc;
+
+use core::cell::Cell;
+
+/// The words in which blocks count time.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Line {
+    /// The address of the last block.
+    pub start: Cell<u64>,
+    /// Incremented by the bytes of each block. From 0 on the host is called instead.
+    pub count: Cell<i64>,
+    /// The number of bytes of the last block that count.
+    pub size: Cell<u64>,
+}
+
+/// Everything that is not the CPU.
+pub trait Host {
+    /// Reads 1, 2 or 4 bytes of RAM as a big-endian number; `None` where no RAM is.
+    fn load(&mut self, physical: u64, size: u32) -> Option<u32>;
+    /// Writes 1, 2 or 4 bytes of RAM; false where no RAM is.
+    fn store(&mut self, physical: u64, size: u32, value: u32) -> bool;
+    /// Reads from a device. The front of the queue is the address of the instruction.
+    fn device_in(&mut self, physical: u64, size: u32) -> u32;
+    /// Writes to a device.
+    fn device_out(&mut self, physical: u64, size: u32, value: u32);
+    /// A block is about to run and has not been counted.
+    fn block(&mut self, pc: u64, size: u32);
+    /// Whether the block at this address must always call [`Host::block`]; asked when it is decoded.
+    fn always_wants(&mut self, pc: u64) -> bool;
+    /// An exception, by its number. The state says where and why. The host changes the state.
+    fn exception(&mut self, number: u32);
+    /// A read of the clock: the host sets the register whose number is in the state.
+    fn read_clock(&mut self);
+    /// The first address that the core executes code from in a page that had none. Writes to the page from outside must be
+    /// reported by [`Host::dropped`] from now on.
+    fn has_code(&mut self, page: u64);
+    /// The next page of RAM whose code may have been changed from outside, since the last call.
+    fn dropped(&mut self) -> Option<u64>;
+}

@@ -1,0 +1,249 @@
+//! Loads and stores.
+
+use super::decode::Op;
+use super::execute::Step;
+use super::run::Core;
+use super::tlb::{PAGE_BITS, Purpose};
+use super::{number, psw};
+use crate::Host;
+use trapline_isa::parisc::fields::{bits, opcode, signed5, signed14};
+
+/// A translation of a data page that was used before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cached {
+    /// Space, page, level and whether it may be written, in one number; 0 if there is none.
+    key: u64,
+    physical: u32,
+}
+
+/// The number of cached translations.
+const CACHED: usize = 256;
+
+/// The cached translations of data pages. They are a subset of the TLB.
+#[derive(Debug)]
+pub(super) struct Data([Cached; 2 * CACHED]);
+
+impl Data {
+    pub(super) const NONE: Data = Data([Cached { key: 0, physical: 0 }; 2 * CACHED]);
+
+    fn place(address: u32, purpose: Purpose) -> usize {
+        (address >> PAGE_BITS) as usize % CACHED + if purpose == Purpose::Store { CACHED } else { 0 }
+    }
+
+    fn key(space: u32, address: u32, level: u32) -> u64 {
+        u64::from(space) << 32 | u64::from(address >> PAGE_BITS << PAGE_BITS) | u64::from(level) << 1 | 1
+    }
+
+    /// Forgets an address in all spaces.
+    pub(super) fn forget(&mut self, address: u32) {
+        for purpose in [Purpose::Load, Purpose::Store] {
+            self.0[Data::place(address, purpose)].key = 0;
+        }
+    }
+
+    /// Forgets all.
+    pub(super) fn forget_all(&mut self) {
+        self.0.iter_mut().for_each(|cached| cached.key = 0);
+    }
+}
+
+impl Core {
+    /// The space of a data address.
+    pub(super) fn space_of(&self, chosen: u8, address: u32) -> u32 {
+        let number = if chosen == 0 { 4 + (address >> 30) as usize } else { usize::from(chosen & 3) };
+        self.state.spaces[number].get()
+    }
+
+    /// Translates a data address; `Err` is the exception.
+    #[inline(always)]
+    fn physical(&mut self, op: Op, address: u32, size: u32, purpose: Purpose) -> Result<u64, Step> {
+        if address & (size - 1) != 0 {
+            return Err(self.data_exception(op, address, number::UNALIGNED));
+        }
+        if self.state.status.get() & psw::D == 0 {
+            return Ok(address.into());
+        }
+        let space = self.space_of(op.space, address);
+        let level = self.state.front_level.get();
+        let key = Data::key(space, address, level);
+        let cached = self.data.0[Data::place(address, purpose)];
+        if cached.key == key {
+            return Ok((cached.physical | address & 0xfff).into());
+        }
+        match self.state.translate(space, address, purpose, level) {
+            Ok(physical) => {
+                self.data.0[Data::place(address, purpose)] = Cached { key, physical: physical & !0xfff };
+                Ok(physical.into())
+            }
+            Err(number) => Err(self.data_exception(op, address, number)),
+        }
+    }
+
+    /// Notes the address of an exception.
+    pub(super) fn data_exception(&self, op: Op, address: u32, number: u32) -> Step {
+        self.state.at_space.set(self.space_of(op.space, address));
+        self.state.at.set(address);
+        Step::Exception(number)
+    }
+
+    fn is_at(&self, pc: u32, back: u32) {
+        self.state.front.set(pc);
+        self.state.back.set(back);
+    }
+
+    /// Reads memory or a device.
+    #[inline(always)]
+    fn read(&mut self, host: &mut impl Host, op: Op, (pc, back): (u32, u32), address: u32, size: u32) -> Result<u32, Step> {
+        let physical = self.physical(op, address, size, Purpose::Load)?;
+        Ok(match host.load(physical, size) {
+            Some(value) => value,
+            None => {
+                self.is_at(pc, back);
+                let value = host.device_in(physical, size);
+                self.drop_changed(host);
+                value
+            }
+        })
+    }
+
+    /// Writes memory or a device. The core must look at its code again if the page has any.
+    #[inline(always)]
+    fn write(&mut self, host: &mut impl Host, op: Op, (pc, back): (u32, u32), address: u32, size: u32, value: u32) -> Result<(), Step> {
+        let physical = self.physical(op, address, size, Purpose::Store)?;
+        if !host.store(physical, size, value) {
+            self.is_at(pc, back);
+            host.device_out(physical, size, value);
+            self.drop_changed(host);
+        } else if self.code.has_code(physical) {
+            self.drop_page(physical);
+        }
+        Ok(())
+    }
+
+    /// A load to a register.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one access")]
+    pub(super) fn load(&mut self, host: &mut impl Host, op: Op, pc: u32, back: u32, at: u32, size: u32, to: u8) -> Step {
+        match self.read(host, op, (pc, back), at, size) {
+            Ok(value) => {
+                self.set(to, value);
+                self.looks()
+            }
+            Err(step) => step,
+        }
+    }
+
+    /// A store of a value.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one access")]
+    pub(super) fn store(&mut self, host: &mut impl Host, op: Op, pc: u32, back: u32, at: u32, size: u32, value: u32) -> Step {
+        match self.write(host, op, (pc, back), at, size, value) {
+            Ok(()) => self.looks(),
+            Err(step) => step,
+        }
+    }
+
+    #[inline(always)]
+    fn looks(&mut self) -> Step {
+        if core::mem::take(&mut self.has_dropped) { Step::Look } else { Step::Next }
+    }
+
+    /// An access that modifies its base, has an index, or is none of the plain ones.
+    pub(super) fn access(&mut self, host: &mut impl Host, op: Op, pc: u32, back: u32) -> Step {
+        let (word, queue) = (op.word, (pc, back));
+        let base = self.r(op.a);
+        if matches!(opcode(word), 0x13 | 0x1b) {
+            let moved = base.wrapping_add(signed14(word) as u32);
+            let at = if signed14(word) < 0 { moved } else { base };
+            let step = match opcode(word) {
+                0x13 => self.load(host, op, pc, back, at, 4, op.b),
+                _ => self.store(host, op, pc, back, at, 4, self.r(op.b)),
+            };
+            return self.moved(op, step, moved, opcode(word) == 0x13);
+        }
+        let code = bits(word, 22, 25);
+        let (is_short, modifies, first) = (bits(word, 19, 19) != 0, bits(word, 26, 26) != 0, bits(word, 18, 18) != 0);
+        let size = match code & 3 {
+            0 => 1,
+            1 => 2,
+            _ => 4,
+        };
+        let is_store = code & 8 != 0;
+        if code == 12 && is_short {
+            return self.store_bytes(host, op, queue);
+        }
+        let distance = match (is_short, is_store) {
+            (true, true) => signed5(op.t.into()) as u32,
+            (true, false) => signed5(op.b.into()) as u32,
+            // The bit scales the index by the size of the access.
+            (false, false) => self.r(op.b) << if first { size >> 1 } else { 0 },
+            (false, true) => return Step::Exception(number::ILLEGAL),
+        };
+        let moved = base.wrapping_add(distance);
+        let is_before = if is_short { first || !modifies } else { !modifies };
+        let at = if is_before { moved } else { base };
+        let is_absolute = matches!(code, 6 | 14);
+        if is_absolute && self.state.front_level.get() != 0 {
+            return Step::Exception(number::PRIVILEGED);
+        }
+        let before = self.state.status.get();
+        if is_absolute {
+            self.state.status.set(before & !psw::D);
+        }
+        let step = match code {
+            0 | 1 | 2 | 6 => self.load(host, op, pc, back, at, size, op.t),
+            7 => self.load_and_clear(host, op, queue, at),
+            8 | 9 | 10 | 14 => self.store(host, op, pc, back, at, size, self.r(op.b)),
+            _ => Step::Exception(number::ILLEGAL),
+        };
+        if is_absolute {
+            self.state.status.set(before);
+        }
+        if modifies { self.moved(op, step, moved, !is_store) } else { step }
+    }
+
+    /// Sets the base register after an access. A load to the base register itself stays.
+    fn moved(&self, op: Op, step: Step, moved: u32, is_load: bool) -> Step {
+        let to = if opcode(op.word) == 0x03 { op.t } else { op.b };
+        if !matches!(step, Step::Exception(_)) && !(is_load && to == op.a) {
+            self.set(op.a, moved);
+        }
+        step
+    }
+
+    fn load_and_clear(&mut self, host: &mut impl Host, op: Op, queue: (u32, u32), at: u32) -> Step {
+        // A store must be allowed before anything is read.
+        if let Err(step) = self.physical(op, at, 4, Purpose::Store) {
+            return step;
+        }
+        let value = match self.read(host, op, queue, at, 4) {
+            Ok(value) => value,
+            Err(step) => return step,
+        };
+        if let Err(step) = self.write(host, op, queue, at, 4, 0) {
+            return step;
+        }
+        self.set(op.t, value);
+        self.looks()
+    }
+
+    /// `stby`: the bytes of a word from an address on, or up to it.
+    fn store_bytes(&mut self, host: &mut impl Host, op: Op, queue: (u32, u32)) -> Step {
+        let (modifies, is_end) = (bits(op.word, 26, 26) != 0, bits(op.word, 18, 18) != 0);
+        let at = self.r(op.a).wrapping_add(signed5(op.t.into()) as u32);
+        let (value, start) = (self.r(op.b), at & !3);
+        let range = if is_end { 0..at & 3 } else { at & 3..4 };
+        if let Err(step) = self.physical(op, start, 4, Purpose::Store) {
+            return step;
+        }
+        for offset in range {
+            if let Err(step) = self.write(host, op, queue, start + offset, 1, value >> (8 * (3 - offset)) & 0xff) {
+                return step;
+            }
+        }
+        if modifies {
+            self.set(op.a, start);
+        }
+        self.looks()
+    }
+}

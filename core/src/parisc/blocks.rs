@@ -1,0 +1,178 @@
+//! Decoded blocks by physical address.
+
+use super::decode::{Op, decode};
+use crate::Host;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The most instructions of a block.
+const LONGEST: u32 = 64;
+/// The most decoded instructions. When they are reached, all are dropped.
+const MOST_OPS: usize = 1 << 21;
+/// Instructions in a page.
+const IN_PAGE: u32 = 1024;
+
+/// A block: its decoded instructions, and the blocks that followed it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Block {
+    /// The first of its instructions.
+    pub first: u32,
+    /// The number of instructions.
+    pub len: u32,
+    /// Whether the host is called in any case.
+    pub always: bool,
+    links: [Link; 2],
+}
+
+/// A block that followed, and where it was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    pc: u32,
+    space: u32,
+    /// The privilege level and the translation of code.
+    mode: u32,
+    generation: u32,
+    block: u32,
+}
+
+/// All blocks. Number 0 is none.
+#[derive(Debug)]
+pub(super) struct Code {
+    pub ops: Vec<Op>,
+    pub blocks: Vec<Block>,
+    /// For each page of RAM, the number of its table, or 0.
+    pages: Vec<u32>,
+    tables: Vec<Box<[u32; IN_PAGE as usize]>>,
+    /// Tables that no page has.
+    free: Vec<u32>,
+    base: u64,
+    /// Incremented when a link may lead to the wrong block.
+    pub generation: u32,
+}
+
+impl Code {
+    pub fn new(base: u64, len: u64) -> Code {
+        Code {
+            ops: Vec::new(),
+            blocks: vec![Block::default()],
+            pages: vec![0; (len >> 12) as usize + 1],
+            tables: vec![Box::new([0; IN_PAGE as usize])],
+            free: Vec::new(),
+            base,
+            generation: 1,
+        }
+    }
+
+    fn page(&self, physical: u64) -> usize {
+        (physical.wrapping_sub(self.base) >> 12) as usize
+    }
+
+    /// Whether the page has decoded code.
+    #[inline(always)]
+    pub fn has_code(&self, physical: u64) -> bool {
+        self.pages.get(self.page(physical)).is_some_and(|table| *table != 0)
+    }
+
+    /// The number of pages with decoded code.
+    pub fn pages_with_code(&self) -> usize {
+        self.pages.iter().filter(|table| **table != 0).count()
+    }
+
+    /// Drops the blocks of a page.
+    pub fn drop_page(&mut self, physical: u64) {
+        let page = self.page(physical);
+        let Some(number) = self.pages.get_mut(page).map(core::mem::take).filter(|number| *number != 0) else { return };
+        self.free.push(number);
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Drops all blocks.
+    pub fn drop_all(&mut self) {
+        self.ops.clear();
+        self.blocks.truncate(1);
+        self.pages.iter_mut().for_each(|table| *table = 0);
+        self.tables.truncate(1);
+        self.free.clear();
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// The block that followed this one at that place, if it still may.
+    #[inline(always)]
+    pub fn linked(&self, from: u32, pc: u32, space: u32, mode: u32) -> Option<u32> {
+        let block = self.blocks.get(from as usize)?;
+        let found = block.links.iter().find(|link| {
+            link.pc == pc && link.space == space && link.mode == mode && link.generation == self.generation
+        });
+        found.map(|link| link.block)
+    }
+
+    /// Notes that a block followed.
+    pub fn link(&mut self, from: u32, pc: u32, space: u32, mode: u32, block: u32) {
+        if let Some(from) = self.blocks.get_mut(from as usize).filter(|_| from != 0) {
+            from.links[1] = from.links[0];
+            from.links[0] = Link { pc, space, mode, generation: self.generation, block };
+        }
+    }
+
+    /// The number of an empty table.
+    fn table(&mut self) -> u32 {
+        if let Some(number) = self.free.pop()
+            && let Some(table) = self.tables.get_mut(number as usize)
+        {
+            **table = [0; IN_PAGE as usize];
+            return number;
+        }
+        self.tables.push(Box::new([0; IN_PAGE as usize]));
+        self.tables.len() as u32 - 1
+    }
+
+    /// The block at a physical address, decoded now if it was not. `None` where no RAM is.
+    pub fn at(&mut self, host: &mut impl Host, physical: u64, pc: u64, one_by_one: bool) -> Option<u32> {
+        let page = self.page(physical);
+        let place = (physical >> 2) as usize % IN_PAGE as usize;
+        let number = *self.pages.get(page)?;
+        let known = self.tables.get(number as usize).map_or(0, |table| table[place]);
+        if number != 0 && known != 0 {
+            return Some(known);
+        }
+        if self.ops.len() > MOST_OPS {
+            self.drop_all();
+        }
+        let first = self.ops.len();
+        let most = if one_by_one { 1 } else { LONGEST.min(IN_PAGE - place as u32) };
+        let mut at = physical;
+        let mut slot = false;
+        for _ in 0..most {
+            let Some(word) = host.load(at, 4) else { break };
+            let op = decode(word);
+            // A branch in a delay slot runs by itself.
+            if slot && op.is_branch() {
+                break;
+            }
+            self.ops.push(op);
+            at += 4;
+            // Behind a step's copy are two breakpoints, of which the copy may nullify the first.
+            let is_second = op.is_break() && self.ops[first..].iter().rev().nth(1).is_some_and(Op::is_break);
+            if slot || is_second || op.ends_block() || op.is_branch() && !op.has_slot() {
+                break;
+            }
+            slot = op.is_branch();
+        }
+        let len = (self.ops.len() - first) as u32;
+        if len == 0 {
+            return None;
+        }
+        host.has_code(physical & !0xfff);
+        let block = self.blocks.len() as u32;
+        let always = host.always_wants(pc);
+        self.blocks.push(Block { first: first as u32, len, always, ..Block::default() });
+        let number = match self.pages.get(page).copied() {
+            Some(0) | None => self.table(),
+            Some(number) => number,
+        };
+        *self.pages.get_mut(page)? = number;
+        self.tables.get_mut(number as usize)?[place] = block;
+        Some(block)
+    }
+}

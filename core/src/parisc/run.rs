@@ -1,0 +1,284 @@
+//! The loop that runs blocks.
+
+use super::access::Data;
+use super::blocks::Code;
+use super::execute::Step;
+use super::tlb::Purpose;
+use super::{State, number, psw};
+use crate::Host;
+use alloc::boxed::Box;
+
+/// The target of a branch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Target {
+    pub to: u32,
+    pub space: u32,
+    pub level: u32,
+}
+
+/// A CPU with its decoded code.
+#[derive(Debug)]
+pub struct Core {
+    pub(super) state: Box<State>,
+    pub(super) code: Code,
+    pub(super) data: Data,
+    pub(super) target: Target,
+    /// Code was dropped: the running block may be another one now.
+    pub(super) has_dropped: bool,
+    one_by_one: bool,
+    /// PSW.P, for which the cached translations are.
+    checks: u32,
+}
+
+impl Core {
+    /// A CPU after reset, with RAM at these physical addresses.
+    pub fn new(base: u64, len: u64) -> Core {
+        Core {
+            state: State::new(),
+            code: Code::new(base, len),
+            data: Data::NONE,
+            target: Target::default(),
+            has_dropped: false,
+            one_by_one: false,
+            checks: 0,
+        }
+    }
+
+    /// The state, which stays where it is.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Drops all decoded code.
+    pub fn drop_all(&mut self) {
+        self.code.drop_all();
+    }
+
+    /// Sets whether each instruction is a block of its own, and drops all decoded code.
+    pub fn set_one_by_one(&mut self, one_by_one: bool) {
+        self.one_by_one = one_by_one;
+        self.drop_all();
+    }
+
+    /// The number of pages with decoded code.
+    pub fn pages_with_code(&self) -> usize {
+        self.code.pages_with_code()
+    }
+
+    pub(super) fn drop_page(&mut self, physical: u64) {
+        self.code.drop_page(physical);
+        self.has_dropped = true;
+    }
+
+    /// Drops the code that was changed from outside.
+    pub(super) fn drop_changed(&mut self, host: &mut impl Host) {
+        while let Some(page) = host.dropped() {
+            self.drop_page(page);
+        }
+    }
+
+    /// The physical address of the instruction at the front; `Err` is the number of the exception.
+    fn fetch(&self) -> Result<u64, u32> {
+        let state = &self.state;
+        let (pc, space, level) = (state.front.get(), state.front_space.get(), state.front_level.get());
+        let [start, len, physical] = [0, 1, 2].map(|number| state.window[number].get());
+        if pc.wrapping_sub(start) < len && space == 0 && level == 0 {
+            return Ok(u64::from(physical) + u64::from(pc - start));
+        }
+        match state.status.get() & psw::C {
+            0 => Ok(pc.into()),
+            _ => state.translate(space, pc, Purpose::Fetch, level).map(u64::from),
+        }
+    }
+
+    /// Calls the host for an exception of the instruction at the front.
+    fn raise(&mut self, host: &mut impl Host, number: u32, word: u32) {
+        self.state.word.set(word);
+        host.exception(number);
+        self.drop_changed(host);
+        self.has_dropped = false;
+    }
+
+    /// Runs until [`State::stop`] is set.
+    pub fn run(&mut self, host: &mut impl Host) {
+        // The host may have changed anything.
+        self.data.forget_all();
+        self.code.generation = self.code.generation.wrapping_add(1);
+        self.drop_changed(host);
+        self.has_dropped = false;
+        let mut last = 0;
+        loop {
+            if self.state.stop.replace(0) != 0 {
+                return;
+            }
+            let state = &self.state;
+            let (pc, space) = (state.front.get(), state.front_space.get());
+            let mode = state.front_level.get() | state.status.get() & (psw::C | psw::P);
+            if mode & psw::P != self.checks {
+                self.checks = mode & psw::P;
+                self.data.forget_all();
+            }
+            let block = match self.code.linked(last, pc, space, mode) {
+                Some(block) => block,
+                None => {
+                    let physical = match self.fetch() {
+                        Ok(physical) => physical,
+                        Err(number) => {
+                            self.state.at_space.set(space);
+                            self.state.at.set(pc);
+                            self.raise(host, number, 0);
+                            last = 0;
+                            continue;
+                        }
+                    };
+                    let Some(block) = self.code.at(host, physical, pc.into(), self.one_by_one) else {
+                        // No RAM is there.
+                        self.raise(host, number::ILLEGAL, 0);
+                        last = 0;
+                        continue;
+                    };
+                    self.code.link(last, pc, space, mode, block);
+                    block
+                }
+            };
+            last = block;
+            self.run_block(host, block);
+        }
+    }
+
+    fn run_block(&mut self, host: &mut impl Host, number: u32) {
+        let Some(block) = self.code.blocks.get(number as usize).copied() else { return };
+        let state = &self.state;
+        let (pc, back) = (state.front.get(), state.back.get());
+        let is_straight = back == pc.wrapping_add(4)
+            && state.front_space.get() == state.back_space.get()
+            && state.front_level.get() == state.back_level.get();
+        let len = if is_straight { block.len } else { 1 };
+        let line = &state.line;
+        if line.count.get() >= 0 || block.always {
+            host.block(pc.into(), 4 * len);
+            if self.state.stop.get() != 0 {
+                return;
+            }
+            self.drop_changed(host);
+            if core::mem::take(&mut self.has_dropped) && !self.code.blocks.get(number as usize).is_some_and(|now| now.len == block.len) {
+                return;
+            }
+        } else {
+            line.count.set(line.count.get() + i64::from(4 * len));
+            line.start.set(pc.into());
+            line.size.set((4 * len).into());
+        }
+        if !is_straight {
+            return self.run_single(host, block.first, pc, back);
+        }
+        let mut done = self.state.nullify.replace(0);
+        while done < len {
+            let Some(op) = self.code.ops.get((block.first + done) as usize).copied() else { return };
+            let at = pc.wrapping_add(4 * done);
+            let next = at.wrapping_add(4);
+            match self.step(host, op, at, next) {
+                Step::Next => done += 1,
+                Step::Nullify => done += 2,
+                Step::Branch { nullifies } => return self.branch(host, (block.first + done + 1, done + 1 < len), next, nullifies),
+                Step::Exception(number) => {
+                    self.state.front.set(at);
+                    self.state.back.set(next);
+                    return self.raise(host, number, op.word);
+                }
+                Step::Leave => return,
+                Step::Look => {
+                    done += 1;
+                    self.cut(len - done);
+                    break;
+                }
+            }
+        }
+        self.state.nullify.set(u32::from(done > len));
+        self.state.front.set(pc.wrapping_add(4 * done.min(len)));
+        self.state.back.set(self.state.front.get().wrapping_add(4));
+    }
+
+    /// Takes instructions at the end of the last block back from the count: they do not run now.
+    fn cut(&self, instructions: u32) {
+        let line = &self.state.line;
+        if instructions != 0 {
+            line.count.set(line.count.get() - i64::from(4 * instructions));
+            line.size.set(line.size.get().saturating_sub(u64::from(4 * instructions)));
+        }
+    }
+
+    /// Ends a block with a branch and its delay slot, which may be in the block.
+    #[inline(always)]
+    fn branch(&mut self, host: &mut impl Host, (slot, has_slot): (u32, bool), at: u32, nullifies: bool) {
+        let target = self.target;
+        if nullifies {
+            if has_slot {
+                self.cut(1);
+            }
+            return self.arrive(target, 0);
+        }
+        let op = if has_slot { self.code.ops.get(slot as usize).copied() } else { None };
+        let Some(op) = op else {
+            // The slot is in the next page, or a branch.
+            self.state.front.set(at);
+            self.state.back.set(target.to);
+            self.state.back_space.set(target.space);
+            self.state.back_level.set(target.level);
+            return;
+        };
+        match self.step(host, op, at, target.to) {
+            Step::Next | Step::Look => self.arrive(target, 0),
+            Step::Nullify => self.arrive(target, 1),
+            // No branch stands in a block's slot.
+            Step::Leave | Step::Branch { .. } => {}
+            Step::Exception(number) => {
+                self.state.front.set(at);
+                self.state.back.set(target.to);
+                self.state.back_space.set(target.space);
+                self.state.back_level.set(target.level);
+                self.raise(host, number, op.word);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn arrive(&self, target: Target, nullify: u32) {
+        let state = &self.state;
+        state.front.set(target.to);
+        state.back.set(target.to.wrapping_add(4));
+        state.front_space.set(target.space);
+        state.back_space.set(target.space);
+        state.front_level.set(target.level);
+        state.back_level.set(target.level);
+        state.nullify.set(nullify);
+    }
+
+    /// Runs one instruction whose next one is elsewhere: a delay slot by itself.
+    fn run_single(&mut self, host: &mut impl Host, first: u32, pc: u32, back: u32) {
+        let state = &self.state;
+        let target = Target { to: back, space: state.back_space.get(), level: state.back_level.get() };
+        if state.nullify.get() != 0 {
+            return self.arrive(target, 0);
+        }
+        let Some(op) = self.code.ops.get(first as usize).copied() else { return };
+        match self.step(host, op, pc, back) {
+            Step::Next | Step::Look => self.arrive(target, 0),
+            Step::Nullify => self.arrive(target, 1),
+            Step::Branch { nullifies: true } => self.arrive(self.target, 0),
+            Step::Branch { nullifies: false } => {
+                let next = self.target;
+                self.arrive(target, 0);
+                self.state.back.set(next.to);
+                self.state.back_space.set(next.space);
+                self.state.back_level.set(next.level);
+            }
+            Step::Leave => {}
+            Step::Exception(number) => {
+                self.state.front.set(pc);
+                self.state.back.set(back);
+                self.raise(host, number, op.word);
+            }
+        }
+    }
+}

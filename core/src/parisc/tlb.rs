@@ -1,0 +1,148 @@
+//! The TLB: entries that the guest inserts, for code and data alike. An entry that is needed and not there is an
+//! exception.
+
+use super::State;
+use super::number;
+use super::psw;
+use core::cell::Cell;
+
+/// The number of entries.
+pub const ENTRIES: usize = 64;
+
+/// The bits of an address in a page.
+pub const PAGE_BITS: u32 = 12;
+
+/// An entry.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Entry {
+    /// The space.
+    pub space: Cell<u32>,
+    /// The virtual address of the page. Its lowest bit says that the entry has an address, the next one that it has rights
+    /// too.
+    pub page: Cell<u32>,
+    /// The physical address of the page.
+    pub physical: Cell<u32>,
+    /// Rights and protection identifier, as `idtlbp` gives them.
+    pub rights: Cell<u32>,
+}
+
+/// All entries.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Tlb(pub [Entry; ENTRIES]);
+
+impl Default for Tlb {
+    fn default() -> Tlb {
+        Tlb(core::array::from_fn(|_| Entry::default()))
+    }
+}
+
+const HAS_ADDRESS: u32 = 1;
+const HAS_RIGHTS: u32 = 2;
+const OFFSET: u32 = (1 << PAGE_BITS) - 1;
+
+/// The purpose of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A load.
+    Load,
+    /// A store.
+    Store,
+    /// An instruction.
+    Fetch,
+}
+
+impl Entry {
+    fn is_of(&self, space: u32, address: u32) -> bool {
+        let page = self.page.get();
+        page & HAS_ADDRESS != 0 && (page ^ address) & !OFFSET == 0 && self.space.get() == space
+    }
+
+    /// The kind of page: 0 data to read, 1 data, 2 code to read, 3 code to write, 4 and more: code that only runs.
+    pub(super) fn kind(&self) -> u32 {
+        self.rights.get() >> 24 & 7
+    }
+
+    /// Whether the rights allow such an access at this level.
+    pub(super) fn allows(&self, purpose: Purpose, level: u32) -> bool {
+        let rights = self.rights.get();
+        let [lower, upper] = [rights >> 20 & 3, rights >> 22 & 3];
+        let kind = self.kind();
+        match purpose {
+            Purpose::Load => kind < 4 && level <= upper,
+            Purpose::Store => kind & 5 == 1 && level <= lower,
+            Purpose::Fetch => kind >= 2 && (lower..=upper).contains(&level),
+        }
+    }
+
+    /// The protection identifier.
+    fn identifier(&self) -> u32 {
+        self.rights.get() >> 1 & 0x3_ffff
+    }
+
+    fn is_dirty(&self) -> bool {
+        self.rights.get() >> 28 & 1 != 0
+    }
+}
+
+impl State {
+    /// The entry for an address, if it is complete.
+    pub(super) fn entry(&self, space: u32, address: u32) -> Option<&Entry> {
+        self.tlb.0.iter().find(|entry| entry.is_of(space, address) && entry.page.get() & HAS_RIGHTS != 0)
+    }
+
+    /// Translates an address; `Err` is the number of the exception.
+    pub fn translate(&self, space: u32, address: u32, purpose: Purpose, level: u32) -> Result<u32, u32> {
+        let is_fetch = purpose == Purpose::Fetch;
+        let Some(entry) = self.entry(space, address) else {
+            return Err(if is_fetch { number::CODE_MISS } else { number::DATA_MISS });
+        };
+        if !entry.allows(purpose, level) {
+            return Err(if is_fetch { number::CODE_RIGHTS } else { number::DATA_RIGHTS });
+        }
+        if self.status.get() & psw::P != 0 && !self.has_identifier(entry.identifier(), purpose) {
+            return Err(if is_fetch { number::CODE_RIGHTS } else { number::DATA_IDENTIFIER });
+        }
+        if purpose == Purpose::Store && !entry.is_dirty() {
+            return Err(number::DIRTY);
+        }
+        Ok(entry.physical.get() | address & OFFSET)
+    }
+
+    /// Whether one of the four protection registers has the identifier. Their lowest bit forbids stores.
+    fn has_identifier(&self, identifier: u32, purpose: Purpose) -> bool {
+        let mut registers = [8, 9, 12, 13].iter().map(|number: &usize| self.control[*number].get());
+        identifier == 0
+            || registers.any(|register| register >> 1 & 0x7fff == identifier && (purpose != Purpose::Store || register & 1 == 0))
+    }
+
+    /// Inserts the address of a page; the entry gets its rights later.
+    pub(super) fn insert_address(&self, space: u32, address: u32, value: u32) {
+        self.purge(space, address);
+        let place = self.replace.get();
+        self.replace.set((place + 1) % ENTRIES as u32);
+        let entry = &self.tlb.0[place as usize % ENTRIES];
+        entry.space.set(space);
+        entry.page.set(address & !OFFSET | HAS_ADDRESS);
+        entry.physical.set((value >> 5 & 0xf_ffff) << PAGE_BITS);
+    }
+
+    /// Gives an entry its rights.
+    pub(super) fn insert_rights(&self, space: u32, address: u32, value: u32) {
+        if let Some(entry) = self.tlb.0.iter().find(|entry| entry.is_of(space, address)) {
+            entry.rights.set(value);
+            entry.page.set(entry.page.get() | HAS_RIGHTS);
+        }
+    }
+
+    /// Removes the entry of an address.
+    pub(super) fn purge(&self, space: u32, address: u32) {
+        self.tlb.0.iter().filter(|entry| entry.is_of(space, address)).for_each(|entry| entry.page.set(0));
+    }
+
+    /// Removes all entries.
+    pub(super) fn purge_all(&self) {
+        self.tlb.0.iter().for_each(|entry| entry.page.set(0));
+    }
+}

@@ -182,6 +182,15 @@ static BUILTINS: &[Builtin] = &[
         demo: DEMO_32,
         measured: false,
     },
+    Builtin {
+        name: "tiny/parisc",
+        description: "the tiny kernel for PA-RISC: delay slots, nullified instructions, a stack that grows upwards; on a core of our own",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-parisc.elf"),
+        tools: ["hppa-linux-gnu-gcc", "hppa-linux-gnu-ld"],
+        command_line: "",
+        demo: DEMO_32,
+        measured: true,
+    },
 ];
 
 /// All built-in kernels, the default first.

@@ -15,7 +15,7 @@ mod tlb;
 
 pub use run::Core;
 pub use state::{SAVED, State, number};
-pub use tlb::{ENTRIES, Entry, Tlb};
+pub use tlb::{ENTRIES, Entry, Purpose, Tlb};
 
 /// Bits of the PSW, by the architecture's letters.
 pub mod psw {

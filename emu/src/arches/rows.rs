@@ -6,7 +6,7 @@ use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
     super::{Disassembler, Settings},
-    crate::cpu::{arm, arm64, mips, ppc, riscv, s390, sparc64, x86},
+    crate::cpu::{arm, arm64, mips, parisc, ppc, riscv, s390, sparc64, x86},
     capstone::{Arch as Family, ExtraMode, Mode},
 };
 
@@ -332,7 +332,14 @@ static RISCV32: Row = Row {
 
 static PARISC: Row = Row {
     arch: Arch::Parisc,
-    machine: None,
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &parisc::PARISC,
+        #[cfg(feature = "cpu")]
+        program: None,
+        bare: &bare::BIG_ENDIAN,
+        stock: None,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler::Ours(trapline_isa::parisc::disasm::of),
 };

@@ -14,6 +14,7 @@ pub mod moment;
 pub mod named;
 pub mod ppc;
 pub mod program_names;
+pub mod parisc;
 pub mod riscv;
 pub mod s390;
 pub mod sparc64;

@@ -161,7 +161,7 @@ impl<L: Listener> Machine<L> {
 
     /// Loads one CPU after the other into the core and saves its registers by name.
     fn save_cpus(&mut self) -> Result<(Vec<Cpu>, Values), SnapshotError> {
-        let (core, inner) = (&self.core, &mut self.inner);
+        let (core, inner) = (&mut self.core, &mut self.inner);
         let named = &inner.view.model.named;
         let current = inner.view.current;
         inner.cpus[current].state.save(core.handle());
@@ -188,7 +188,7 @@ impl<L: Listener> Machine<L> {
 
     /// Loads the CPUs of a checked state, and flushes the TLB.
     pub(super) fn load_cpus(&mut self, state: &State) -> Result<(), SnapshotError> {
-        let (core, inner) = (&self.core, &mut self.inner);
+        let (core, inner) = (&mut self.core, &mut self.inner);
         let named = &inner.view.model.named;
         (named.load_shared)(&core.stopped(), &state.shared).map_err(SnapshotError::Unsound)?;
         for (cpu, saved) in inner.cpus.iter_mut().zip(&state.cpus) {

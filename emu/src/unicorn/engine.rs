@@ -11,6 +11,7 @@ use super::ffi::write_request;
 use super::kinds::{CoreKind, Register};
 use super::line::{self, Line};
 use super::live::{self, TlbEntry, Translations};
+use super::own::{OwnCore, OwnHost};
 use super::ram::Ram;
 #[cfg(test)]
 pub(crate) use super::stores::By;
@@ -109,6 +110,9 @@ pub(super) struct Engine {
     translations: *const Translations,
     shape: TlbEntry,
     cpu: *mut c_void,
+    /// The word that stops a core of ours, and the bytes of its state that belong to a CPU; else null and 0.
+    stop: *mut u32,
+    own_bytes: usize,
 }
 
 impl Handle {
@@ -187,9 +191,43 @@ impl Handle {
         (offset.wrapping_add(len) <= engine.state_bytes).then(|| unsafe { engine.state.add(offset) })
     }
 
-    /// Reads a register, zero-extended.
+    /// The start of the state.
+    pub(super) fn own_state(&self) -> *const u8 {
+        self.engine().state
+    }
+
+    /// The bytes of a CPU's state, if the core is one of ours.
+    pub(super) fn own_bytes(&self) -> Option<usize> {
+        let bytes = self.engine().own_bytes;
+        (bytes != 0).then_some(bytes)
+    }
+
+    /// Copies the CPU's state of a core of ours to these bytes, or from them. There must be [`Handle::own_bytes`].
+    pub(super) fn copy_own(&self, image: *mut u8, restores: bool) {
+        let engine = self.engine();
+        let (from, to) = if restores { (image, engine.state) } else { (engine.state, image) };
+        // SAFETY: the state has this many bytes, all in cells, and so has the image, which is other memory.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, engine.own_bytes) };
+    }
+
+    /// Stops a core of ours before the next block; false if it is another one.
+    #[inline]
+    pub(super) fn stop_own(&self) -> bool {
+        let stop = self.engine().stop;
+        if stop.is_null() {
+            return false;
+        }
+        // SAFETY: a cell in the state.
+        unsafe { stop.write(1) };
+        true
+    }
+
+    /// Reads a register, zero-extended. A core of ours has none with such a number.
     pub fn read(&self, register: impl Into<Register>) -> u64 {
         let mut value = 0u64;
+        if self.raw().is_null() {
+            return value;
+        }
         // SAFETY: no register that is read here is wider than 8 bytes; the engine outlives every context that holds a
         // handle.
         unsafe { sys::uc_reg_read(self.raw(), register.into().0, (&raw mut value).cast()) };
@@ -213,13 +251,24 @@ impl Handle {
     #[inline]
     pub fn goes_straight_on(&self, pc: u64) -> bool {
         let engine = self.engine();
-        // SAFETY: `Core::new` has checked that the word is there.
-        engine.next_pc.is_null() || unsafe { engine.next_pc.cast::<u64>().read_unaligned() } == pc.wrapping_add(4)
+        if engine.next_pc.is_null() {
+            return true;
+        }
+        // SAFETY: `Core::new` has checked that a word as wide as a register is there.
+        unsafe {
+            match engine.general_bytes {
+                4 => engine.next_pc.cast::<u32>().read_unaligned() == (pc as u32).wrapping_add(4),
+                _ => engine.next_pc.cast::<u64>().read_unaligned() == pc.wrapping_add(4),
+            }
+        }
     }
 
     /// Sets a register other than the pc.
     fn write(&self, register: Register, value: u64) {
         debug_assert!(register != (self.kind().pc)(), "the pc has its own ways");
+        if self.raw().is_null() {
+            return;
+        }
         // SAFETY: as in `read`.
         unsafe { sys::uc_reg_write(self.raw(), register.0, (&raw const value).cast()) };
     }
@@ -258,6 +307,7 @@ pub struct Core<E: Events> {
     _found: Box<[u64]>,
     ram: Ram,
     is_abandoned: bool,
+    own: Option<Box<dyn OwnCore>>,
 }
 
 /// The argument of every callback. `who` gives typed access, for callbacks that run often; `whom` gives access through
@@ -292,6 +342,9 @@ struct Shared {
 impl<E: Events> Core<E> {
     /// Makes a core of this kind on this RAM.
     pub fn new(kind: &'static CoreKind, ram: &Ram) -> Result<Core<E>, String> {
+        if let Some(make) = kind.own {
+            return Core::of_ours(kind, ram, make(ram));
+        }
         let library = kind.library;
         let mut uc = null_mut();
         // SAFETY: plain calls of Unicorn, every result checked; `ram` is kept beside the engine and outlives it.
@@ -311,6 +364,8 @@ impl<E: Events> Core<E> {
                     translations: null(),
                     shape: TlbEntry::of(&library.stores),
                     cpu: null_mut(),
+                    stop: null_mut(),
+                    own_bytes: 0,
                 },
                 ram,
             );
@@ -353,6 +408,40 @@ impl<E: Events> Core<E> {
             core.stores = stores::watch(core.handle, ram, &cpu)?;
             Ok(core)
         }
+    }
+
+    /// A core of ours, which this one takes over.
+    fn of_ours(kind: &'static CoreKind, ram: &Ram, own: Box<dyn OwnCore>) -> Result<Core<E>, String> {
+        let (state, state_bytes, own_bytes) = own.state();
+        let bytes = 4;
+        let (start, count) = kind.live_general;
+        let fits = start + bytes * usize::from(count) + 8 <= state_bytes && kind.live_pc + 2 * bytes <= state_bytes;
+        if !fits || own_bytes > state_bytes {
+            return Err("a CPU core without registers".into());
+        }
+        // SAFETY: the offsets were checked.
+        let (general, pc, next_pc) = unsafe { (state.add(start), state.add(kind.live_pc), state.add(kind.live_pc + bytes)) };
+        let engine = Engine {
+            uc: null_mut(),
+            kind,
+            state,
+            state_bytes,
+            general,
+            general_count: count,
+            general_bytes: bytes as u8,
+            pc,
+            next_pc: if kind.has_next_pc { next_pc } else { null_mut() },
+            translations: null(),
+            shape: TlbEntry::of(&kind.library.stores),
+            cpu: null_mut(),
+            stop: own.stop(),
+            own_bytes,
+        };
+        let mut core = Core::wrap(engine, ram);
+        core.line = Line::of_own(own.line());
+        ram.join_own();
+        core.own = Some(own);
+        Ok(core)
     }
 
     /// Maps a range of physical addresses to the callbacks for devices, which get the offset from the start.
@@ -403,6 +492,7 @@ impl<E: Events> Core<E> {
             _found: found,
             ram: ram.clone(),
             is_abandoned: false,
+            own: None,
         }
     }
 
@@ -419,6 +509,10 @@ impl<E: Events> Core<E> {
 
     /// Runs from the current pc until stopped.
     pub fn run(&mut self, events: &mut E) -> Ended {
+        if let Some(own) = &mut self.own {
+            own.run(&mut OwnHost { handle: self.handle, ram: &self._ram, events });
+            return Ended::Stopped;
+        }
         let events: *mut E = events;
         self.callbacks.events = events;
         self.callbacks.shared.events = Some(events);
@@ -436,7 +530,9 @@ impl<E: Events> Core<E> {
     /// Gives up a core that has crashed. Its memory is never freed, because its own lists may be corrupt.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
-        stores::leave(self.stores);
+        if !self.stores.is_null() {
+            stores::leave(self.stores);
+        }
     }
 
     /// Read access, between runs.
@@ -455,13 +551,19 @@ impl<E: Events> Core<E> {
     }
 
     /// Drops all translated code; needed after guest memory was replaced from outside.
-    pub fn flush_translations(&self) {
+    pub fn flush_translations(&mut self) {
+        if let Some(own) = &mut self.own {
+            return own.drop_all();
+        }
         // SAFETY: plain call without arguments; no translated code runs between runs.
         unsafe { sys::uc_ctl(self.handle.raw(), write_request(ControlType::TB_FLUSH, 0)) };
     }
 
     /// Sets whether every instruction is translated as a block of its own, and drops all translated code.
     pub fn set_one_by_one(&mut self, one_by_one: bool) {
+        if let Some(own) = &mut self.own {
+            return own.set_one_by_one(one_by_one);
+        }
         self.callbacks.shared.one_by_one = one_by_one;
         self.flush_translations();
     }
@@ -474,6 +576,10 @@ impl<E: Events> Core<E> {
 
     /// Watches these ranges, and no others from now on. No TLB entry is flushed, so the guest cannot notice.
     pub fn watch(&mut self, ranges: &[WatchedRange]) {
+        if self.own.is_some() {
+            // A core of ours reports no accesses to memory yet.
+            return;
+        }
         let callbacks = (&raw mut *self.callbacks).cast();
         let watched = Watched::of(ranges, callbacks);
         let table = watched.as_ref().map_or(null(), |watched| core::ptr::from_ref(&**watched));
@@ -522,12 +628,19 @@ impl<E: Events> Core<E> {
 
     /// The number of RAM pages that have translated code.
     pub(super) fn pages_with_code(&self) -> usize {
+        if let Some(own) = &self.own {
+            return own.pages_with_code();
+        }
         // SAFETY: called between runs, while the engine exists.
         unsafe { (*self.stores).pages_with_code(self.engine.cpu) }
     }
 
     /// Flushes the core's TLB; needed after page tables were changed from outside.
     pub fn flush_tlb(&self) {
+        if self.own.is_some() {
+            // It forgets its cached translations when a run begins.
+            return;
+        }
         // SAFETY: plain call without arguments.
         unsafe { sys::uc_ctl(self.handle.raw(), write_request(ControlType::TLB_FLUSH, 0)) };
     }
@@ -550,7 +663,7 @@ impl<E: Events> Core<E> {
 
 impl<E: Events> Drop for Core<E> {
     fn drop(&mut self) {
-        if self.is_abandoned {
+        if self.is_abandoned || self.own.is_some() {
             return;
         }
         if !self.stores.is_null() {

@@ -53,6 +53,55 @@ pub(super) struct Layout {
     pub(super) next_alone: unsafe extern "C" fn(cpu: *mut c_void),
 }
 
+impl Layout {
+    /// Of a core of ours: nothing is called.
+    pub(super) const OWN: Layout = {
+        extern "C" fn no_pc(_: *mut c_void, _: *mut u64) -> bool {
+            false
+        }
+        extern "C" fn no_bytes(_: *mut c_void) -> usize {
+            0
+        }
+        extern "C" fn no_save(_: *mut c_void, _: *mut u8) {}
+        extern "C" fn no_load(_: *mut c_void, _: *const u8) {}
+        extern "C" fn no_walk(_: *mut c_void, _: u64, _: c_int, _: c_int) -> bool {
+            false
+        }
+        extern "C" fn no_kept(_: *mut c_void, _: u64, _: c_int, _: *mut u64) {}
+        extern "C" fn no_size(_: *mut c_void, _: u64, _: c_int) {}
+        extern "C" fn no_page(_: *mut c_void, _: *mut c_void) -> bool {
+            false
+        }
+        extern "C" fn nothing(_: *mut c_void) {}
+        extern "C" fn no_watch(_: *mut c_void, _: *const Watched) {}
+        extern "C" fn no_host(_: *mut c_void, _: usize, _: *mut u64) -> bool {
+            false
+        }
+        Layout {
+            engine_to_cpu: 0,
+            cpu_to_engine: 0,
+            cpu_to_state: 0,
+            cpu_to_line: 0,
+            cpu_to_functions: 0,
+            functions_to_fill: 0,
+            device_access_pc: no_pc,
+            beside_bytes: no_bytes,
+            save_beside: no_save,
+            load_beside: no_load,
+            found_bytes: 0,
+            walk: no_walk,
+            kept: no_kept,
+            choose_size: no_size,
+            holds_code: no_page,
+            release: no_page,
+            make_ready: nothing,
+            watch: no_watch,
+            flag: no_size,
+            pc_of_host: no_host,
+        }
+    };
+}
+
 #[repr(C)]
 #[derive(Default)]
 struct Words {
@@ -69,6 +118,10 @@ impl Line {
     /// A placeholder until the location is known; must not be read or written.
     pub(super) const fn nowhere() -> Line {
         Line(NonNull::dangling())
+    }
+    /// The words of a core of ours, which have this layout too.
+    pub(super) fn of_own(line: &trapline_core::Line) -> Line {
+        Line(NonNull::from(line).cast())
     }
     /// The start address of the last block.
     #[inline(always)]

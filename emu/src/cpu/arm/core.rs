@@ -47,6 +47,7 @@ impl CoreKind {
         CoreKind {
             model: Some(model),
             library: &LIBRARY,
+            own: None,
             physical_bits: 32,
             turned_round: false,
             encode_pc: pc_with_mode,

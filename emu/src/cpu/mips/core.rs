@@ -23,6 +23,7 @@ pub static LITTLE_64: CoreKind = kind(&mips::LITTLE_64, MODEL_64R2, state::PC_64
 const fn kind(library: &'static Library, model: i32, live_pc: usize) -> CoreKind {
     CoreKind {
         library,
+        own: None,
         model: Some(model),
         turned_round: false,
         // Enough for the segments that need no TLB.

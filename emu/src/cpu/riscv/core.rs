@@ -14,6 +14,7 @@ pub static NARROW: CoreKind = kind(&riscv::NARROW, 34, state::NARROW.pc);
 const fn kind(library: &'static Library, physical_bits: u32, live_pc: usize) -> CoreKind {
     CoreKind {
         library,
+        own: None,
         model: None,
         physical_bits,
         turned_round: false,

@@ -8,11 +8,11 @@ use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys as sys;
 
 /// In the callback of an exception: all registers may be written; the pc only with `set_pc`.
-pub struct TrapContext(pub(super) Handle);
+pub struct TrapContext(pub(in crate::unicorn) Handle);
 /// In the callback of a block: the core may be stopped, and nothing else. It holds a reference, so that the callback
 /// costs no copy.
 #[derive(Clone, Copy)]
-pub struct BlockContext<'a>(pub(super) &'a Handle);
+pub struct BlockContext<'a>(pub(in crate::unicorn) &'a Handle);
 /// In the callback of an instruction inside a block: registers except the pc may be written; no stop.
 pub struct InstructionContext(pub(in crate::unicorn) Handle);
 /// In the callback of SYSCALL: the state may be edited; the core then adds the instruction's length to the pc.
@@ -64,12 +64,20 @@ impl TrapContext {
     pub fn set_next_pc(&self, next: u64) {
         let engine = self.0.engine();
         if !engine.next_pc.is_null() {
-            // SAFETY: `Core::new` has checked that the word is there.
-            unsafe { engine.next_pc.cast::<u64>().write_unaligned(next) }
+            // SAFETY: `Core::new` has checked that a word as wide as a register is there.
+            unsafe {
+                match engine.general_bytes {
+                    4 => engine.next_pc.cast::<u32>().write_unaligned(next as u32),
+                    _ => engine.next_pc.cast::<u64>().write_unaligned(next),
+                }
+            }
         }
     }
     /// Ends the run before the next instruction; for a guest that cannot continue.
     pub fn stop(&self) {
+        if self.0.stop_own() {
+            return;
+        }
         // SAFETY: plain call; the core checks the request before it looks up the next block.
         unsafe { sys::uc_emu_stop(self.0.raw()) };
     }
@@ -89,6 +97,9 @@ impl BlockContext<'_> {
     }
     /// Ends the run before this block; the next run reports it again.
     pub fn stop(&self) {
+        if self.0.stop_own() {
+            return;
+        }
         // SAFETY: allowed in a block callback; takes effect before the block's first instruction.
         unsafe { sys::uc_emu_stop(self.0.raw()) };
     }
@@ -102,7 +113,12 @@ impl InstructionContext {
     }
     /// During a device access: the address of the instruction that makes it.
     pub fn device_access_pc(&self) -> Option<u64> {
-        line::device_access_pc(&self.0, self.0.engine().cpu)
+        let engine = self.0.engine();
+        if engine.cpu.is_null() {
+            // A core of ours has set the pc.
+            return Some(self.0.pc());
+        }
+        line::device_access_pc(&self.0, engine.cpu)
     }
     /// Sets a register other than the pc.
     pub fn write(&self, register: impl Into<Register>, value: u64) {

@@ -1,0 +1,33 @@
+//! Delivers an exception or interrupt to the guest.
+
+use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::CoreState;
+use trapline_core::parisc::number;
+
+/// The external interrupt of the board: the highest bit of EIRR.
+pub const BOARD: u32 = 1 << 31;
+
+/// Delivers the exception as the CPU would, with the whole queue. For an instruction in a delay slot that ran in the window,
+/// `detail` is the branch's target.
+pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
+    let handle = cpu.handle();
+    let Some(state) = handle.parisc() else {
+        return Err(Shutdown { why: "this core has no state of PA-RISC".into() });
+    };
+    if handle.pc() != resume || exception.delayed {
+        cpu.set_pc(resume);
+        if exception.delayed {
+            cpu.set_next_pc(exception.detail);
+        }
+    }
+    if exception.external {
+        let pending = &state.control[number::EIRR];
+        pending.set(pending.get() | BOARD);
+        state.interrupt(number::EXTERNAL);
+    } else {
+        state.interrupt(exception.vector);
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! PA-RISC, 32 bits, big-endian, on a core of our own.
+
+pub mod boot;
+pub mod check;
+pub mod core;
+pub mod deliver;
+pub mod named;
+pub mod paging;
+pub mod state;
+pub mod tasks;
+pub mod trap;
+pub mod window;
+
+use super::{Choice, CoreFile, Entry, Exception, Exceptions, Interrupts, Model, Registers, Tasks, Window};
+use trapline_isa::arch::Arch;
+
+/// 32-bit kernels.
+pub static PARISC: Model = Model {
+    arch: Arch::Parisc,
+    choices: &[Choice::of("pa-7100lc", &core::CORE)],
+    usual: core::of,
+    self_check: check::check,
+    exceptions: Exceptions {
+        arrived: |cpu, _, _, vector| trap::trap(cpu, vector),
+        arrived_invalid: |cpu| trap::trap(cpu, trap::ILLEGAL),
+        step: |_| Exception::of(trap::ILLEGAL),
+        deliver: deliver::deliver,
+        fault_address: |handle, _| state::fault_address(handle),
+        ..Exceptions::USUAL
+    },
+    interrupts: Interrupts {
+        can_be_taken: |handle, _| !state::interrupts_off(handle),
+        are_off: state::interrupts_off,
+        were_off: state::saved_interrupts_off,
+        // Sleeping is a device of the board.
+        wake_though_off: true,
+        ..Interrupts::USUAL
+    },
+    translate: paging::translate,
+    is_user: |address| address < 0xc000_0000,
+    window: Window {
+        start: |kernel, _| window::start(kernel),
+        most: |_| window::MOST,
+        clear: window::clear,
+        show: |_, _, _, _| Some(window::SHOWN),
+        ..Window::USUAL
+    },
+    entry: Entry { enter: boot::enter, ..Entry::USUAL },
+    registers: Registers {
+        saved_pc: state::saved_pc,
+        returns: |_| state::returns(),
+        in_kernel: state::in_kernel,
+        get: state::get,
+        set: state::set,
+        dump: state::dump,
+        ..Registers::USUAL
+    },
+    tasks: Tasks { current: tasks::current, is_in_register: true, ..Tasks::USUAL },
+    named: named::NAMED,
+    core_file: CoreFile { layout: state::core_layout, direct_maps: &[0x1000_0000] },
+    ..Model::USUAL
+};

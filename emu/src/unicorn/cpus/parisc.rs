@@ -1,0 +1,100 @@
+//! PA-RISC: a core of our own (`trapline-core`).
+
+use crate::unicorn::engine::Handle;
+use crate::unicorn::kinds::{Library, Register};
+use crate::unicorn::line;
+use crate::unicorn::own::{OwnCore, OwnHost};
+use crate::unicorn::ram::Ram;
+use crate::unicorn::stores::Layout;
+use core::ffi::c_void;
+use core::mem::offset_of;
+use core::ptr::from_ref;
+use std::sync::OnceLock;
+use trapline_core::Line;
+use trapline_core::parisc::{Core, SAVED, State};
+use unicorn_engine_sys::{Arch, Mode};
+
+/// Offsets of fields of the state.
+pub mod at {
+    use super::{State, offset_of};
+
+    /// The front of the queue; the back follows it.
+    pub const FRONT: usize = offset_of!(State, front);
+    /// The nullification of the instruction at the front.
+    pub const NULLIFY: usize = offset_of!(State, nullify);
+    /// The other bits of the PSW.
+    pub const STATUS: usize = offset_of!(State, status);
+    /// The privilege level of the front.
+    pub const LEVEL: usize = offset_of!(State, front_level);
+    /// The control registers.
+    pub const CONTROL: usize = offset_of!(State, control);
+    /// The word of the last exception.
+    pub const WORD: usize = offset_of!(State, word);
+    /// The data address of the last exception.
+    pub const ADDRESS: usize = offset_of!(State, at);
+    /// The window: start, bytes, physical address.
+    pub const WINDOW: usize = offset_of!(State, window);
+}
+
+extern "C" fn no_invalidation(_: *mut c_void, _: usize, _: usize) {}
+extern "C" fn no_address(_: *mut c_void, _: *mut c_void) -> usize {
+    usize::MAX
+}
+extern "C" fn no_guard(_: *mut c_void, _: usize, _: usize) {}
+static LAYOUT: line::Layout = line::Layout::OWN;
+
+/// Nothing of Unicorn's is used.
+pub static LIBRARY: Library = Library {
+    arch: Arch::PPC,
+    mode: Mode::BIG_ENDIAN,
+    instructions: Vec::new,
+    has_choice_of_pages: false,
+    invalidate: no_invalidation,
+    ram_address: no_address,
+    live: OnceLock::new(),
+    live_translations: 0,
+    stores: Layout { modes: 1, smallest_page_bits: 12, address_bytes: 4, guard: no_guard },
+    layout: &LAYOUT,
+};
+
+/// Makes the core.
+pub fn make(ram: &Ram) -> Box<dyn OwnCore> {
+    Box::new(Core::new(ram.base(), ram.len()))
+}
+
+/// The pc has no number.
+pub fn pc() -> Register {
+    Register(0)
+}
+
+impl OwnCore for Core {
+    fn state(&self) -> (*mut u8, usize, usize) {
+        (from_ref(Core::state(self)).cast_mut().cast(), size_of::<State>(), SAVED)
+    }
+    fn stop(&self) -> *mut u32 {
+        Core::state(self).stop.as_ptr()
+    }
+    fn line(&self) -> &Line {
+        &Core::state(self).line
+    }
+    fn run(&mut self, host: &mut OwnHost<'_>) {
+        Core::run(self, host);
+    }
+    fn drop_all(&mut self) {
+        Core::drop_all(self);
+    }
+    fn set_one_by_one(&mut self, one_by_one: bool) {
+        Core::set_one_by_one(self, one_by_one);
+    }
+    fn pages_with_code(&self) -> usize {
+        Core::pages_with_code(self)
+    }
+}
+
+impl Handle {
+    /// The state of a PA-RISC core.
+    pub fn parisc(&self) -> Option<&State> {
+        // SAFETY: only cores of this kind have such a state, which consists of cells and outlives the handle.
+        core::ptr::eq(self.kind().library, &raw const LIBRARY).then(|| unsafe { &*self.own_state().cast::<State>() })
+    }
+}

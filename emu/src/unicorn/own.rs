@@ -1,0 +1,66 @@
+//! Cores of our own, behind the interface that Unicorn stands behind: a plain structure of bytes at offsets, run until
+//! stopped, with a call before blocks.
+
+use super::engine::{BlockContext, Events, Handle, InstructionContext, TrapContext};
+use super::ram::Ram;
+use trapline_core::{Host, Line};
+
+/// A core of ours. Its state stays where it is as long as the core exists, and consists of cells.
+pub trait OwnCore {
+    /// The state: its start, its bytes, and the bytes at its start that belong to a CPU.
+    fn state(&self) -> (*mut u8, usize, usize);
+    /// The word of the state that ends a run, if it is not 0.
+    fn stop(&self) -> *mut u32;
+    /// The words in which blocks count time.
+    fn line(&self) -> &Line;
+    /// Runs until stopped.
+    fn run(&mut self, host: &mut OwnHost<'_>);
+    /// Drops all decoded code.
+    fn drop_all(&mut self);
+    /// Sets whether each instruction is a block of its own, and drops all decoded code.
+    fn set_one_by_one(&mut self, one_by_one: bool);
+    /// The number of pages with decoded code.
+    fn pages_with_code(&self) -> usize;
+}
+
+/// The surroundings of a core of ours: the guest's RAM, and the machine's callbacks.
+pub struct OwnHost<'a> {
+    pub(super) handle: Handle,
+    pub(super) ram: &'a Ram,
+    pub(super) events: &'a mut dyn Events,
+}
+
+impl Host for OwnHost<'_> {
+    #[inline(always)]
+    fn load(&mut self, physical: u64, size: u32) -> Option<u32> {
+        self.ram.fetch(physical, size)
+    }
+    #[inline(always)]
+    fn store(&mut self, physical: u64, size: u32, value: u32) -> bool {
+        self.ram.put(physical, size, value)
+    }
+    fn device_in(&mut self, physical: u64, size: u32) -> u32 {
+        self.events.memory_in(&InstructionContext(self.handle), physical, size) as u32
+    }
+    fn device_out(&mut self, physical: u64, size: u32, value: u32) {
+        self.events.memory_out(&InstructionContext(self.handle), physical, size, value.into());
+    }
+    fn block(&mut self, pc: u64, size: u32) {
+        self.events.block(pc, size, BlockContext(&self.handle));
+    }
+    fn always_wants(&mut self, pc: u64) -> bool {
+        self.events.always_wants(pc)
+    }
+    fn exception(&mut self, number: u32) {
+        self.events.interrupt(&TrapContext(self.handle), number);
+    }
+    fn read_clock(&mut self) {
+        self.events.read_clock(&InstructionContext(self.handle));
+    }
+    fn has_code(&mut self, page: u64) {
+        self.ram.note_code(page, 1, true);
+    }
+    fn dropped(&mut self) -> Option<u64> {
+        self.ram.next_dropped()
+    }
+}

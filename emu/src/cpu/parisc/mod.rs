@@ -41,8 +41,8 @@ pub static PARISC: Model = Model {
     window: Window {
         start: |kernel, _| window::start(kernel),
         most: |_| window::MOST,
-        clear: window::clear,
-        show: |_, _, _, _| Some(window::SHOWN),
+        show: window::show,
+        missed: window::missed,
         ..Window::USUAL
     },
     entry: Entry { enter: boot::enter, ..Entry::USUAL },

@@ -2,26 +2,32 @@
 //! the machine's own, without the TLB, so the guest has the same entries with and without probes. Loads and stores see what
 //! the guest has there.
 
+use super::state::in_kernel;
 use crate::boot::Kernel;
-use crate::cpu::{Shown, WindowPlace};
-use crate::unicorn::cpus::parisc::at;
-use crate::unicorn::engine::TrapContext;
+use crate::cpu::{Exception, Shown, WindowPlace};
+use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 
 /// The window's largest size: a branch reaches 256 KiB.
 pub const MOST: u64 = 128 << 10;
-
-/// The window is always mapped: nothing is to be restored.
-pub const SHOWN: Shown = Shown { at: 0, before: 0, bytes: 0 };
 
 /// The window's virtual start: just in front of the text.
 pub fn start(kernel: &Kernel) -> u64 {
     kernel.symbols.address_of("_stext").unwrap_or(kernel.entry).wrapping_sub(MOST) & 0xffff_f000
 }
 
-/// Maps the window for good.
-pub fn clear(cpu: &TrapContext, _: &Ram, window: &WindowPlace) {
-    for (number, value) in [window.start, window.len, window.physical].into_iter().enumerate() {
-        cpu.set_live32(at::WINDOW + 4 * number, value as u32);
+/// Maps the window for good, when it is first needed.
+pub fn show(handle: &Handle, _: &Ram, window: &WindowPlace, _: u64) -> Option<Shown> {
+    let state = handle.parisc()?;
+    for (place, value) in state.window.iter().zip([window.start, window.len, window.physical]) {
+        place.set(value as u32);
     }
+    Some(Shown { at: 0, before: 0, bytes: 0 })
+}
+
+/// The window address whose fetch failed because the window is not mapped yet.
+pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace) -> Option<u64> {
+    let pc = handle.pc();
+    let is_mapped = handle.parisc().is_none_or(|state| state.window[1].get() != 0);
+    (exception.fetch && window.holds(pc) && in_kernel(handle) && !is_mapped).then_some(pc)
 }

@@ -45,6 +45,7 @@ static inline u64 clock_ns(void)
 /* The stack pointer of an empty kernel stack, and the stack it is that of. */
 #ifndef KERNEL_SP
 #define KERNEL_SP(stack) ((stack) + KERNEL_STACK_SIZE)
+#define BOOT_SP(cpu) ((unsigned long)boot_stacks + (cpu + 1) * KERNEL_STACK_SIZE)
 #define STACK_OF(sp) ((sp) - KERNEL_STACK_SIZE)
 #endif
 

@@ -22,7 +22,7 @@ void cpu_init(int cpu)
 {
 	struct percpu *area = &percpu_areas[cpu];
 
-	area->kernel_sp = KERNEL_SP((unsigned long)boot_stacks + cpu * KERNEL_STACK_SIZE);
+	area->kernel_sp = BOOT_SP(cpu);
 	area->active_pgd = kernel_pgd();
 	load_pgd(kernel_pgd());
 }

@@ -95,6 +95,7 @@ static inline void local_irq_restore(unsigned long flags)
 #define WAIT_FOR_INTERRUPT() outl(0, PORT_SLEEP)
 
 #define KERNEL_SP(stack) (stack)
+#define BOOT_SP(cpu) ((unsigned long)boot_stacks + (cpu) * KERNEL_STACK_SIZE)
 #define STACK_OF(sp) (sp)
 #define BASE_REGS(sp) ((struct pt_regs *)(sp))
 #define ABOVE_REGS(regs) ((struct first_frame *)((char *)((regs) + 1) + FRAME_HEAD))

@@ -1,10 +1,12 @@
 //! The marks of Linux images for 32-bit PA-RISC, from arch/parisc's ftrace.c, jump_label.c and bug.h of 6.1.
 
-use super::{Looks, Marks};
+use super::{ENTRY_TEXT, Looks, Marks};
 use trapline_isa::mem::ByteOrder;
 
 /// Its tables of exceptions and jump labels have distances.
 pub static MARKS: Marks = Marks {
+    // Of our own kernel; Linux has none.
+    unlisted_areas: &[ENTRY_TEXT],
     looks: Looks {
         traced: |bytes| first(bytes) == NOP,
         jump_label: |bytes| first(bytes) == NOP || first(bytes) & 0xffe0_e002 == JUMP,

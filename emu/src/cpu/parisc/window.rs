@@ -1,6 +1,6 @@
-//! The probe window on PA-RISC: in front of the kernel's text, in reach of its branches. The core fetches there from memory of
-//! the machine's own, without the TLB, so the guest has the same entries with and without probes. Loads and stores see what
-//! the guest has there.
+//! The probe window on PA-RISC: behind the kernel's image, where it has data only. The core fetches there from memory of the
+//! machine's own, without the TLB, so the guest has the same entries with and without probes. Loads and stores see what the
+//! guest has there. The first of its copies are in reach of the text's branches; those behind are stepped.
 
 use super::state::in_kernel;
 use crate::boot::Kernel;
@@ -8,12 +8,14 @@ use crate::cpu::{Exception, Shown, WindowPlace};
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 
-/// The window's largest size: a branch reaches 256 KiB.
-pub const MOST: u64 = 128 << 10;
+/// The window's largest size. A branch reaches its first 256 KiB at most.
+pub const MOST: u64 = 4 << 20;
 
-/// The window's virtual start: just in front of the text.
+/// The window's virtual start.
 pub fn start(kernel: &Kernel) -> u64 {
-    kernel.symbols.address_of("_stext").unwrap_or(kernel.entry).wrapping_sub(MOST) & 0xffff_f000
+    let ends = kernel.segments.iter().map(|segment| segment.range().end);
+    let end = kernel.symbols.address_of("_end").or_else(|| ends.max()).unwrap_or(kernel.entry);
+    end.next_multiple_of(0x1000) & 0xffff_f000
 }
 
 /// Maps the window for good, when it is first needed.

@@ -25,13 +25,13 @@ struct boot_info {
 };
 
 /* An exception table entry: a fault at `insn` continues at `fixup`. As in Linux, both are relative to themselves, and a third word follows them
-   (not on PowerPC). On 32-bit ARM, MIPS and SPARC both are absolute addresses without a third word; so too in the bug table. */
+   (not on PowerPC and PA-RISC). On 32-bit ARM, MIPS and SPARC both are absolute addresses without a third word; so too in the bug table. */
 #ifdef __mips64
 struct exception_table_entry {
 	u64 insn, fixup;
 };
 #define TABLE_WORD ".dword "
-#elif defined(__arm__) || defined(__mips__) || defined(__sparc__) || defined(__hppa__)
+#elif defined(__arm__) || defined(__mips__) || defined(__sparc__)
 struct exception_table_entry {
 	u32 insn, fixup;
 };
@@ -45,7 +45,7 @@ struct exception_table_entry {
 #else
 #define TABLE_ADDRESS(field) ((unsigned long)(field))
 #endif
-#elif defined(__powerpc__)
+#elif defined(__powerpc__) || defined(__hppa__)
 struct exception_table_entry {
 	s32 insn, fixup;
 };

@@ -70,7 +70,7 @@ pub static PARISC: Isa = Isa {
     breakpoint_over: |_| slot::BREAKPOINT,
     is_breakpoint: slot::is_breakpoint,
     linux: Linux { signals: SIGNALS, ..Linux::USUAL },
-    switches_stacks: &["_switch_to", "_switch_to_ret", "switch_to"],
+    switches_stacks: &["__switch_to", "_switch_to", "_switch_to_ret", "switch_to"],
     abi: &abi::ELF,
     decode: decode::decode,
     far_target: decode::far_target,

@@ -17,11 +17,11 @@ pub fn trap(cpu: &TrapContext, vector: u32) -> Trap {
     let (pc, word) = (handle.pc(), handle.live32(at::WORD));
     let is_ours = vector == number::BREAK && in_kernel(&handle);
     let (kind, pc) = match word {
-        slot::BREAK | slot::STEP_END if is_ours => (TrapKind::Breakpoint, pc),
         slot::STEP_NULLIFIED if is_ours => {
             cpu.set_live32(at::NULLIFY, 1);
             (TrapKind::Breakpoint, pc.wrapping_sub(4))
         }
+        _ if is_ours => (TrapKind::Breakpoint, pc),
         _ => (TrapKind::Exception, pc),
     };
     let fetch = matches!(vector, number::CODE_MISS | number::CODE_RIGHTS);

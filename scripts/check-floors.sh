@@ -42,9 +42,10 @@ expect_ours trapline-isa
 expect_ours trapline-probes trapline-isa
 expect_ours trapline-script trapline-isa trapline-probes
 expect_ours trapline-images
-expect_ours trapline trapline-isa trapline-probes trapline-script trapline-images
+expect_ours trapline-core trapline-isa
+expect_ours trapline trapline-core trapline-isa trapline-probes trapline-script trapline-images
 
-for package in trapline-isa trapline-probes trapline-script; do
+for package in trapline-core trapline-isa trapline-probes trapline-script; do
     forbid "$package" 'GPL' "is MIT OR Apache-2.0 and must not be built from a crate under the GPL"
     forbid "$package" '^(unicorn|capstone)' "must not have an emulator or C code in it"
 done

@@ -108,7 +108,15 @@ impl Core {
 
     /// Writes memory or a device. The core must look at its code again if the page has any.
     #[inline(always)]
-    fn write(&mut self, host: &mut impl Host, op: Op, (pc, back): (u32, u32), address: u32, size: u32, value: u32) -> Result<(), Step> {
+    fn write(
+        &mut self,
+        host: &mut impl Host,
+        op: Op,
+        (pc, back): (u32, u32),
+        address: u32,
+        size: u32,
+        value: u32,
+    ) -> Result<(), Step> {
         let physical = self.physical(op, address, size, Purpose::Store)?;
         if !host.store(physical, size, value) {
             self.is_at(pc, back);

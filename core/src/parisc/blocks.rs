@@ -101,9 +101,10 @@ impl Code {
     #[inline(always)]
     pub fn linked(&self, from: u32, pc: u32, space: u32, mode: u32) -> Option<u32> {
         let block = self.blocks.get(from as usize)?;
-        let found = block.links.iter().find(|link| {
-            link.pc == pc && link.space == space && link.mode == mode && link.generation == self.generation
-        });
+        let found = block
+            .links
+            .iter()
+            .find(|link| link.pc == pc && link.space == space && link.mode == mode && link.generation == self.generation);
         found.map(|link| link.block)
     }
 

@@ -6,7 +6,7 @@ use super::execute::Step;
 use super::tlb::Purpose;
 use super::{State, number, psw};
 use crate::Host;
-use alloc::boxed::Box;
+use alloc::rc::Rc;
 
 /// The target of a branch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Target {
 /// A CPU with its decoded code.
 #[derive(Debug)]
 pub struct Core {
-    pub(super) state: Box<State>,
+    pub(super) state: Rc<State>,
     pub(super) code: Code,
     pub(super) data: Data,
     pub(super) target: Target,
@@ -47,6 +47,11 @@ impl Core {
     /// The state, which stays where it is.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// The state, for a host that looks at it while the core runs.
+    pub fn shared_state(&self) -> Rc<State> {
+        Rc::clone(&self.state)
     }
 
     /// Drops all decoded code.
@@ -161,7 +166,9 @@ impl Core {
                 return;
             }
             self.drop_changed(host);
-            if core::mem::take(&mut self.has_dropped) && !self.code.blocks.get(number as usize).is_some_and(|now| now.len == block.len) {
+            if core::mem::take(&mut self.has_dropped)
+                && !self.code.blocks.get(number as usize).is_some_and(|now| now.len == block.len)
+            {
                 return;
             }
         } else {
@@ -180,7 +187,9 @@ impl Core {
             match self.step(host, op, at, next) {
                 Step::Next => done += 1,
                 Step::Nullify => done += 2,
-                Step::Branch { nullifies } => return self.branch(host, (block.first + done + 1, done + 1 < len), next, nullifies),
+                Step::Branch { nullifies } => {
+                    return self.branch(host, (block.first + done + 1, done + 1 < len), next, nullifies);
+                }
                 Step::Exception(number) => {
                     self.state.front.set(at);
                     self.state.back.set(next);

@@ -3,7 +3,7 @@
 use super::psw;
 use super::tlb::Tlb;
 use crate::Line;
-use alloc::boxed::Box;
+use alloc::rc::Rc;
 use core::cell::Cell;
 use core::mem::offset_of;
 
@@ -130,8 +130,8 @@ pub const SAVED: usize = offset_of!(State, clock_to);
 
 impl State {
     /// A CPU after reset.
-    pub fn new() -> Box<State> {
-        Box::default()
+    pub fn new() -> Rc<State> {
+        Rc::default()
     }
 
     /// The whole PSW.

@@ -4,8 +4,8 @@
 pub mod arm;
 pub mod arm64;
 pub mod mips;
-pub mod ppc;
 pub mod parisc;
+pub mod ppc;
 pub mod riscv;
 pub mod s390;
 pub mod sparc64;

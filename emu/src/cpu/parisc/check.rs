@@ -25,7 +25,9 @@ pub fn check() -> Result<(), String> {
     let seen = (ended, witness.last, core.handle().general(4).map(|value| value as u32), core.line().count());
     let counts = [-1000 + 12 + 4, -1000 + 12 + 8];
     match seen {
-        (Ended::Stopped, Some((Some(number::BREAK), 0x100c)), Some(6), count) if counts.contains(&count) || count > -1000 => Ok(()),
+        (Ended::Stopped, Some((Some(number::BREAK), 0x100c)), Some(6), count) if counts.contains(&count) || count > -1000 => {
+            Ok(())
+        }
         other => Err(unfit(&format!("the core of PA-RISC: {other:?}"))),
     }
 }

@@ -4,6 +4,7 @@
 pub struct Random(pub u64);
 
 impl Random {
+    /// Any number.
     pub fn next(&mut self) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -11,6 +12,7 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
+    /// A number below `end`.
     pub fn below(&mut self, end: u32) -> u32 {
         self.next() % end
     }
@@ -42,6 +44,7 @@ fn register(random: &mut Random) -> u32 {
     }
 }
 
+/// Whether a word is a branch.
 pub fn is_branch(word: u32) -> bool {
     matches!(word >> 26, 0x20..=0x23 | 0x28..=0x2b | 0x30..=0x33 | 0x38..=0x3a)
 }
@@ -99,7 +102,8 @@ fn condition(random: &mut Random) -> (u32, u32) {
 /// overflow and carry, for which it ignores the bits that are shifted out.
 fn arithmetic(random: &mut Random, [a, b, t]: [u32; 3]) -> u32 {
     const CODES: [u32; 21] = [
-        0x00, 0x08, 0x09, 0x0a, 0x0e, 0x26, 0x22, 0x11, 0x18, 0x19, 0x1a, 0x1b, 0x28, 0x29, 0x2a, 0x2b, 0x1c, 0x10, 0x14, 0x18, 0x10,
+        0x00, 0x08, 0x09, 0x0a, 0x0e, 0x26, 0x22, 0x11, 0x18, 0x19, 0x1a, 0x1b, 0x28, 0x29, 0x2a, 0x2b, 0x1c, 0x10, 0x14, 0x18,
+        0x10,
     ];
     let code = random.of(&CODES);
     let (mut condition, mut negated) = condition(random);
@@ -144,7 +148,14 @@ fn access(random: &mut Random, t: u32) -> u32 {
         0 => 3 << 26 | POINTER << 21 | low_sign(random.below(4) as i32 * 4, 5) << 16 | 1 << 12 | 2 << 6 | t,
         1 => 3 << 26 | POINTER << 21 | t << 16 | random.below(2) << 13 | 1 << 12 | 12 << 6 | low_sign(random.below(15) as i32, 5),
         2 => 3 << 26 | POINTER << 21 | low_sign(0, 5) << 16 | 1 << 12 | 7 << 6 | t,
-        3 => 3 << 26 | POINTER << 21 | t << 16 | 1 << 12 | random.of(&[8_u32, 9, 10]) << 6 | low_sign(random.below(3) as i32 * 4, 5),
+        3 => {
+            3 << 26
+                | POINTER << 21
+                | t << 16
+                | 1 << 12
+                | random.of(&[8_u32, 9, 10]) << 6
+                | low_sign(random.below(3) as i32 * 4, 5)
+        }
         _ => {
             let code = random.of(&[0x10_u32, 0x11, 0x12, 0x18, 0x19, 0x1a]);
             let offset = match code & 3 {

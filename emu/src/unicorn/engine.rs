@@ -510,7 +510,7 @@ impl<E: Events> Core<E> {
     /// Runs from the current pc until stopped.
     pub fn run(&mut self, events: &mut E) -> Ended {
         if let Some(own) = &mut self.own {
-            own.run(&mut OwnHost { handle: self.handle, ram: &self._ram, events });
+            own.run(&mut OwnHost { handle: self.handle, ram: &self.ram, events });
             return Ended::Stopped;
         }
         let events: *mut E = events;

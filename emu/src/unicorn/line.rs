@@ -74,6 +74,9 @@ impl Layout {
         }
         extern "C" fn nothing(_: *mut c_void) {}
         extern "C" fn no_watch(_: *mut c_void, _: *const Watched) {}
+        extern "C" fn no_rows(_: *mut c_void, _: u64, _: *mut u64) -> c_uint {
+            0
+        }
         extern "C" fn no_host(_: *mut c_void, _: usize, _: *mut u64) -> bool {
             false
         }
@@ -98,6 +101,8 @@ impl Layout {
             watch: no_watch,
             flag: no_size,
             pc_of_host: no_host,
+            rows: no_rows,
+            next_alone: nothing,
         }
     };
 }

@@ -3,6 +3,7 @@
 //! Some instructions are not replaced. Branches are relative to their own address. An instruction that may nullify the
 //! next one would nullify the jump back. In a delay slot a jump would not lead to the detour alone.
 
+use super::decode::word;
 use super::fields::with_distance17;
 use super::{LENGTH, rules};
 use crate::detour::{Detour, JUMP_MOST};
@@ -13,6 +14,8 @@ use crate::plan::{Plan, Policy};
 const NOP: u32 = 0x0800_0240;
 /// `b,n` with no distance.
 const JUMP: u32 = 0xe800_0002;
+/// The bit of a jump that nullifies its delay slot.
+pub(super) const NULLIFIES_SLOT: u32 = 2;
 
 /// The jump reaches 256 KiB in each direction.
 pub static DETOUR: Detour = Detour {
@@ -39,7 +42,7 @@ pub(super) fn jump_word(from: u64, to: u64) -> Option<u32> {
 }
 
 fn may_move(insn: &Insn, policy: Policy) -> bool {
-    insn.flow == Flow::Next && matches!(rules::plan(insn, policy), Ok(Plan::Boost))
+    insn.flow == Flow::Next && matches!(rules::plan(insn, policy), Ok(Plan::Boost)) && !rules::may_nullify(word(insn))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub fn text(address: u64, word: u32) -> Option<String> {
         0x01 => memory_management(word),
         0x02 => arithmetic(word),
         0x03 => short_access(word),
+        0x05 => Some(format!("diag {:x}", word & 0x03ff_ffff)),
         0x08 => Some(format!("ldil L%{},{}", hex(left21(word) as i32), r(bits(word, 6, 10)))),
         0x0a => Some(format!("addil L%{},{},r1", hex(left21(word) as i32), r(bits(word, 6, 10)))),
         0x0d | 0x10..=0x13 | 0x18..=0x1b => long_access(word),

@@ -16,7 +16,7 @@ use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
 use crate::rows::{Rows, filled};
 use Errno::EINVAL;
-use Verdict::{Boost, Compute, Refuse, Step};
+use Verdict::{Boost, BoostPast, Compute, Refuse, Step};
 use core::ops::Range;
 
 #[rustfmt::skip]
@@ -50,7 +50,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
             Some(what) => Ok(Plan::Emulate(Emulation::Parisc(what))),
             None => Ok(Plan::Step),
         },
-        Boost => Ok(Plan::Boost),
+        Boost | BoostPast => Ok(Plan::Boost),
         Step => Ok(Plan::Step),
     }
 }
@@ -61,8 +61,15 @@ enum Verdict {
     /// Computed, if the word is such an instruction in all its bits.
     Compute(fn(u32) -> Option<Computation>),
     Boost,
+    /// Boosted, with a way back for the case that it nullifies the next instruction.
+    BoostPast,
     Step,
     Refuse(&'static Rule),
+}
+
+/// Whether a boosted instruction may nullify the next one.
+pub(super) fn may_nullify(word: u32) -> bool {
+    row_of(word).is_some_and(|row| matches!(row.best, BoostPast))
 }
 
 /// Instructions with `word & mask == value`, and the decision about them.
@@ -119,22 +126,22 @@ static TABLE: &[RuleRow] = &[
     both(SYSTEM_CR,    0x0200_08a0,           Step),                                       // mfctl cr16: the machine's clock
     both(SYSTEM_CR,    0x0200_1840,           Step),                                       // mtctl cr16: its comparator
     row (OP_CONDITION, 0x0800_0000,           Step,                  Boost),               // arithmetic that never nullifies
-    both(OP,           0x0800_0000,           Step),                                       // arithmetic
+    row (OP,           0x0800_0000,           Step,                  BoostPast),           // arithmetic
     both(OP,           0x1000_0000,           Step),                                       // spop
     both(OP,           0x3000_0000,           Step),                                       // copr, and ftest
     both(OP,           0x3800_0000,           Step),                                       // floating point
     row (OP_CONDITION, 0x9000_0000,           Step,                  Boost),               // cmpiclr that never nullifies
-    both(OP,           0x9000_0000,           Step),                                       // cmpiclr
+    row (OP,           0x9000_0000,           Step,                  BoostPast),           // cmpiclr
     row (OP_CONDITION, 0x9400_0000,           Step,                  Boost),
-    both(OP,           0x9400_0000,           Step),                                       // subi
+    row (OP,           0x9400_0000,           Step,                  BoostPast),           // subi
     row (OP_CONDITION, 0xb000_0000,           Step,                  Boost),
-    both(OP,           0xb000_0000,           Step),                                       // addi,tc
+    row (OP,           0xb000_0000,           Step,                  BoostPast),           // addi,tc
     row (OP_CONDITION, 0xb400_0000,           Step,                  Boost),
-    both(OP,           0xb400_0000,           Step),                                       // addi
+    row (OP,           0xb400_0000,           Step,                  BoostPast),           // addi
     row (OP_SHIFT,     0xd000_0000,           Step,                  Boost),
-    both(OP,           0xd000_0000,           Step),                                       // shrpw, extrw
+    row (OP,           0xd000_0000,           Step,                  BoostPast),           // shrpw, extrw
     row (OP_SHIFT,     0xd400_0000,           Step,                  Boost),
-    both(OP,           0xd400_0000,           Step),                                       // depw
+    row (OP,           0xd400_0000,           Step,                  BoostPast),           // depw
     both(OP,           0xd800_0000,           Step),                                       // extrd
     both(OP,           0xf000_0000,           Step),                                       // depd
     both(OP,           0xf400_0000,           Step),                                       // depdi

@@ -1,7 +1,7 @@
 //! The breakpoints of PA-RISC, and the copy of an instruction that runs in the window.
 
 use super::decode::word;
-use super::{LENGTH, detour};
+use super::{LENGTH, detour, rules};
 use crate::insn::Insn;
 use crate::mem::ByteOrder;
 use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
@@ -12,6 +12,9 @@ pub const BREAK: u32 = 0x03ff_801f;
 pub const STEP_END: u32 = 0x03ff_801e;
 /// `break 29,0x1ffc`, the end of a step whose instruction has nullified the next one.
 pub const STEP_NULLIFIED: u32 = 0x03ff_801d;
+
+/// `or,tr r0,r0,r0`, which only nullifies the next instruction.
+const NULLIFY_NEXT: u32 = 0x0800_1240;
 
 /// The breakpoint that always traps.
 pub const BREAKPOINT: &[u8] = &BREAK.to_be_bytes();
@@ -33,12 +36,18 @@ pub static OUT_OF_REACH: Rule = Rule::new(
 /// emulated, so the word is unchanged.
 pub fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let behind = at.wrapping_add(LENGTH as u64);
+    let back = |from: u64| detour::jump_word(from, insn.next()).ok_or(OUT_OF_REACH.refusal());
     let (tail, len) = match tail {
-        Tail::Breakpoint => ([STEP_END, STEP_NULLIFIED], 3 * LENGTH),
-        Tail::JumpBack => ([detour::jump_word(behind, insn.next()).ok_or(OUT_OF_REACH.refusal())?, 0], 2 * LENGTH),
+        Tail::Breakpoint => ([STEP_END, STEP_NULLIFIED, 0], 3 * LENGTH),
+        // If the first jump is nullified, the second one nullifies the instruction that it leads to.
+        Tail::JumpBack if rules::may_nullify(word(insn)) => {
+            let second = back(behind + LENGTH as u64)? & !detour::NULLIFIES_SLOT;
+            ([back(behind)?, second, NULLIFY_NEXT], 4 * LENGTH)
+        }
+        Tail::JumpBack => ([back(behind)?, 0, 0], 2 * LENGTH),
     };
     let mut copy = Copy { bytes: [0; 32], len, displaced: LENGTH };
-    for (place, word) in copy.bytes.chunks_exact_mut(LENGTH).zip([word(insn), tail[0], tail[1]]) {
+    for (place, word) in copy.bytes.chunks_exact_mut(LENGTH).zip([word(insn), tail[0], tail[1], tail[2]]) {
         place.copy_from_slice(&word.to_be_bytes());
     }
     Ok(copy)
@@ -48,6 +57,7 @@ pub fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
 mod tests {
     use super::super::decode::decode;
     use super::*;
+    use crate::insn::Flow;
     use alloc::vec::Vec;
 
     const TEXT: u64 = 0x0010_1000;
@@ -67,6 +77,20 @@ mod tests {
         assert_eq!(copied(add, TEXT + 0x3_fff8, Tail::JumpBack).map(|words| words[1] & 3), Ok(3), "as far as it goes");
         assert_eq!(copied(add, TEXT + 0x3_fffc, Tail::JumpBack), Err(OUT_OF_REACH.refusal()));
         assert!(copied(add, TEXT + 0x4_0000, Tail::Breakpoint).is_ok(), "a step needs no jump back");
+    }
+
+    /// KP-1: behind a copy that nullifies the first jump back, the second one nullifies the instruction that it leads to.
+    #[test]
+    fn a_boosted_copy_may_nullify_the_next_instruction() {
+        let add_if_zero = 0x0a05_2604;
+        let words = copied(add_if_zero, TEXT + 0x1000, Tail::JumpBack).expect("in reach");
+        assert_eq!(words, [add_if_zero, 0xe81f_1ff3, 0xe81f_1fe9, NULLIFY_NEXT]);
+        for (place, links) in [(1, 3), (2, 1)] {
+            let at = TEXT + 0x1000 + 4 * place;
+            let jump = decode(at, &words[place as usize].to_be_bytes()).expect("a whole word");
+            assert_eq!((jump.flow, words[place as usize] & 3), (Flow::Jump(TEXT + 4), links));
+        }
+        assert!(copied(add_if_zero, TEXT + 0x3_fff8, Tail::JumpBack).is_err(), "the second jump does not reach");
     }
 
     /// KP-1: every break is a breakpoint, and nothing else.

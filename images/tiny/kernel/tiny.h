@@ -5,6 +5,10 @@
 #include "offsets.h"
 #include "types.h"
 
+/* The kernel stack whose stack pointer was this when it was empty. */
+#ifndef STACK_OF
+#define STACK_OF(sp) ((sp) - KERNEL_STACK_SIZE)
+#endif
 /* An unmapped kernel address. */
 #ifndef NOWHERE
 #define NOWHERE (KERNEL_BASE + 0x3000000)

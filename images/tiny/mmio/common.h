@@ -42,11 +42,10 @@ static inline u64 clock_ns(void)
 #define FRAME_HEAD 0
 #endif
 
-/* The stack pointer of an empty kernel stack, and the stack it is that of. */
+/* The stack pointer of an empty kernel stack. */
 #ifndef KERNEL_SP
 #define KERNEL_SP(stack) ((stack) + KERNEL_STACK_SIZE)
 #define BOOT_SP(cpu) ((unsigned long)boot_stacks + (cpu + 1) * KERNEL_STACK_SIZE)
-#define STACK_OF(sp) ((sp) - KERNEL_STACK_SIZE)
 #endif
 
 /* The saved registers of a program, at the base of its task's stack, and the frame above them. */

@@ -46,11 +46,33 @@ void flush_page(unsigned long address)
 	asm volatile("pdtlb %%r0(%0)\n\tpdtlb %%r0(%%sr3, %0)" ::"r"(address) : "memory");
 }
 
+/* Maps these pages of the kernel for good, in space 0: `diag` has that meaning on this CPU. */
+static inline void set_block(const char *from, unsigned long end, unsigned long rights, int number)
+{
+	register unsigned long start asm("r26") = (unsigned long)from, physical asm("r25") = __pa(from);
+	register unsigned long bytes asm("r24") = end - start + PAGE_SIZE - 1, allows asm("r23") = rights << 20 | 1 << 28;
+
+	asm volatile("diag %4" ::"r"(start), "r"(physical), "r"(bytes), "r"(allows), "i"(number) : "memory");
+}
+
+/* As mark_rodata_ro leaves them, but for the init section, which is freed. */
+static inline void set_blocks(void)
+{
+	if (kernel_ptes[((unsigned long)_stext - KERNEL_BASE) / PAGE_SIZE] != kernel_pte(__pa(_stext), 0))
+		return;
+	set_block(_stext, (unsigned long)_etext, RIGHTS(2, 0, 0), 0);
+	set_block(__start_rodata, (unsigned long)__end_rodata, RIGHTS(0, 0, 0), 1);
+	set_block(__end_rodata, (unsigned long)__init_begin, RIGHTS(1, 0, 0), 2);
+	set_block(__init_end, NOWHERE, RIGHTS(1, 0, 0), 3);
+}
+
 /* Gives the address space a number that was not used since the last flush. */
 void load_pgd(unsigned long physical)
 {
 	struct percpu *area = this_cpu();
 
+	if (physical == kernel_pgd())
+		set_blocks();
 	asm volatile("mtctl %0, %%cr25" ::"r"(physical));
 	area->space = (area->space + 1) & 0x7fff;
 	if (!area->space) {

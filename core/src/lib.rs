@@ -26,8 +26,42 @@ pub struct Line {
     pub size: Cell<u64>,
 }
 
+/// A load or a store of RAM that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The address of the instruction.
+    pub pc: u32,
+    /// The data address.
+    pub address: u32,
+    /// The physical address.
+    pub physical: u64,
+    /// The number of bytes: 1, 2 or 4.
+    pub size: u32,
+    /// Whether it is a store.
+    pub is_store: bool,
+    /// The number in memory before it.
+    pub before: u32,
+    /// The number that was loaded or stored.
+    pub value: u32,
+}
+
 /// Everything that is not the CPU.
 pub trait Host {
+    /// Whether the core calls [`Host::accesses`] and [`Host::accessed`]. Without, they cost nothing.
+    const TELLS: bool = false;
+    /// The instruction at `pc` is about to load from an address or to store to it. No exception prevents that.
+    fn accesses(&mut self, pc: u32, address: u32, size: u32, is_store: bool) {
+        let _ = (pc, address, size, is_store);
+    }
+    /// A load or a store of RAM was made. The registers are those before the instruction.
+    fn accessed(&mut self, access: &Access) {
+        let _ = access;
+    }
+    /// Whether a block must end in front of this address; asked when it is decoded.
+    fn breaks_at(&mut self, pc: u64) -> bool {
+        let _ = pc;
+        false
+    }
     /// Reads 1, 2 or 4 bytes of RAM as a big-endian number; `None` where no RAM is.
     fn load(&mut self, physical: u64, size: u32) -> Option<u32>;
     /// Writes 1, 2 or 4 bytes of RAM; false where no RAM is.

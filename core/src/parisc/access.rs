@@ -5,7 +5,7 @@ use super::execute::Step;
 use super::run::Core;
 use super::tlb::{PAGE_BITS, Purpose};
 use super::{number, psw};
-use crate::Host;
+use crate::{Access, Host};
 use trapline_isa::parisc::fields::{bits, opcode, signed5, signed14};
 
 /// A translation of a data page that was used before.
@@ -93,10 +93,19 @@ impl Core {
 
     /// Reads memory or a device.
     #[inline(always)]
-    fn read(&mut self, host: &mut impl Host, op: Op, (pc, back): (u32, u32), address: u32, size: u32) -> Result<u32, Step> {
+    fn read<H: Host>(&mut self, host: &mut H, op: Op, (pc, back): (u32, u32), address: u32, size: u32) -> Result<u32, Step> {
         let physical = self.physical(op, address, size, Purpose::Load)?;
+        if H::TELLS {
+            self.is_at(pc, back);
+            host.accesses(pc, address, size, false);
+        }
         Ok(match host.load(physical, size) {
-            Some(value) => value,
+            Some(value) => {
+                if H::TELLS {
+                    host.accessed(&Access { pc, address, physical, size, is_store: false, before: value, value });
+                }
+                value
+            }
             None => {
                 self.is_at(pc, back);
                 let value = host.device_in(physical, size);
@@ -108,9 +117,9 @@ impl Core {
 
     /// Writes memory or a device. The core must look at its code again if the page has any.
     #[inline(always)]
-    fn write(
+    fn write<H: Host>(
         &mut self,
-        host: &mut impl Host,
+        host: &mut H,
         op: Op,
         (pc, back): (u32, u32),
         address: u32,
@@ -118,12 +127,23 @@ impl Core {
         value: u32,
     ) -> Result<(), Step> {
         let physical = self.physical(op, address, size, Purpose::Store)?;
+        if H::TELLS {
+            self.is_at(pc, back);
+            host.accesses(pc, address, size, true);
+        }
+        let before = if H::TELLS { host.load(physical, size) } else { None };
         if !host.store(physical, size, value) {
             self.is_at(pc, back);
             host.device_out(physical, size, value);
             self.drop_changed(host);
-        } else if self.code.has_code(physical) {
+            return Ok(());
+        }
+        if self.code.has_code(physical) {
             self.drop_page(physical);
+        }
+        if H::TELLS {
+            let before = before.unwrap_or(0);
+            host.accessed(&Access { pc, address, physical, size, is_store: true, before, value });
         }
         Ok(())
     }

@@ -36,7 +36,10 @@ struct Link {
     block: u32,
 }
 
-/// All blocks. Number 0 is none.
+/// The block of one instruction that runs once, and its instruction.
+pub(super) const ALONE: u32 = 1;
+
+/// All blocks. Number 0 is none, and [`ALONE`] is at no address.
 #[derive(Debug)]
 pub(super) struct Code {
     pub ops: Vec<Op>,
@@ -54,8 +57,8 @@ pub(super) struct Code {
 impl Code {
     pub fn new(base: u64, len: u64) -> Code {
         Code {
-            ops: Vec::new(),
-            blocks: vec![Block::default()],
+            ops: vec![decode(0)],
+            blocks: vec![Block::default(); 2],
             pages: vec![0; (len >> 12) as usize + 1],
             tables: vec![Box::new([0; IN_PAGE as usize])],
             free: Vec::new(),
@@ -89,8 +92,8 @@ impl Code {
 
     /// Drops all blocks.
     pub fn drop_all(&mut self) {
-        self.ops.clear();
-        self.blocks.truncate(1);
+        self.ops.truncate(1);
+        self.blocks.truncate(ALONE as usize + 1);
         self.pages.iter_mut().for_each(|table| *table = 0);
         self.tables.truncate(1);
         self.free.clear();
@@ -110,7 +113,7 @@ impl Code {
 
     /// Notes that a block followed.
     pub fn link(&mut self, from: u32, pc: u32, space: u32, mode: u32, block: u32) {
-        if let Some(from) = self.blocks.get_mut(from as usize).filter(|_| from != 0) {
+        if let Some(from) = self.blocks.get_mut(from as usize).filter(|_| from > ALONE) {
             from.links[1] = from.links[0];
             from.links[0] = Link { pc, space, mode, generation: self.generation, block };
         }
@@ -126,6 +129,14 @@ impl Code {
         }
         self.tables.push(Box::new([0; IN_PAGE as usize]));
         self.tables.len() as u32 - 1
+    }
+
+    /// The block of the one instruction at a physical address. `None` where no RAM is.
+    pub fn alone_at(&mut self, host: &mut impl Host, physical: u64, pc: u64) -> Option<u32> {
+        let op = decode(host.load(physical, 4)?);
+        *self.ops.first_mut()? = op;
+        *self.blocks.get_mut(ALONE as usize)? = Block { len: 1, always: host.always_wants(pc), ..Block::default() };
+        Some(ALONE)
     }
 
     /// The block at a physical address, decoded now if it was not. `None` where no RAM is.
@@ -144,7 +155,10 @@ impl Code {
         let most = if one_by_one { 1 } else { LONGEST.min(IN_PAGE - place as u32) };
         let mut at = physical;
         let mut slot = false;
-        for _ in 0..most {
+        for number in 0..most {
+            if number > 0 && !slot && host.breaks_at(pc.wrapping_add(4 * u64::from(number))) {
+                break;
+            }
             let Some(word) = host.load(at, 4) else { break };
             let op = decode(word);
             // A branch in a delay slot runs by itself.

@@ -77,6 +77,7 @@ pub enum Kind {
     SpaceAndLink,
     System,
     Manage,
+    Diagnose,
     Assist,
     Illegal,
 }
@@ -118,7 +119,7 @@ impl Op {
 
     /// Whether the core must look at its own state again behind it.
     pub fn ends_block(&self) -> bool {
-        matches!(self.kind, Kind::System | Kind::Manage | Kind::Illegal | Kind::Assist) && !self.is_break()
+        matches!(self.kind, Kind::System | Kind::Manage | Kind::Diagnose | Kind::Illegal | Kind::Assist) && !self.is_break()
     }
 }
 
@@ -137,6 +138,7 @@ pub fn decode(word: u32) -> Op {
         0x01 => of(Kind::Manage),
         0x02 => arithmetic(op),
         0x03 => of(Kind::Access),
+        0x05 => of(Kind::Diagnose),
         0x08 => with(Kind::Set, left21(word)),
         0x0a => with(Kind::AddLeft, left21(word)),
         0x0d => with(Kind::AddOffset, signed14(word) as u32),

@@ -248,6 +248,7 @@ impl Core {
             }
             Kind::System => return self.system(host, op, pc, back),
             Kind::Manage => return self.manage(op),
+            Kind::Diagnose => return self.diagnose(op),
             Kind::Assist => return Step::Exception(number::ASSIST),
             Kind::Illegal => return Step::Exception(number::ILLEGAL),
         }

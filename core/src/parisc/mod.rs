@@ -15,7 +15,7 @@ mod tlb;
 
 pub use run::Core;
 pub use state::{SAVED, State, number};
-pub use tlb::{ENTRIES, Entry, Purpose, Tlb};
+pub use tlb::{BLOCKS, Block, Blocks, ENTRIES, Entry, Purpose, Tlb};
 
 /// Bits of the PSW, by the architecture's letters.
 pub mod psw {

@@ -26,6 +26,8 @@ pub struct Core {
     /// Code was dropped: the running block may be another one now.
     pub(super) has_dropped: bool,
     one_by_one: bool,
+    /// The next block has one instruction.
+    begins_alone: bool,
     /// PSW.P, for which the cached translations are.
     checks: u32,
 }
@@ -40,6 +42,7 @@ impl Core {
             target: Target::default(),
             has_dropped: false,
             one_by_one: false,
+            begins_alone: false,
             checks: 0,
         }
     }
@@ -63,6 +66,11 @@ impl Core {
     pub fn set_one_by_one(&mut self, one_by_one: bool) {
         self.one_by_one = one_by_one;
         self.drop_all();
+    }
+
+    /// Has the next run begin with a block of one instruction. All other blocks stay as they are.
+    pub fn begin_alone(&mut self) {
+        self.begins_alone = true;
     }
 
     /// The number of pages with decoded code.
@@ -111,7 +119,7 @@ impl Core {
         self.code.generation = self.code.generation.wrapping_add(1);
         self.drop_changed(host);
         self.has_dropped = false;
-        let mut last = 0;
+        let (mut last, mut is_alone) = (0, core::mem::take(&mut self.begins_alone));
         loop {
             if self.state.stop.replace(0) != 0 {
                 return;
@@ -136,7 +144,11 @@ impl Core {
                             continue;
                         }
                     };
-                    let Some(block) = self.code.at(host, physical, pc.into(), self.one_by_one) else {
+                    let found = match core::mem::take(&mut is_alone) {
+                        true => self.code.alone_at(host, physical, pc.into()),
+                        false => self.code.at(host, physical, pc.into(), self.one_by_one),
+                    };
+                    let Some(block) = found else {
                         // No RAM is there.
                         self.raise(host, number::ILLEGAL, 0);
                         last = 0;

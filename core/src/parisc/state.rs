@@ -1,7 +1,7 @@
 //! The state of a CPU. All fields are cells: the host looks at them, and changes them, while the core runs.
 
 use super::psw;
-use super::tlb::Tlb;
+use super::tlb::{Blocks, Tlb};
 use crate::Line;
 use alloc::rc::Rc;
 use core::cell::Cell;
@@ -79,6 +79,8 @@ pub struct State {
     pub front: Cell<u32>,
     /// See [`State::front`].
     pub back: Cell<u32>,
+    /// Behind the back, for hosts that set it as a number of 64 bits. The CPU does not look at it.
+    pub above_back: Cell<u32>,
     /// The spaces of the queue.
     pub front_space: Cell<u32>,
     /// See [`State::front_space`].
@@ -103,17 +105,20 @@ pub struct State {
     pub saved_back: [Cell<u32>; 2],
     /// The shadow registers.
     pub shadows: [Cell<u32>; 7],
-    /// The word and the data address of the last exception: they become registers when it is delivered.
+    /// The next TLB entry to replace.
+    pub replace: Cell<u32>,
+    /// The TLB.
+    pub tlb: Tlb,
+    /// The TLB's entries of many pages.
+    pub blocks: Blocks,
+    // From here on nothing belongs to the CPU that is saved and restored.
+    /// The word of the last exception and its data address: they become registers when it is delivered. A breakpoint that the
+    /// host takes is none of the guest's exceptions, so a CPU's state is without them.
     pub word: Cell<u32>,
     /// The space of that address.
     pub at_space: Cell<u32>,
     /// The address.
     pub at: Cell<u32>,
-    /// The next TLB entry to replace.
-    pub replace: Cell<u32>,
-    /// The TLB.
-    pub tlb: Tlb,
-    // From here on nothing belongs to the CPU that is saved and restored.
     /// The number of the register that a read of the clock sets.
     pub clock_to: Cell<u32>,
     /// 1 to leave [`super::Core::run`] before the next block.
@@ -126,7 +131,7 @@ pub struct State {
 }
 
 /// The bytes of the state that belong to a CPU. The rest belongs to the core that runs it.
-pub const SAVED: usize = offset_of!(State, clock_to);
+pub const SAVED: usize = offset_of!(State, word);
 
 impl State {
     /// A CPU after reset.
@@ -152,6 +157,7 @@ impl State {
     pub fn go_to(&self, address: u32) {
         self.front.set(address);
         self.back.set(address.wrapping_add(4));
+        self.above_back.set(0);
         self.back_space.set(self.front_space.get());
         self.back_level.set(self.front_level.get());
     }

@@ -3,7 +3,7 @@
 use super::decode::Op;
 use super::execute::Step;
 use super::run::Core;
-use super::tlb::Purpose;
+use super::tlb::{PAGE_BITS, Purpose};
 use super::{number, psw};
 use crate::Host;
 use trapline_isa::parisc::fields::{bits, space3};
@@ -160,6 +160,25 @@ impl Core {
         if modifies {
             self.set(op.a, address);
         }
+        Step::Look
+    }
+
+    /// `diag`, whose meaning is the CPU's own: sets the block entry of this number for the address in r26 of space 0. r25: the
+    /// physical address, r24: the number of bytes, r23: the rights.
+    pub(super) fn diagnose(&mut self, op: Op) -> Step {
+        if self.is_program() {
+            return Step::Exception(number::PRIVILEGED);
+        }
+        let Some(block) = self.state.blocks.0.get((op.word & 0x03ff_ffff) as usize) else {
+            return Step::Exception(number::ILLEGAL);
+        };
+        let whole_pages = |register: u8| self.r(register) & !((1 << PAGE_BITS) - 1);
+        block.start.set(whole_pages(26));
+        block.physical.set(whole_pages(25));
+        block.len.set(whole_pages(24));
+        block.rights.set(self.r(23));
+        self.data.forget_all();
+        self.code.generation = self.code.generation.wrapping_add(1);
         Step::Look
     }
 

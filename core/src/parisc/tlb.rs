@@ -1,5 +1,5 @@
 //! The TLB: entries that the guest inserts, for code and data alike. An entry that is needed and not there is an
-//! exception.
+//! exception. Beside the entries of pages, which replace each other, there are a few of many pages, which stay.
 
 use super::State;
 use super::number;
@@ -12,9 +12,9 @@ pub const ENTRIES: usize = 64;
 /// The bits of an address in a page.
 pub const PAGE_BITS: u32 = 12;
 
-/// An entry.
+/// An entry of a page.
 #[repr(C)]
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// The space.
     pub space: Cell<u32>,
@@ -27,7 +27,29 @@ pub struct Entry {
     pub rights: Cell<u32>,
 }
 
-/// All entries.
+/// An entry of many pages, in space 0.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Block {
+    /// The virtual address of the first page.
+    pub start: Cell<u32>,
+    /// The number of bytes.
+    pub len: Cell<u32>,
+    /// The physical address of the first page.
+    pub physical: Cell<u32>,
+    /// Rights and protection identifier, as `idtlbp` gives them.
+    pub rights: Cell<u32>,
+}
+
+/// The number of entries of many pages.
+pub const BLOCKS: usize = 8;
+
+/// All entries of many pages.
+#[repr(transparent)]
+#[derive(Debug, Default)]
+pub struct Blocks(pub [Block; BLOCKS]);
+
+/// All entries of pages.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Tlb(pub [Entry; ENTRIES]);
@@ -87,9 +109,20 @@ impl Entry {
 }
 
 impl State {
-    /// The entry for an address, if it is complete.
-    pub(super) fn entry(&self, space: u32, address: u32) -> Option<&Entry> {
-        self.tlb.0.iter().find(|entry| entry.is_of(space, address) && entry.page.get() & HAS_RIGHTS != 0)
+    /// The entry for an address, if it is complete. Of an entry of many pages, that of the page.
+    pub(super) fn entry(&self, space: u32, address: u32) -> Option<Entry> {
+        let is_of = |block: &&Block| space == 0 && address.wrapping_sub(block.start.get()) < block.len.get();
+        if let Some(block) = self.blocks.0.iter().find(is_of) {
+            let physical = block.physical.get().wrapping_add(address.wrapping_sub(block.start.get())) & !OFFSET;
+            let page = address & !OFFSET | HAS_ADDRESS | HAS_RIGHTS;
+            return Some(Entry {
+                space: Cell::new(0),
+                page: Cell::new(page),
+                physical: Cell::new(physical),
+                rights: block.rights.clone(),
+            });
+        }
+        self.tlb.0.iter().find(|entry| entry.is_of(space, address) && entry.page.get() & HAS_RIGHTS != 0).cloned()
     }
 
     /// Translates an address; `Err` is the number of the exception.

@@ -11,7 +11,7 @@ use super::ffi::write_request;
 use super::kinds::{CoreKind, Register};
 use super::line::{self, Line};
 use super::live::{self, TlbEntry, Translations};
-use super::own::{OwnCore, OwnHost};
+use super::own::{OwnCore, OwnHost, Tells};
 use super::ram::Ram;
 #[cfg(test)]
 pub(crate) use super::stores::By;
@@ -104,7 +104,7 @@ pub(super) struct Engine {
     general_bytes: u8,
     /// The pc in the state; as wide as a general register.
     pc: *mut u8,
-    /// The word behind the pc with the address of the next instruction but one, on cores that have it; else null.
+    /// The eight bytes behind the pc with the address of the next instruction but one, on cores that have it; else null.
     next_pc: *mut u8,
     /// The core's TLB for kernel accesses, once found.
     translations: *const Translations,
@@ -251,16 +251,8 @@ impl Handle {
     #[inline]
     pub fn goes_straight_on(&self, pc: u64) -> bool {
         let engine = self.engine();
-        if engine.next_pc.is_null() {
-            return true;
-        }
-        // SAFETY: `Core::new` has checked that a word as wide as a register is there.
-        unsafe {
-            match engine.general_bytes {
-                4 => engine.next_pc.cast::<u32>().read_unaligned() == (pc as u32).wrapping_add(4),
-                _ => engine.next_pc.cast::<u64>().read_unaligned() == pc.wrapping_add(4),
-            }
-        }
+        // SAFETY: `Core::new` has checked that eight bytes are there.
+        engine.next_pc.is_null() || unsafe { engine.next_pc.cast::<u64>().read_unaligned() } == pc.wrapping_add(4)
     }
 
     /// Sets a register other than the pc.
@@ -308,6 +300,8 @@ pub struct Core<E: Events> {
     ram: Ram,
     is_abandoned: bool,
     own: Option<Box<dyn OwnCore>>,
+    /// A core of ours notes the pages that it writes.
+    own_notes_pages: bool,
 }
 
 /// The argument of every callback. `who` gives typed access, for callbacks that run often; `whom` gives access through
@@ -415,7 +409,7 @@ impl<E: Events> Core<E> {
         let (state, state_bytes, own_bytes) = own.state();
         let bytes = 4;
         let (start, count) = kind.live_general;
-        let fits = start + bytes * usize::from(count) + 8 <= state_bytes && kind.live_pc + 2 * bytes <= state_bytes;
+        let fits = start + bytes * usize::from(count) + 8 <= state_bytes && kind.live_pc + bytes + 8 <= state_bytes;
         if !fits || own_bytes > state_bytes {
             return Err("a CPU core without registers".into());
         }
@@ -433,7 +427,7 @@ impl<E: Events> Core<E> {
             next_pc: if kind.has_next_pc { next_pc } else { null_mut() },
             translations: null(),
             shape: TlbEntry::of(&kind.library.stores),
-            cpu: null_mut(),
+            cpu: state.cast(),
             stop: own.stop(),
             own_bytes,
         };
@@ -493,6 +487,7 @@ impl<E: Events> Core<E> {
             ram: ram.clone(),
             is_abandoned: false,
             own: None,
+            own_notes_pages: false,
         }
     }
 
@@ -510,7 +505,16 @@ impl<E: Events> Core<E> {
     /// Runs from the current pc until stopped.
     pub fn run(&mut self, events: &mut E) -> Ended {
         if let Some(own) = &mut self.own {
-            own.run(&mut OwnHost { handle: self.handle, ram: &self.ram, events });
+            let tells = Tells {
+                watched: self.watched.as_deref(),
+                each: self.callbacks.shared.each_access.is_some(),
+                notes_pages: self.own_notes_pages,
+            };
+            let (handle, ram) = (self.handle, &self.ram);
+            match tells.any() {
+                true => own.run_telling(&mut OwnHost { handle, ram, events, tells }),
+                false => own.run(&mut OwnHost { handle, ram, events, tells }),
+            }
             return Ended::Stopped;
         }
         let events: *mut E = events;
@@ -576,12 +580,12 @@ impl<E: Events> Core<E> {
 
     /// Watches these ranges, and no others from now on. No TLB entry is flushed, so the guest cannot notice.
     pub fn watch(&mut self, ranges: &[WatchedRange]) {
-        if self.own.is_some() {
-            // A core of ours reports no accesses to memory yet.
-            return;
-        }
         let callbacks = (&raw mut *self.callbacks).cast();
         let watched = Watched::of(ranges, callbacks);
+        if self.own.is_some() {
+            self.watched = watched;
+            return;
+        }
         let table = watched.as_ref().map_or(null(), |watched| core::ptr::from_ref(&**watched));
         // SAFETY: between runs. The core gets the new table before the old one is freed; it changes the flags of its TLB
         // entries only.
@@ -601,6 +605,10 @@ impl<E: Events> Core<E> {
 
     /// Begins to note the pages of RAM that are written by anybody, or ends that. It flushes the TLB.
     pub fn note_pages(&mut self, on: bool) {
+        if self.own.is_some() {
+            self.own_notes_pages = on;
+            return self.ram.note_pages(on);
+        }
         // SAFETY: between runs, while the engine exists; `stores` is not used by anybody else now.
         unsafe { (*self.stores).note_pages(on) };
         self.flush_tlb();
@@ -616,6 +624,9 @@ impl<E: Events> Core<E> {
 
     /// Has the next run begin with a block of one instruction. All other blocks stay as they are.
     pub fn begin_alone(&mut self) {
+        if let Some(own) = &mut self.own {
+            return own.begin_alone();
+        }
         // SAFETY: between runs, while the engine exists.
         unsafe { (self.handle.kind().library.layout.next_alone)(self.engine.cpu) };
     }

@@ -54,11 +54,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Of a core of ours: nothing is called.
-    pub(super) const OWN: Layout = {
-        extern "C" fn no_pc(_: *mut c_void, _: *mut u64) -> bool {
-            false
-        }
+    /// Of a core of ours: nothing else is called. The function gets the core's state.
+    pub(super) const fn of_own(device_access_pc: unsafe extern "C" fn(state: *mut c_void, pc: *mut u64) -> bool) -> Layout {
         extern "C" fn no_bytes(_: *mut c_void) -> usize {
             0
         }
@@ -87,7 +84,7 @@ impl Layout {
             cpu_to_line: 0,
             cpu_to_functions: 0,
             functions_to_fill: 0,
-            device_access_pc: no_pc,
+            device_access_pc,
             beside_bytes: no_bytes,
             save_beside: no_save,
             load_beside: no_load,
@@ -104,7 +101,7 @@ impl Layout {
             rows: no_rows,
             next_alone: nothing,
         }
-    };
+    }
 }
 
 #[repr(C)]

@@ -3,7 +3,8 @@
 
 use super::engine::{BlockContext, Events, Handle, InstructionContext, TrapContext};
 use super::ram::Ram;
-use trapline_core::{Host, Line};
+use super::watched::Watched;
+use trapline_core::{Access, Host, Line};
 
 /// A core of ours. Its state stays where it is as long as the core exists, and consists of cells.
 pub trait OwnCore {
@@ -14,7 +15,11 @@ pub trait OwnCore {
     /// The words in which blocks count time.
     fn line(&self) -> &Line;
     /// Runs until stopped.
-    fn run(&mut self, host: &mut OwnHost<'_>);
+    fn run(&mut self, host: &mut OwnHost<'_, false>);
+    /// Runs until stopped, and tells the host of each access to memory.
+    fn run_telling(&mut self, host: &mut OwnHost<'_, true>);
+    /// Has the next run begin with a block of one instruction.
+    fn begin_alone(&mut self);
     /// Drops all decoded code.
     fn drop_all(&mut self);
     /// Sets whether each instruction is a block of its own, and drops all decoded code.
@@ -23,14 +28,52 @@ pub trait OwnCore {
     fn pages_with_code(&self) -> usize;
 }
 
-/// The surroundings of a core of ours: the guest's RAM, and the machine's callbacks.
-pub struct OwnHost<'a> {
+/// The surroundings of a core of ours: the guest's RAM, and the machine's callbacks. The core tells it of accesses to memory
+/// if somebody wants to know.
+pub struct OwnHost<'a, const TELLS: bool> {
     pub(super) handle: Handle,
     pub(super) ram: &'a Ram,
     pub(super) events: &'a mut dyn Events,
+    pub(super) tells: Tells<'a>,
 }
 
-impl Host for OwnHost<'_> {
+/// The accesses to memory that somebody wants to know.
+#[derive(Clone, Copy, Default)]
+pub struct Tells<'a> {
+    /// Those to watched ranges, afterwards.
+    pub(super) watched: Option<&'a Watched>,
+    /// All, before they are made.
+    pub(super) each: bool,
+    /// The pages that are written.
+    pub(super) notes_pages: bool,
+}
+
+impl Tells<'_> {
+    /// Whether there are any.
+    pub(super) fn any(&self) -> bool {
+        self.watched.is_some() || self.each || self.notes_pages
+    }
+}
+
+impl<const TELLS: bool> Host for OwnHost<'_, TELLS> {
+    const TELLS: bool = TELLS;
+
+    fn accesses(&mut self, pc: u32, address: u32, size: u32, is_store: bool) {
+        if self.tells.each {
+            self.events.each_access(&InstructionContext(self.handle), address.into(), size, is_store, pc.into());
+        }
+    }
+    fn accessed(&mut self, access: &Access) {
+        if access.is_store && self.tells.notes_pages {
+            self.ram.note(access.physical, access.size.into());
+        }
+        if let Some(watched) = self.tells.watched {
+            watched.look_at(access, &InstructionContext(self.handle), self.events);
+        }
+    }
+    fn breaks_at(&mut self, pc: u64) -> bool {
+        self.events.breaks_at(pc)
+    }
     #[inline(always)]
     fn load(&mut self, physical: u64, size: u32) -> Option<u32> {
         self.ram.fetch(physical, size)

@@ -56,12 +56,11 @@ impl CoreState {
 
     /// Saves the state of the core.
     pub fn save(&mut self, handle: Handle) {
-        if !self.own.is_empty() {
-            return handle.copy_own(self.start, false);
-        }
         if !self.context.is_null() {
             // SAFETY: allocated for this engine; saving is a plain copy, allowed in every callback.
             unsafe { sys::uc_context_save(handle.raw(), self.context) };
+        } else if !self.own.is_empty() {
+            handle.copy_own(self.start, false);
         }
         if !self.beside.is_empty() {
             // SAFETY: the core's own CPU has this many bytes.
@@ -71,12 +70,11 @@ impl CoreState {
 
     /// Restores the state of the core.
     pub fn restore(&self, handle: Handle) {
-        if !self.own.is_empty() {
-            return handle.copy_own(self.start, true);
-        }
         if !self.context.is_null() {
             // SAFETY: as in `save`.
             unsafe { sys::uc_context_restore(handle.raw(), self.context) };
+        } else if !self.own.is_empty() {
+            handle.copy_own(self.start, true);
         }
         if !self.beside.is_empty() {
             // SAFETY: as in `save`; the bytes come from such a CPU, or are zeros, which are entries that match nothing.

@@ -3,11 +3,12 @@
 //! The core's slow path for loads and stores (`translator/access.c`) looks an access up in a table of pages. Each row says
 //! which pieces of 64 bytes of its page are watched. Here the access is compared with the ranges themselves.
 
-use super::engine::{InstructionContext, whom, whom_while_running};
+use super::engine::{Events, InstructionContext, whom, whom_while_running};
 use super::line;
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::marker::PhantomPinned;
+use core::ptr::null;
 use std::collections::BTreeMap;
 use trapline_isa::mem::ByteOrder;
 
@@ -128,6 +129,11 @@ const PIECE_BITS: u32 = 6;
 const NO_PAGE: u64 = u64::MAX;
 const PHYSICAL: u64 = 1 << 63;
 
+/// The place of a page's row, if no other row is there.
+fn first_place(page: u64) -> u64 {
+    page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
+}
+
 impl Watched {
     /// A table of these ranges; `None` without any.
     pub(super) fn of(ranges: &[WatchedRange], callbacks: *mut c_void) -> Option<Box<Watched>> {
@@ -152,7 +158,7 @@ impl Watched {
         let mut rows = vec![Row { page: NO_PAGE, pieces: [0; 2], first: 0, count: 0 }; len].into_boxed_slice();
         let mut lists = Vec::new();
         for (page, (pieces, list)) in pages {
-            let mut at = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+            let mut at = first_place(page);
             while rows[at as usize & (len - 1)].page != NO_PAGE {
                 at += 1;
             }
@@ -170,6 +176,45 @@ impl Watched {
             callbacks,
             _pinned: PhantomPinned,
         }))
+    }
+
+    /// The row of a page, or null.
+    fn row(&self, page: u64) -> *const Row {
+        let (mut at, mask) = (first_place(page), self.rows.len() - 1);
+        // One row in four is taken at most.
+        while let Some(row) = self.rows.get(at as usize & mask).filter(|row| row.page != NO_PAGE) {
+            if row.page == page {
+                return row;
+            }
+            at += 1;
+        }
+        null()
+    }
+
+    /// Reports an access by a core of ours to every range that it touches. It is in one page.
+    pub(super) fn look_at(&self, access: &trapline_core::Access, cpu: &InstructionContext, events: &mut dyn Events) {
+        let (address, physical) = (u64::from(access.address), access.physical);
+        let rows = [self.row(address >> PAGE_BITS), self.row(physical >> PAGE_BITS | PHYSICAL), null(), null()];
+        if rows.iter().all(|row| row.is_null()) {
+            return;
+        }
+        let (before, value) = (access.before.into(), access.value.into());
+        let reported = Reported {
+            address,
+            physical,
+            other_physical: 0,
+            before,
+            value,
+            host_pc: 0,
+            size: access.size,
+            is_store: access.is_store.into(),
+            is_big: 1,
+            kind: 0,
+            rows,
+        };
+        let (size, is_store) = (access.size, access.is_store);
+        let access_seen = Access { address, physical, size, is_store, before, value, order: ByteOrder::Big, part: Part::Whole };
+        self.touched(&reported, |number| events.accessed(cpu, number, &access_seen, Some(access.pc.into())));
     }
 
     /// Calls a function with the number of every range that the access touches, once each.

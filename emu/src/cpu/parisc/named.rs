@@ -8,7 +8,7 @@ use crate::unicorn::surgery::CoreState;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::LazyLock;
-use trapline_core::parisc::{ENTRIES, State};
+use trapline_core::parisc::{BLOCKS, ENTRIES, State};
 
 /// The functions of this file. The core has no state shared by all CPUs.
 pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| ()), load, ..Named::NOTHING_SHARED };
@@ -27,6 +27,7 @@ static TABLE: LazyLock<Vec<Field>> = LazyLock::new(|| {
     add("gr", offset_of!(State, general), 32, all);
     add("iaoq0", offset_of!(State, front), 1, all & !3);
     add("iaoq1", offset_of!(State, back), 1, all & !3);
+    add("above_iaoq1", offset_of!(State, above_back), 1, all);
     add("iasq0", offset_of!(State, front_space), 1, all);
     add("iasq1", offset_of!(State, back_space), 1, all);
     add("level0", offset_of!(State, front_level), 1, 3);
@@ -39,11 +40,9 @@ static TABLE: LazyLock<Vec<Field>> = LazyLock::new(|| {
     add("cr", offset_of!(State, control), 32, all);
     add("saved_back", offset_of!(State, saved_back), 2, all);
     add("shadow", offset_of!(State, shadows), 7, all);
-    add("word", offset_of!(State, word), 1, all);
-    add("at_space", offset_of!(State, at_space), 1, all);
-    add("at", offset_of!(State, at), 1, all);
     add("replace", offset_of!(State, replace), 1, all);
     add("tlb", offset_of!(State, tlb), 4 * ENTRIES, all);
+    add("block", offset_of!(State, blocks), 4 * BLOCKS, all);
     fields
 });
 

@@ -41,7 +41,13 @@ extern "C" fn no_address(_: *mut c_void, _: *mut c_void) -> usize {
     usize::MAX
 }
 extern "C" fn no_guard(_: *mut c_void, _: usize, _: usize) {}
-static LAYOUT: line::Layout = line::Layout::OWN;
+/// The core sets the front of the queue before it calls a device.
+unsafe extern "C" fn device_access_pc(state: *mut c_void, pc: *mut u64) -> bool {
+    // SAFETY: the state of a core of this kind, and a variable of the caller's.
+    unsafe { pc.write((*state.cast::<State>()).front.get().into()) };
+    true
+}
+static LAYOUT: line::Layout = line::Layout::of_own(device_access_pc);
 
 /// Nothing of Unicorn's is used.
 pub static LIBRARY: Library = Library {
@@ -77,8 +83,14 @@ impl OwnCore for Core {
     fn line(&self) -> &Line {
         &Core::state(self).line
     }
-    fn run(&mut self, host: &mut OwnHost<'_>) {
+    fn run(&mut self, host: &mut OwnHost<'_, false>) {
         Core::run(self, host);
+    }
+    fn run_telling(&mut self, host: &mut OwnHost<'_, true>) {
+        Core::run(self, host);
+    }
+    fn begin_alone(&mut self) {
+        Core::begin_alone(self);
     }
     fn drop_all(&mut self) {
         Core::drop_all(self);

@@ -64,13 +64,8 @@ impl TrapContext {
     pub fn set_next_pc(&self, next: u64) {
         let engine = self.0.engine();
         if !engine.next_pc.is_null() {
-            // SAFETY: `Core::new` has checked that a word as wide as a register is there.
-            unsafe {
-                match engine.general_bytes {
-                    4 => engine.next_pc.cast::<u32>().write_unaligned(next as u32),
-                    _ => engine.next_pc.cast::<u64>().write_unaligned(next),
-                }
-            }
+            // SAFETY: `Core::new` has checked that eight bytes are there.
+            unsafe { engine.next_pc.cast::<u64>().write_unaligned(next) }
         }
     }
     /// Ends the run before the next instruction; for a guest that cannot continue.
@@ -113,12 +108,7 @@ impl InstructionContext {
     }
     /// During a device access: the address of the instruction that makes it.
     pub fn device_access_pc(&self) -> Option<u64> {
-        let engine = self.0.engine();
-        if engine.cpu.is_null() {
-            // A core of ours has set the pc.
-            return Some(self.0.pc());
-        }
-        line::device_access_pc(&self.0, engine.cpu)
+        line::device_access_pc(&self.0, self.0.engine().cpu)
     }
     /// Sets a register other than the pc.
     pub fn write(&self, register: impl Into<Register>, value: u64) {

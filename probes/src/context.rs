@@ -353,10 +353,18 @@ impl<'a> Hit<'a> {
                 go_on = push(Frame { slot: 0, raw, address: self.resolve(0, raw, &mut pads) });
             }
         }
-        let sp = self.sp();
-        let top = (sp | (self.scene.isa.abi.stack_size.max(1) - 1)).wrapping_add(1);
-        let mut slot = sp;
-        while go_on && slot < top {
+        let (sp, abi) = (self.sp(), self.scene.isa.abi);
+        let size = abi.stack_size.max(1);
+        // From the newest word to the oldest.
+        let count = if abi.stack_grows_up { sp % size } else { size - sp % size }.div_ceil(word);
+        for number in 0..count {
+            if !go_on {
+                break;
+            }
+            let slot = match abi.stack_grows_up {
+                true => sp.wrapping_sub((number + 1) * word),
+                false => sp.wrapping_add(number * word),
+            };
             let mut bytes = [0; 8];
             if self.cpu.read(slot, &mut bytes[..word as usize]).is_err() {
                 break;
@@ -365,7 +373,6 @@ impl<'a> Hit<'a> {
             if self.is_pad(raw) || is_text(raw) {
                 go_on = push(Frame { slot, raw, address: self.resolve(slot, raw, &mut pads) });
             }
-            slot += word;
         }
         found
     }

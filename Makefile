@@ -96,7 +96,7 @@ freestanding: ## compiles the engine without std, as a kernel would
 	$(CARGO) rustc --locked --package trapline-probes --example made_up_kernel -- --cfg freestanding -C panic=abort $(FREESTANDING)
 
 .PHONY: package
-package: ## packs isa, probes and script as for the registry and compiles the packages; publishes nothing
+package: ## packs isa, core, probes and script as for the registry and compiles the packages; publishes nothing
 	@scripts/setup.sh build
 	scripts/package.sh
 

@@ -2,6 +2,7 @@
 # Checks the layers: crates and folders depend downwards only, and no layer below the machine uses GPL code or an emulator.
 #
 #   isa     depends on no other crate of ours     no GPL, no Unicorn, no_std, no unsafe
+#   core    depends on isa only                   no GPL, no Unicorn, no_std, no unsafe
 #   probes  depends on isa only                   no GPL, no Unicorn, no_std, no unsafe
 #   script  depends on isa and probes             no GPL, no Unicorn, no_std, no unsafe
 #   emu     depends on all of them; only emu uses Unicorn, and only with its feature `cpu`
@@ -52,10 +53,11 @@ done
 forbid trapline '^unicorn' "must build without Unicorn when its feature cpu is off" --no-default-features
 
 # libraries: the crates that other programs and kernels can use. libraries_above CRATE: those that CRATE must not know of.
-libraries='isa probes script'
+libraries='isa core probes script'
 libraries_above() {
     case $1 in
-        isa) echo probes script ;;
+        isa) echo core probes script ;;
+        core) echo probes script ;;
         probes) echo script ;;
     esac
 }
@@ -94,7 +96,7 @@ done < <(
 # Only the safe interface to Unicorn may have unsafe code.
 while IFS= read -r place; do
     fail "unsafe outside emu/src/unicorn: $place"
-done < <(grep -rnE --include='*.rs' '(^|[^_[:alnum:]"`])unsafe (\{|fn|impl|extern)' isa/src probes/src script/src images/src emu/src | grep -v '^emu/src/unicorn/' || true)
+done < <(grep -rnE --include='*.rs' '(^|[^_[:alnum:]"`])unsafe (\{|fn|impl|extern)' isa/src core/src probes/src script/src images/src emu/src | grep -v '^emu/src/unicorn/' || true)
 
 # code PATH...: prints the source of these files and folders without tests and comments, as `file:line:text`. Every path starts at the crate's
 # root: grouped `use` items become a line each, and `super::` and `self::` are resolved.
@@ -205,9 +207,9 @@ rooms='x86|arm|arm64|ppc|mips|riscv|s390|sparc64|ia64|parisc'
 tables=$(awk -F'|' '/^\| `/ { print $2 }' docs/adding-an-isa.md | grep -oE '`[A-Za-z0-9_/.-]+`' | tr -d '\`' | paste -sd'|')
 [[ -n $isas && -n $variants && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
 library='Register(X86|ARM|ARM64|MIPS|PPC|RISCV|S390X|SPARC)|EM_(386|X86_64|ARM|AARCH64|MIPS|PARISC|PPC|PPC64|RISCV|S390|SPARCV9)'
-named=$( (code isa/src probes/src script/src images/src && echo "$emu_code") |
+named=$( (code isa/src core/src probes/src script/src images/src && echo "$emu_code") |
     grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|cpus|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
-    grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn/cpus|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
+    grep -vE "^(isa/src|core/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn/cpus|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
 [[ -z $named ]] || fail "an ISA is named outside of its own folders and the files in docs/adding-an-isa.md:"$'\n'"$named"
 
 # Of the files of unicorn/ only cpus/ and the folders of the translator know kinds of CPU, in tests too.
@@ -225,5 +227,5 @@ words='x86(_64)?|i386|arm(64)?|aarch64|ppc(64)?|powerpc|mips(64)?(el)?|s390x?|sp
 named=$(grep -nEiw "(target_)?($words)" emu/src/unicorn/*.c emu/src/unicorn/translator/*.[ch] | grep -vE '^[^:]*:[0-9]+: *(/\*|\*)' || true)
 [[ -z $named ]] || fail "an ISA is named in C code that is for all of them:"$'\n'"$named"
 
-[[ $failed -eq 0 ]] && echo "the layers are correct: isa, probes, script, emu"
+[[ $failed -eq 0 ]] && echo "the layers are correct: isa, core, probes, script, emu"
 exit "$failed"

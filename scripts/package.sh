@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Packs isa, probes and script as for the registry, and compiles each from its package. Publishes nothing. They are packed together, because each
+# Packs isa, core, probes and script as for the registry, and compiles each from its package. Publishes nothing. They are packed together, because each
 # needs the ones before it, which the registry does not have yet.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-libraries=(trapline-isa trapline-probes trapline-script)
+libraries=(trapline-isa trapline-core trapline-probes trapline-script)
 selected=()
 for library in "${libraries[@]}"; do selected+=(--package "$library"); done
 ${CARGO:-cargo} package --locked --allow-dirty "${selected[@]}"

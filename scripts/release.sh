@@ -30,4 +30,4 @@ echo
 [[ $version == "$present" ]] || echo "  sed -i 's/^version = \"$present\"/version = \"$version\"/; s/version = \"$present\" }/version = \"$version\" }/' Cargo.toml && cargo update --workspace"
 echo "  sed -i 's/^## \\[Unreleased\\]/## [Unreleased]\\n\\n## [$version] - $(date -u +%F)/' CHANGELOG.md"
 echo "  git commit -am 'Release $version' && git tag -a v$version -F $notes"
-echo "  cargo publish --locked -p trapline-isa -p trapline-probes -p trapline-script"
+echo "  cargo publish --locked -p trapline-isa -p trapline-core -p trapline-probes -p trapline-script"

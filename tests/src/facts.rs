@@ -30,6 +30,9 @@ pub struct Facts {
     pub return_pops: bool,
     /// The register that holds the first argument after a function's first instruction, if that instruction moves it.
     pub moved_argument: Option<&'static str>,
+    /// The number of parts into which the tiny kernel's instructions must be divided, so that the copies and detours of a
+    /// part are all in reach of a jump.
+    pub parts_in_reach: usize,
 }
 
 static X86: Facts = Facts {
@@ -41,6 +44,7 @@ static X86: Facts = Facts {
     past_help: ("could not be delivered", "triple_fault"),
     return_pops: true,
     moved_argument: None,
+    parts_in_reach: 1,
 };
 static X86_64: Facts = Facts { scratch: "r11", ..X86 };
 static ARM64: Facts = Facts {
@@ -54,6 +58,7 @@ static ARM64: Facts = Facts {
     past_help: ("no time passes", "0x200"),
     return_pops: false,
     moved_argument: None,
+    parts_in_reach: 1,
 };
 static ARM: Facts = Facts {
     scratch: "ip",
@@ -80,6 +85,7 @@ static PPC64LE: Facts = Facts {
     past_help: ("no time passes", "0xc000000000004400"),
     return_pops: false,
     moved_argument: None,
+    parts_in_reach: 1,
 };
 
 static PPC64: Facts = Facts { breakpoints: &[(&[0x7f, 0xe0, 0x00, 0x08], 6, 0), (&[0x0f, 0xe0, 0x00, 0x00], 6, 0)], ..PPC64LE };
@@ -98,6 +104,7 @@ static MIPSEL: Facts = Facts {
     past_help: ("no time passes", "no_vectors"),
     return_pops: false,
     moved_argument: None,
+    parts_in_reach: 1,
 };
 
 static MIPS: Facts = Facts { breakpoints: &[(&[0x00, 0x00, 0x00, 0x0d], 18, 0), (&[0x00, 0x00, 0x80, 0xcd], 18, 0)], ..MIPSEL };
@@ -113,6 +120,7 @@ static S390X: Facts = Facts {
     past_help: ("cannot be delivered", "0x800"),
     return_pops: false,
     moved_argument: None,
+    parts_in_reach: 1,
 };
 
 static SPARC64: Facts = Facts {
@@ -127,6 +135,7 @@ static SPARC64: Facts = Facts {
     return_pops: false,
     // `save` moves the caller's out registers to in registers.
     moved_argument: Some("in0"),
+    parts_in_reach: 1,
 };
 
 static PARISC: Facts = Facts {
@@ -141,6 +150,8 @@ static PARISC: Facts = Facts {
     past_help: ("no time passes", "0x102100"),
     return_pops: false,
     moved_argument: None,
+    // 256 KiB in each direction.
+    parts_in_reach: 4,
 };
 
 static RISCV: Facts = Facts {
@@ -155,6 +166,7 @@ static RISCV: Facts = Facts {
     past_help: ("no time passes", "0x0"),
     return_pops: false,
     moved_argument: None,
+    parts_in_reach: 1,
 };
 
 /// The expected values of an ISA.

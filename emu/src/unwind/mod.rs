@@ -1,5 +1,5 @@
 //! Finds the stack unwinding rule for a kernel; there is a table for each method. Kernels with unwind tables use those
-//! (ORC, EXIDX). MIPS decodes function prologues, SPARC uses register windows, and other ISAs follow frame pointers or
+//! (ORC, EXIDX). MIPS and PA-RISC decode function prologues, SPARC uses register windows, and other ISAs follow frame pointers or
 //! back chains. Without a rule, stacks are only scanned for code addresses.
 
 mod chain;
@@ -15,6 +15,7 @@ use prologue::Looks;
 use register_windows::Shape;
 use std::sync::Arc;
 use trapline_isa::arch::Arch;
+use trapline_isa::parisc::fields as parisc;
 use trapline_probes::unwind::Unwind;
 
 /// The frame chain of each ISA.
@@ -39,7 +40,8 @@ const CHAINS: &[(Arch, Chain)] = &[
 const PROMISED: &[Arch] = &[Arch::Ppc, Arch::Ppc64, Arch::Ppc64le];
 
 /// The prologue patterns of each ISA that uses them.
-const PROLOGUES: &[(&[Arch], Looks)] = &[(&[Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el], MIPS)];
+const PROLOGUES: &[(&[Arch], Looks)] =
+    &[(&[Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el], MIPS), (&[Arch::Parisc], PARISC)];
 
 /// `addiu` or `daddiu` of the stack pointer, `sw` or `sd` of ra, `jal`.
 const MIPS: Looks = Looks {
@@ -50,6 +52,18 @@ const MIPS: Looks = Looks {
     },
     keeps: |word| matches!(word >> 16, 0xafbf | 0xffbf).then_some((word as u16 as i16).into()),
     calls: |word| word >> 26 == 3,
+};
+
+/// `stw rp,-20(sp)`, then `stw,ma` or `ldo` that moves the stack pointer up.
+const PARISC: Looks = Looks {
+    link: "gr2",
+    takes: |word| {
+        let number = parisc::signed14(word);
+        let moves = matches!(word >> 16, 0x37de) || word >> 21 == 0x1b << 5 | 30;
+        (moves && number > 0).then_some(number.unsigned_abs().into())
+    },
+    keeps: |word| (word >> 16 == 0x6bc2 && parisc::signed14(word) == -20).then_some(-20),
+    calls: |word| word >> 26 == 0x39 || word >> 26 == 0x3a && !matches!(word >> 21 & 31, 0 | 31),
 };
 
 /// The ISAs with register windows. `save` of the stack pointer opens a window.

@@ -16,7 +16,8 @@ pub struct Looks {
     pub link: &'static str,
     /// The frame size, if the instruction allocates a frame.
     pub takes: fn(u32) -> Option<u64>,
-    /// The offset from the stack pointer, if the instruction saves the link register.
+    /// The offset from the stack pointer, if the instruction saves the link register. On a stack that grows upward this comes
+    /// first, and the offset is negative.
     pub keeps: fn(u32) -> Option<i64>,
     /// Whether the instruction is a call, which has a delay slot.
     pub calls: fn(u32) -> bool,
@@ -25,6 +26,7 @@ pub struct Looks {
 /// The functions of one kernel, by address.
 pub struct Prologues {
     word: u64,
+    grows_up: bool,
     link: Reg,
     functions: Vec<Function>,
 }
@@ -38,7 +40,7 @@ struct Function {
 }
 
 /// From address `taken` on the frame of `size` bytes is allocated. From `kept` on the return address is at offset
-/// `link` in it.
+/// `link` in it; on a stack that grows upward that far below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Frame {
     taken: u64,
@@ -66,7 +68,12 @@ impl Prologues {
             })
             .collect();
         functions.sort_by_key(|function| function.start);
-        Some(Prologues { word: isa.word as u64, link: isa.abi.register(looks.link)?, functions })
+        Some(Prologues {
+            word: isa.word as u64,
+            grows_up: isa.abi.stack_grows_up,
+            link: isa.abi.register(looks.link)?,
+            functions,
+        })
     }
 
     fn containing(&self, pc: u64) -> Option<&Function> {
@@ -77,15 +84,19 @@ impl Prologues {
 
 /// Finds the instructions that allocate a frame and save the link register in it.
 fn frame(looks: &Looks, words: impl Iterator<Item = (u64, u32)>) -> Option<Frame> {
-    let (mut taken, mut in_slot) = (None, false);
+    let (mut taken, mut kept, mut in_slot) = (None, None, false);
     for (at, word) in words {
         // An instruction in a delay slot has run when the next one runs.
         let behind = at + 4;
         match (taken, (looks.takes)(word), (looks.keeps)(word)) {
-            (None, Some(size), _) => taken = Some((behind, size)),
+            (None, Some(size), _) => match kept {
+                Some((kept, link)) => return Some(Frame { taken: behind, size, kept, link }),
+                None => taken = Some((behind, size)),
+            },
             (Some((taken, size)), _, Some(link)) if (0..size as i64).contains(&link) => {
                 return Some(Frame { taken, size, kept: behind, link: link as u64 });
             }
+            (None, None, Some(link)) if link < 0 => kept = Some((behind, link.unsigned_abs())),
             // A call before the link register is saved: the function has no frame of this kind.
             (Some(_), ..) if in_slot => return None,
             _ => {}
@@ -103,10 +114,10 @@ impl Unwind for Prologues {
     fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller> {
         let frame = self.containing(if at.called { at.pc.wrapping_sub(4) } else { at.pc })?.frame;
         let size = frame.filter(|frame| at.pc >= frame.taken).map_or(0, |frame| frame.size);
-        let sp = at.sp.wrapping_add(size);
+        let sp = if self.grows_up { at.sp.wrapping_sub(size) } else { at.sp.wrapping_add(size) };
         match frame.filter(|frame| at.pc >= frame.kept) {
             Some(frame) => {
-                let slot = at.sp.wrapping_add(frame.link);
+                let slot = if self.grows_up { sp.wrapping_sub(frame.link) } else { at.sp.wrapping_add(frame.link) };
                 let pc = read(slot).filter(|pc| *pc != 0 && slot.is_multiple_of(self.word))?;
                 Some((Standing { pc, sp, frame: 0, link: 0, called: true }, slot))
             }
@@ -120,8 +131,31 @@ impl Unwind for Prologues {
 mod tests {
     use super::*;
 
+    fn found(looks: &Looks, words: &[u32]) -> Option<Frame> {
+        frame(looks, (0x1000..).step_by(4).zip(words.iter().copied()))
+    }
+
     fn of(words: &[u32]) -> Option<Frame> {
-        frame(&super::super::MIPS, (0x1000..).step_by(4).zip(words.iter().copied()))
+        found(&super::super::MIPS, words)
+    }
+
+    #[test]
+    fn a_prologue_on_a_stack_that_grows_up_gives_the_frame() {
+        const KEEP: u32 = 0x6bc2_3fd9;
+        const TAKE: u32 = 0x6fc4_0080;
+        let expected = |taken, size, kept| Some(Frame { taken, size, kept, link: 20 });
+        #[rustfmt::skip]
+        let cases: &[(&str, &[u32], Option<Frame>)] = &[
+            ("at once",               &[KEEP, TAKE],                         expected(0x1008, 64, 0x1004)),
+            ("with another between",  &[KEEP, 0x6bc3_3f89, TAKE],            expected(0x100c, 64, 0x1004)),
+            ("by ldo",                &[KEEP, 0x37de_0080],                  expected(0x1008, 64, 0x1004)),
+            ("a leaf",                &[TAKE, 0xe840_c000],                  None),
+            ("no frame",              &[KEEP, 0xe840_c000],                  None),
+            ("given back, not taken", &[KEEP, 0x37de_3f81],                  None),
+        ];
+        for (what, words, expected) in cases {
+            assert_eq!(found(&super::super::PARISC, words), *expected, "{what}");
+        }
     }
 
     #[test]

@@ -437,6 +437,13 @@ fn backtraces_show_the_true_return_addresses() {
                     Some(rule) => hit.callers(&mut into, &**rule),
                     None => hit.backtrace(&mut into, |address| text.contains(&address)),
                 };
+                // A scan that goes the wrong way finds nothing.
+                if hit.isa().abi.stack_grows_up && !hijacked {
+                    let mut scanned = [Frame::default(); 64];
+                    let all = hit.backtrace(&mut scanned, |address| text.contains(&address));
+                    let is_found = |frame: &Frame| scanned[..all].iter().any(|other| other.address == frame.address);
+                    assert!(into[..count].iter().all(is_found), "{:x?} in {scanned:x?}", &into[..count]);
+                }
                 if let Ok(mut frames) = kept.lock() {
                     frames.push(into[..count].to_vec());
                 }

@@ -73,6 +73,7 @@ fn what_is_wrong_is_said() {
         ("one that somebody can build", vec!["run", "debian/powerpc"],                                      2, vec!["Debian 12 has no kernel for powerpc", "`trapline run linux/ppc`", "images/linux-ppc/build.sh"]),
         ("the same by pull",            vec!["images", "pull", "linux/ppc"],                                1, vec!["`linux/ppc` is in no archive", "images/linux-ppc/build.sh", "TRAPLINE_IMAGES"]),
         ("a kernel that is built",      vec!["images", "pull", "linux/mips"],                               1, vec!["`linux/mips` is in no archive", "images/linux-mips/build.sh"]),
+        ("a program on a core of ours", vec!["run", "tiny/parisc", "-e", "p:x /bin/sh:0x1000"],              1, vec!["this machine cannot observe user programs", "probe the system calls"]),
         ("the same to look at",         vec!["check", "debian/sparc64@6.1.0-50"],                           2, vec!["Debian 12 has no kernel for sparc64"]),
         ("an unknown image",            vec!["check", "tiny/x86_46"],                                       2, vec!["no built-in kernel called `tiny/x86_46`", "did you mean `tiny/x86_64`"]),
         ("no such file",                vec!["check", "/nowhere/vmlinux"],                                  2, vec!["there is no file", "`trapline images` lists"]),

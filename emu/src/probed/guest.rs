@@ -221,6 +221,10 @@ impl Guest for Live<'_> {
     }
 
     fn observe(&mut self, place: &FilePlace<'_>, point: u32) -> Result<KnownBy, Refusal> {
+        if !self.parts.model.choices.iter().all(|choice| choice.core.observes_programs()) {
+            let why = "this machine cannot observe user programs: probe the system calls that they make";
+            return Err(Refusal::new(Errno::EOPNOTSUPP, why));
+        }
         let FilePlace { path, offset } = *place;
         // A kernel of ARM code runs programs of Thumb code, too.
         let alignment = self.parts.isa.alignment.min(2);

@@ -63,3 +63,10 @@ pub struct CoreKind {
     /// The pc's register number. The pc is not written with the function for registers.
     pub pc: fn() -> Register,
 }
+
+impl CoreKind {
+    /// Whether the core ends blocks in front of observed instructions of programs. A core of ours does not.
+    pub fn observes_programs(&self) -> bool {
+        self.own.is_none()
+    }
+}

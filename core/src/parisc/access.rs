@@ -117,6 +117,7 @@ impl Core {
 
     /// Writes memory or a device. The core must look at its code again if the page has any.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one access")]
     fn write<H: Host>(
         &mut self,
         host: &mut H,
@@ -233,7 +234,8 @@ impl Core {
     /// Sets the base register after an access. A load to the base register itself stays.
     fn moved(&self, op: Op, step: Step, moved: u32, is_load: bool) -> Step {
         let to = if opcode(op.word) == 0x03 { op.t } else { op.b };
-        if !matches!(step, Step::Exception(_)) && !(is_load && to == op.a) {
+        let stays = matches!(step, Step::Exception(_)) || is_load && to == op.a;
+        if !stays {
             self.set(op.a, moved);
         }
         step

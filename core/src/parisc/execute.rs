@@ -67,6 +67,7 @@ impl Core {
 
     /// Runs the instruction at `pc`; `back` is the address of the one that runs next.
     #[inline(always)]
+    #[expect(clippy::too_many_lines, reason = "an arm for each operation")]
     pub(super) fn step(&mut self, host: &mut impl Host, op: Op, pc: u32, back: u32) -> Step {
         let (condition, negated) = (u32::from(op.condition & 7), op.condition & 8 != 0);
         let (x, y) = (self.r(op.b), self.r(op.a));

@@ -179,7 +179,7 @@ impl Core {
             }
             self.drop_changed(host);
             if core::mem::take(&mut self.has_dropped)
-                && !self.code.blocks.get(number as usize).is_some_and(|now| now.len == block.len)
+                && self.code.blocks.get(number as usize).is_none_or(|now| now.len != block.len)
             {
                 return;
             }

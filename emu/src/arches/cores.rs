@@ -12,7 +12,10 @@ use trapline_isa::mem::ByteOrder;
 /// The kinds of core of every ISA that Unicorn has. A core of ours gives its state itself.
 fn kinds() -> Vec<&'static CoreKind> {
     let machines = Arch::ALL.iter().filter_map(|arch| super::of(*arch).machine().ok());
-    machines.flat_map(|machine| machine.model.choices.iter().map(|choice| choice.core)).filter(|kind| kind.own.is_none()).collect()
+    machines
+        .flat_map(|machine| machine.model.choices.iter().map(|choice| choice.core))
+        .filter(|kind| kind.own.is_none())
+        .collect()
 }
 
 #[test]

@@ -38,12 +38,15 @@ pub struct Library {
     pub(super) layout: &'static line::Layout,
 }
 
+/// Makes a core of our own that runs code in this memory.
+pub type MakeOwn = fn(&Ram) -> Box<dyn OwnCore>;
+
 /// A kind of core, as the machine asks for it.
 pub struct CoreKind {
     /// Unicorn's build. Of a core of our own, functions that do nothing.
     pub library: &'static Library,
     /// Makes a core of our own; `None` if Unicorn is the core.
-    pub own: Option<fn(&Ram) -> Box<dyn OwnCore>>,
+    pub own: Option<MakeOwn>,
     /// The CPU model, by its number in Unicorn's own list; `None` for Unicorn's default.
     pub model: Option<i32>,
     /// The number of bits of a physical address. Addresses without RAM belong to the board.

@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod check;
 pub mod core;
+pub mod debugger;
 pub mod deliver;
 pub mod named;
 pub mod paging;
@@ -57,6 +58,7 @@ pub static PARISC: Model = Model {
     },
     tasks: Tasks { current: tasks::current, is_in_register: true, ..Tasks::USUAL },
     named: named::NAMED,
+    debugger: &debugger::DESCRIPTION,
     core_file: CoreFile { layout: state::core_layout, direct_maps: &[0x1000_0000] },
     ..Model::USUAL
 };

@@ -19,7 +19,7 @@ pub struct Description {
 
 /// A group of registers.
 pub struct Group {
-    /// gdb's name.
+    /// gdb's name; empty if gdb knows these registers without a description.
     pub name: &'static str,
     /// Its registers.
     pub rows: &'static [Row],
@@ -135,7 +135,7 @@ impl Description {
     pub fn xml(&self) -> String {
         let mut text = String::from("<?xml version=\"1.0\"?><!DOCTYPE target SYSTEM \"gdb-target.dtd\"><target version=\"1.0\">");
         text += &format!("<architecture>{}</architecture>", self.architecture);
-        for group in self.groups {
+        for group in self.groups.iter().filter(|group| !group.name.is_empty()) {
             text += &format!("<feature name=\"{}\">", group.name);
             for row in group.rows {
                 for number in 0..row.numbers.map_or(1, |(_, count)| count) {

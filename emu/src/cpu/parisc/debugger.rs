@@ -8,8 +8,8 @@ use trapline_isa::parisc::abi::{self, r, sr};
 /// 32-bit PA-RISC.
 pub static DESCRIPTION: Description = Description {
     architecture: "hppa1.1",
-    watches_in_front: false,
-    groups: &[Group { name: "org.trapline.parisc.cpu", rows: ROWS }],
+    watches_in_front: true,
+    groups: &[Group { name: "", rows: ROWS }],
 };
 
 const fn general(name: &'static str, number: u8) -> Row {

@@ -6,11 +6,8 @@ use crate::cpu::debugger::{CODE, DATA, Description, Group, Row, one};
 use trapline_isa::parisc::abi::{self, r, sr};
 
 /// 32-bit PA-RISC.
-pub static DESCRIPTION: Description = Description {
-    architecture: "hppa1.1",
-    watches_in_front: true,
-    groups: &[Group { name: "", rows: ROWS }],
-};
+pub static DESCRIPTION: Description =
+    Description { architecture: "hppa1.1", watches_in_front: true, groups: &[Group { name: "", rows: ROWS }] };
 
 const fn general(name: &'static str, number: u8) -> Row {
     one(name, 32, "uint32", Of(r(number)))

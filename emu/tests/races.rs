@@ -80,6 +80,52 @@ fn a_race_is_found_by_a_seed_that_then_fails_each_time() {
     assert!(!end(&again[0]).is_empty(), "{}", again[0].out);
 }
 
+/// BY-2, BY-3, CP-7: the event file of docs/watchpoints.md shows the two processes that store the same number, in the run of
+/// the seed that was found.
+fn a_watchpoint_in_a_program_shows_the_lost_update() {
+    let folder = Folder::new("watched");
+    let found = folder.trapline("races", &["--seeds", "60", "--json"]);
+    let result: serde_json::Value = serde_json::from_str(found.out.trim()).expect("a line of JSON");
+    let turns = format!("{}:20us", result["seed"].as_u64().expect("a seed"));
+    let document = include_str!("../../docs/watchpoints.md");
+    let of_programs = &document[document.find("## A lost update in a program").expect("it is there")..];
+    let lines: Vec<&str> = of_programs.lines().filter(|line| line.starts_with("echo '") && line.contains("events")).collect();
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    let events = folder.0.join("lost.events");
+    fs::write(&events, lines.join("\n") + "\n").unwrap();
+    let said = folder.trapline("run", &["--quiet", "--json", "--turns", &turns, "-f", events.to_str().unwrap()]);
+    assert!(said.status == 1 && said.err.contains("status 1"), "{}\n{}", said.err, said.out);
+    let records: Vec<serde_json::Value> = said.out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let stores: Vec<&serde_json::Value> = records.iter().filter(|record| record["event"] == "count").collect();
+    assert_eq!(stores.len(), 12, "{}", said.out);
+    assert!(stores.iter().all(|store| store["comm"] == "race" && store["pid"].as_u64() > Some(1)), "{}", said.out);
+    let lost = stores.iter().filter(|store| store["args"]["is"].as_u64() != store["args"]["was"].as_u64().map(|was| was + 1));
+    assert!(lost.count() > 0, "{}", said.out);
+    let processes: std::collections::BTreeSet<Option<u64>> = stores.iter().map(|store| store["pid"].as_u64()).collect();
+    assert_eq!(processes.len(), 2, "{}", said.out);
+    // An address and a process: its own stores alone.
+    let made = folder.trapline("run", &["--quiet", "--json", "--turns", &turns, "-e", "p:made /race:0x1033 at=%ax"]);
+    let of_event = |said: &Said| -> Vec<serde_json::Value> {
+        said.out
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+            .filter(|line| line["event"].is_string())
+            .collect()
+    };
+    let made = of_event(&made);
+    let (at, process) =
+        (made[0]["args"]["at"].as_str().expect("an address").to_string(), made[0]["pid"].as_u64().expect("a process"));
+    let watch = format!("w:own w@{at}:8 pid={process} is=$value:u64");
+    let own = of_event(&folder.trapline("run", &["--quiet", "--json", "--turns", &turns, "-e", &watch]));
+    let expected: Vec<u64> = stores
+        .iter()
+        .filter(|store| store["pid"].as_u64() == Some(process))
+        .filter_map(|store| store["args"]["is"].as_u64())
+        .collect();
+    let seen: Vec<u64> = own.iter().filter_map(|record| record["args"]["is"].as_u64()).collect();
+    assert_eq!(seen, expected, "{watch}");
+}
+
 /// CP-7: a program's exit() is a failure, and ends the search at the first seed.
 fn a_program_that_calls_exit_ends_the_search() {
     let folder = Folder::new("program");
@@ -112,6 +158,10 @@ fn turns_need_several_cpus() {
 }
 
 fn main() -> ExitCode {
-    let kernel = tests![a_race_is_found_by_a_seed_that_then_fails_each_time, a_program_that_calls_exit_ends_the_search];
+    let kernel = tests![
+        a_race_is_found_by_a_seed_that_then_fails_each_time,
+        a_watchpoint_in_a_program_shows_the_lost_update,
+        a_program_that_calls_exit_ends_the_search
+    ];
     harness::run([on(KERNEL, kernel), tests![turns_need_several_cpus]])
 }

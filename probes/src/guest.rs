@@ -82,6 +82,9 @@ pub trait Guest {
         let _ = (place, point);
         Err(Refusal::new(Errno::EOPNOTSUPP, "this machine cannot observe user programs: probe the system calls that they make"))
     }
+    /// Has the guest keep what [`Cpu::note_running_task`] tells.
+    fn begin_noting_tasks(&mut self) {}
+
     /// Whether [`Cpu::task`] is right while a program runs. Otherwise the engine calls [`Cpu::note_running_task`].
     fn knows_task_of_programs(&self) -> bool {
         true

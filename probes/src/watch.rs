@@ -329,7 +329,7 @@ impl Engine {
     }
 
     /// Registers a watchpoint. It watches from the machine's next run on.
-    pub fn register_watchpoint(&mut self, guest: &dyn Guest, watchpoint: &Watchpoint) -> Result<(), Refusal> {
+    pub fn register_watchpoint(&mut self, guest: &mut dyn Guest, watchpoint: &Watchpoint) -> Result<(), Refusal> {
         let area = watchpoint.area();
         if !guest.can_watch() {
             return Err(Refusal::new(Errno::EOPNOTSUPP, "this guest cannot report accesses to its memory"));
@@ -350,6 +350,9 @@ impl Engine {
         }
         if self.watch.list.len() >= MOST_WATCHPOINTS {
             return Err(Refusal::new(Errno::ENOSPC, "there are 65,536 watchpoints already: remove some"));
+        }
+        if area.process.is_some() {
+            self.follow_tasks(guest);
         }
         if !self.watch.list.iter().any(|known| known.is_of(watchpoint))
             && !self.watch.templates.iter().any(|known| known.is_of(watchpoint))

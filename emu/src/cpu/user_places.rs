@@ -242,10 +242,21 @@ impl View {
 
     /// Runs a function while the running task is that of the program that the CPU executes.
     pub(crate) fn as_program<R>(&mut self, with: impl FnOnce(&mut View) -> R) -> R {
-        self.task_by = self.model.tasks.in_program.unwrap_or(noted_task);
+        self.task_by = self.by_program();
         let answer = with(self);
         self.task_by = self.model.tasks.current;
         answer
+    }
+
+    fn by_program(&self) -> fn(&mut View) -> u64 {
+        self.model.tasks.in_program.unwrap_or(noted_task)
+    }
+
+    /// Takes the running task from where it stands in the mode of the CPU, the kernel's or a program's. Returns the way that
+    /// was taken before, for [`View::task_by`].
+    pub(crate) fn take_task_by_mode(&mut self) -> fn(&mut View) -> u64 {
+        let by_mode = if self.in_kernel() { self.model.tasks.current } else { self.by_program() };
+        core::mem::replace(&mut self.task_by, by_mode)
     }
 
     /// Notes the running task of this CPU, which is in the kernel.

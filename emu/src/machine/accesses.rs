@@ -231,7 +231,12 @@ impl<L: Listener> Inner<L> {
     }
 
     pub(super) fn core_accessed(&mut self, cpu: &InstructionContext, number: u32, access: &Access, pc: Option<u64>) {
-        let number = number as usize;
+        let before = self.view.take_task_by_mode();
+        self.deal_with_access(cpu, number as usize, access, pc);
+        self.view.task_by = before;
+    }
+
+    fn deal_with_access(&mut self, cpu: &InstructionContext, number: usize, access: &Access, pc: Option<u64>) {
         if access.part == Part::Part {
             self.settle_written(None, 0);
             self.note_access(number, access);
@@ -308,6 +313,7 @@ impl<L: Listener> Inner<L> {
             return;
         }
         self.settle_written(None, pc);
+        let before = self.view.take_task_by_mode();
         for number in 0..self.watched.len() {
             let seen = &mut self.watched[number];
             if !seen.area.writes {
@@ -318,9 +324,15 @@ impl<L: Listener> Inner<L> {
                 let old = seen.number(&self.view, first, len);
                 seen.learn_bytes(&self.view, first..last + 1);
                 let value = seen.number(&self.view, first, len);
-                self.tell(number, (first, len), (value, old), By::PageWalk, pc);
+                // A walk sets bits. Bits that are gone were cleared through another address of this memory.
+                if value & old == old {
+                    self.tell(number, (first, len), (value, old), By::PageWalk, pc);
+                } else {
+                    self.listener.changed_unseen(number);
+                }
             }
         }
+        self.view.task_by = before;
     }
 
     /// Handles the noted writes from outside of the core. They were made by this party. `None`: by trapline itself or

@@ -254,6 +254,10 @@ impl Guest for Live<'_> {
         self.parts.user_places().observe_no_more(point);
     }
 
+    fn begin_noting_tasks(&mut self) {
+        self.parts.user_places();
+    }
+
     fn knows_task_of_programs(&self) -> bool {
         self.parts.model.tasks.in_program.is_some()
     }

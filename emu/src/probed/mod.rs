@@ -369,7 +369,7 @@ impl Session {
         }
         // Due work is done with the current time.
         probes.engine.tick(&mut guest, now);
-        probes.engine.carry_out_watch_requests(&guest);
+        probes.engine.carry_out_watch_requests(&mut guest);
         let answer = with(&mut probes.engine, &mut guest);
         probes.engine.tick(&mut guest, now);
         if probes.engine.has_new_areas() {

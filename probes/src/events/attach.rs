@@ -257,7 +257,7 @@ fn in_program(definition: &Definition, (path, place): (&str, &Place), programs: 
 
 fn register_watchpoint(
     engine: &mut Engine,
-    guest: &dyn Guest,
+    guest: &mut dyn Guest,
     memory: &Memory,
     (definition, programs, event): (&Definition, &Arc<Programs>, EventId),
     (enabled, stacks): (bool, &Option<Arc<Stacks>>),

@@ -154,7 +154,7 @@ fn triggers_set_and_clear_watch_events() {
         let error = set.write_trigger(&mut engine, &mut kernel, event, shown.trim_end()).expect_err("it is there");
         assert_eq!(error.errno(), Errno::EEXIST, "what is shown is what was written: {error}");
     }
-    let starts = |engine: &mut Engine, kernel: &FakeKernel| {
+    let starts = |engine: &mut Engine, kernel: &mut FakeKernel| {
         engine.carry_out_watch_requests(kernel);
         engine
             .areas()
@@ -163,7 +163,7 @@ fn triggers_set_and_clear_watch_events() {
             .map(|area| area.start)
             .collect::<Vec<_>>()
     };
-    assert_eq!(starts(&mut engine, &kernel), [0; 0], "it begins nowhere");
+    assert_eq!(starts(&mut engine, &mut kernel), [0; 0], "it begins nowhere");
     let access = Access { address: 0, size: 8, is_write: true, value: 0, old: 0, by: By::Instruction, time: 0, unseen: false };
     let mut cpu = FakeCpu::default();
     // The list begins with the two events that have an address.
@@ -171,10 +171,10 @@ fn triggers_set_and_clear_watch_events() {
     for value in [0x1000, 0, 0x2000, 0x1000, 0x3000] {
         told(&mut engine, 0, value);
     }
-    assert_eq!(starts(&mut engine, &kernel), [0x1010, 0x2010], "0 does not pass the filter, and the count is 2");
+    assert_eq!(starts(&mut engine, &mut kernel), [0x1010, 0x2010], "0 does not pass the filter, and the count is 2");
     told(&mut engine, 2, 77);
     told(&mut engine, 1, 0x1000);
-    assert_eq!(starts(&mut engine, &kernel), [0x2010]);
+    assert_eq!(starts(&mut engine, &mut kernel), [0x2010]);
     told(&mut engine, 2, 78);
     let mut values = Vec::new();
     while let Some(record) = engine.records().pop() {
@@ -182,7 +182,7 @@ fn triggers_set_and_clear_watch_events() {
     }
     assert_eq!(values, [(object, 77), (object, 78)], "the others are not enabled");
     set.write_trigger(&mut engine, &mut kernel, begin, "!set_wprobe:object:at+16").unwrap();
-    assert_eq!(starts(&mut engine, &kernel), [0; 0], "nothing sets it any more");
+    assert_eq!(starts(&mut engine, &mut kernel), [0; 0], "nothing sets it any more");
     assert!(set.members().all(|member| member.misses() == 0));
 }
 
@@ -210,7 +210,7 @@ fn a_filter_holds_records_of_accesses_back() {
 /// BY-3: so many changes wait at most, and those that found no room are counted.
 #[test]
 fn too_many_changes_at_once_are_counted() {
-    let kernel = FakeKernel { arch: Arch::X86_64 };
+    let mut kernel = FakeKernel { arch: Arch::X86_64 };
     let mut engine = Engine::new(Arch::X86_64.isa(), 1);
     let object = Watchpoint::at(0..8);
     let there = object.clone();
@@ -218,14 +218,14 @@ fn too_many_changes_at_once_are_counted() {
         let address = hit.access().value;
         hit.watch_at(&there, address);
     });
-    engine.register_watchpoint(&kernel, &sets).unwrap();
+    engine.register_watchpoint(&mut kernel, &sets).unwrap();
     engine.areas();
     let access = Access { address: 0x10, size: 8, is_write: true, value: 0, old: 0, by: By::Instruction, time: 0, unseen: false };
     for round in 0..2 {
         for number in 0..300 {
             engine.accessed(&mut FakeCpu::default(), 0, &Access { value: 0x1000 + number * 8, ..access });
         }
-        engine.carry_out_watch_requests(&kernel);
+        engine.carry_out_watch_requests(&mut kernel);
         let expected = [(1 + 256, 44), (1 + 300, 44)][round];
         assert_eq!((engine.areas().len(), object.not_set()), expected, "those that are set already are not asked for again");
     }

@@ -291,18 +291,19 @@ impl Engine {
     }
 
     /// Tells the machine about each switch of tasks, if it needs that.
-    fn follow_tasks(&mut self, guest: &mut dyn Guest) {
+    pub(crate) fn follow_tasks(&mut self, guest: &mut dyn Guest) {
         if self.user.follows_tasks || guest.knows_task_of_programs() {
             return;
         }
         self.user.follows_tasks = true;
+        guest.begin_noting_tasks();
         if let Some(name) = SWITCHED.iter().find(|name| guest.symbol(name).is_some()) {
             let probe = Kprobe::at(*name).internal().pre(|hit| {
                 hit.machine().note_running_task();
                 Flow::Continue
             });
             if let Err(refusal) = self.register_kprobe(guest, &probe) {
-                self.say(format!("hits in user programs have no task, because {name} cannot be probed: {refusal}"));
+                self.say(format!("hits and accesses in user programs have no task, because {name} cannot be probed: {refusal}"));
             }
         }
     }

@@ -111,7 +111,7 @@ impl Hit<'_> {
 
 impl Engine {
     /// Carries out the changes that handlers have asked for. To be called while the machine stands still.
-    pub fn carry_out_watch_requests(&mut self, guest: &dyn Guest) {
+    pub fn carry_out_watch_requests(&mut self, guest: &mut dyn Guest) {
         if self.scene.moves.is_done() {
             return;
         }

@@ -34,17 +34,17 @@ uprobe:/calls:tail_* { @tails = count(); @[usym(uaddr(\"tail_first\"))] = count(
 /// The program's line on the console.
 const LINE: &str = "calls: recursive 21 tail 4 caught 6 handled 15 status 0 threads 3";
 
-/// The guest with the program of that ISA.
-fn guest(name: &str, isa: &str) -> Stock {
+/// The guest with the program of that ISA, and the program.
+pub fn guest(name: &str, isa: &str) -> (Stock, Vec<u8>) {
     let programs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../images/programs/prebuilt"));
     let program = std::fs::read(programs.join(format!("calls-{isa}"))).expect("it is in the tree");
-    Stock::with_files(name, b"/calls; echo status=$?\n", &[("calls".to_string(), program)])
+    (Stock::with_files(name, b"/calls; echo status=$?\n", &[("calls".to_string(), program.clone())]), program)
 }
 
 /// BY-2: recursion, tail calls, jumps out of functions, signal handlers, threads and forks; the returns are those that the
 /// program makes. USDT probes read the arguments that the program has, and addresses of the program have names.
 pub fn calls_that_end_in_any_way_are_seen([name, program]: [&'static str; 2]) {
-    let stock = guest(name, program);
+    let (stock, _) = guest(name, program);
     let plain = run(&mut stock.session());
     assert_eq!(plain.stop, Stop::PowerOff(0), "{}", plain.console);
     assert!(plain.console.contains(LINE) && plain.console.contains("status=0"), "{name}: {}", plain.console);

@@ -2,10 +2,12 @@
 
 mod calls;
 mod ends;
+mod memory;
 mod own;
 mod surface;
 
 use ends::calls_that_end_in_any_way_are_seen;
+use memory::stores_of_a_program_are_seen_with_its_task;
 use own::hits_equal_those_of_the_guests_own_uprobes;
 use std::path::Path;
 use std::process::ExitCode;
@@ -195,7 +197,13 @@ fn main() -> ExitCode {
         .map(|name| [name, name.strip_prefix("debian/").unwrap_or_default()]);
     let others =
         [["debian/amd64", "i386"], ["debian/mips64el", "mipsel"], ["debian/mips64el", "mipsn32"], ["debian/s390x", "s390"]];
-    let ends = own.chain(others).map(|pair| {
+    let pairs: Vec<[&'static str; 2]> = own.chain(others).collect();
+    let stores = pairs.clone().into_iter().map(|pair| {
+        let [kernel, isa] = pair;
+        let name = format!("{}_{isa}", harness::member("stores_of_a_program_are_seen_with_its_task", kernel));
+        harness::Test::new(name, move || stores_of_a_program_are_seen_with_its_task(pair)).needs(harness::kernel(kernel))
+    });
+    let ends = pairs.into_iter().map(|pair| {
         let [kernel, isa] = pair;
         let family = if kernel.ends_with(isa) { String::new() } else { format!("_of_{isa}") };
         let name = harness::member(&format!("calls{family}_that_end_in_any_way_are_seen"), kernel);
@@ -203,6 +211,7 @@ fn main() -> ExitCode {
     });
     harness::run([
         ends.collect(),
+        stores.collect(),
         each!(
             debian(),
             programs_run_the_same_with_every_function_probed,

@@ -2,15 +2,22 @@
 
 use super::Debugger;
 use crate::clock::{nanoseconds, ticks};
+use crate::cpu::View;
 use crate::history::timeline::TimelineError;
+use crate::unwind;
 use std::time::Duration;
+use trapline_isa::mem::Memory;
+use trapline_isa::regs::Registers;
+use trapline_probes::context::Frame;
 use trapline_probes::guest::Cpu;
+use trapline_probes::unwind::{Standing, Walked, standing, walk};
 use trapline_probes::watch::Area;
 
 const HELP: &[&str] = &[
     "monitor time            the guest time, the place and the checkpoints",
     "monitor seek TIME       go to a guest time: 300ns, 20us, 1.5ms, 2s; also -5ms and +5ms from here",
     "monitor who ADDR[:LEN]  go to the last write to these bytes before this place",
+    "monitor callers         the callers in the kernel, by its own tables or frames; gdb's backtrace may guess",
     "monitor tasks           the task of each CPU",
     "monitor console         the console's output that was not shown yet",
     "monitor type TEXT       type a line on the guest's console; what lies ahead is forgotten",
@@ -35,6 +42,7 @@ pub(super) fn answer(debugger: &mut Debugger, command: &str) -> Result<Vec<Strin
             None => lines.push(format!("`{to}` is no guest time: write 300ns, 20us, 1.5ms, 2s, or -5ms")),
         },
         ("who", bytes) => who(debugger, bytes, &mut lines)?,
+        ("callers", "") => callers(debugger, &mut lines),
         ("tasks", "") => tasks(debugger, &mut lines),
         ("console", "") => {
             let console = debugger.timeline.take_console();
@@ -126,6 +134,41 @@ fn who(debugger: &mut Debugger, bytes: &str, lines: &mut Vec<String>) -> Result<
         }
     }
     Ok(())
+}
+
+/// The most callers that are listed.
+const CALLERS: usize = 32;
+
+/// A stack of a guest without probes.
+struct Plain<'a>(&'a mut View);
+
+impl Walked for Plain<'_> {
+    fn word(&mut self, at: u64) -> Option<u64> {
+        self.0.read_number(at, self.0.isa.word).ok()
+    }
+
+    fn real(&mut self, _: u64, address: u64) -> u64 {
+        address
+    }
+}
+
+fn callers(debugger: &mut Debugger, lines: &mut Vec<String>) {
+    if !debugger.timeline.machine().in_kernel() {
+        lines.push("the running CPU is in a program, not in the kernel".into());
+        return;
+    }
+    let Some(rule) = unwind::of(&debugger.kernel) else {
+        lines.push("no rule is known by which this kernel's stacks can be unwound".into());
+        return;
+    };
+    let mut frames = [Frame::default(); CALLERS];
+    let found = debugger.timeline.look().look(|view| {
+        let at = Standing { sp: view.get(view.isa.abi.sp), ..standing(view, &*rule, false) };
+        walk(&*rule, at, &mut frames, &mut Plain(view))
+    });
+    for (number, frame) in frames.iter().take(found).enumerate() {
+        lines.push(format!("#{number:<2} {:#x} {}", frame.address, debugger.kernel.symbols.describe(frame.address)));
+    }
 }
 
 fn tasks(debugger: &mut Debugger, lines: &mut Vec<String>) {

@@ -131,20 +131,8 @@ static const struct instead target_instead[] = {
 };
 #define target_instead target_instead
 
-/*
- * A block lies in one page, but for an instruction that reaches into the next one, which begins a block. If the next page is
- * not there, the fault is then the instruction's own; else it would be that of the block's first instruction.
- */
-static bool may_reach_next_page(const DisasContextBase *db)
-{
-    return (db->pc_next & 0xfff) > 0x1000 - LONGEST_INSTRUCTION || (db->pc_next & 0xfff) == 0;
-}
-
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
-    if (db->num_insns > 1 && may_reach_next_page(db)) {
-        return IN_NEXT_BLOCK;
-    }
     if (refuse_lock(cpu->uc->tcg_ctx, machine, db, cpu)) {
         return BY_US;
     }

@@ -324,12 +324,7 @@ impl<L: Listener> Inner<L> {
                 let old = seen.number(&self.view, first, len);
                 seen.learn_bytes(&self.view, first..last + 1);
                 let value = seen.number(&self.view, first, len);
-                // A walk sets bits. Bits that are gone were cleared through another address of this memory.
-                if value & old == old {
-                    self.tell(number, (first, len), (value, old), By::PageWalk, pc);
-                } else {
-                    self.listener.changed_unseen(number);
-                }
+                self.tell(number, (first, len), (value, old), By::PageWalk, pc);
             }
         }
         self.view.task_by = before;

@@ -106,7 +106,7 @@ impl Program {
     }
 }
 
-/// How a program is run here.
+/// The way in which a program is run here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     InPlace,
@@ -115,7 +115,7 @@ enum How {
     Jumped,
 }
 
-/// What stands for one probed instruction.
+/// The stand-in of one probed instruction.
 struct Point {
     insn: Insn,
     plan: Plan,

@@ -7,7 +7,7 @@ use crate::Host;
 use trapline_isa::parisc::emulate::conditions::{add, logical, shift, subtract, sum, unit};
 use trapline_isa::parisc::fields::{bits, signed5};
 
-/// What follows an instruction.
+/// The step behind an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next instruction.

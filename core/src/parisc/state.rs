@@ -126,7 +126,7 @@ pub struct State {
     /// The window of the machine's own code: start, bytes, and physical address. Instructions there are fetched from it
     /// in space 0 at level 0, without the TLB.
     pub window: [Cell<u32>; 3],
-    /// Where blocks count.
+    /// The words in which blocks count time.
     pub line: Line,
 }
 

@@ -10,7 +10,7 @@ use std::io;
 use std::marker::PhantomData;
 use thiserror::Error;
 
-/// How a session with gdb has ended.
+/// The way in which a session with gdb has ended.
 #[derive(Debug)]
 pub enum Served {
     /// gdb has gone.

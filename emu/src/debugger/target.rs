@@ -70,7 +70,7 @@ impl Arch for Guest {
     type RegId = Number;
 }
 
-/// What gdb wants next.
+/// The thing that gdb wants next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Wanted {
     #[default]
@@ -81,11 +81,11 @@ enum Wanted {
     ReverseStep(usize),
 }
 
-/// How steps of one CPU have ended.
+/// The end of steps of one CPU.
 enum Walk {
     /// With this stop. `None`: nobody wants to go on.
     Stopped(Option<MultiThreadStopReason<u64>>),
-    /// As a search does.
+    /// They have ended like a search.
     Ended(Ended),
 }
 
@@ -98,7 +98,7 @@ pub struct Debugger {
     xml: String,
     order: ByteOrder,
     wanted: Wanted,
-    /// How often gdb has set a breakpoint at each address.
+    /// The number of breakpoints that gdb has set at each address.
     breaks: BTreeMap<u64, usize>,
     /// Sentences for the person, given with the next answer that can have some.
     pub(super) notes: Vec<String>,

@@ -54,7 +54,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Of a core of ours: nothing else is called. The function gets the core's state.
+    /// A function of a core of ours; nothing else of it is called. It gets the core's state.
     pub(super) const fn of_own(device_access_pc: unsafe extern "C" fn(state: *mut c_void, pc: *mut u64) -> bool) -> Layout {
         extern "C" fn no_bytes(_: *mut c_void) -> usize {
             0

@@ -5,7 +5,7 @@ use trapline_isa::mem::ByteOrder;
 
 /// Its tables of exceptions and jump labels have distances.
 pub static MARKS: Marks = Marks {
-    // Of our own kernel; Linux has none.
+    // The area is our own kernel's; Linux has none.
     unlisted_areas: &[ENTRY_TEXT],
     looks: Looks {
         traced: |bytes| first(bytes) == NOP,

@@ -14,6 +14,9 @@ const STORES: &str = "marks";
 const ROUNDS: u64 = 5;
 const BYTES: u64 = 4;
 
+/// One store: the number before, the number after, and the process with its name.
+type Store = (u64, u64, u32, String);
+
 /// Address of a variable of the program.
 fn address(program: &[u8], name: &str) -> u64 {
     let elf = Elf::parse(program).expect("a program");
@@ -37,7 +40,7 @@ pub fn stores_of_a_program_are_seen_with_its_task([name, isa]: [&'static str; 2]
     assert!(pids.len() as u64 == ROUNDS && pids.iter().all(|pid| *pid == pids[0] && *pid > 1), "{name}: {pids:?}");
 
     let start = address(&program, VARIABLE);
-    let watch = |process: u32, told: &Arc<Mutex<Vec<(u64, u64, u32, String)>>>| {
+    let watch = |process: u32, told: &Arc<Mutex<Vec<Store>>>| {
         let into = Arc::clone(told);
         Watchpoint::at(start..start + BYTES).writes().of_process(process).on_hit(move |hit| {
             let access = *hit.access();
@@ -46,11 +49,11 @@ pub fn stores_of_a_program_are_seen_with_its_task([name, isa]: [&'static str; 2]
             into.lock().unwrap().push((access.old, access.value, hit.pid(), comm));
         })
     };
-    let expected: Vec<(u64, u64, u32, String)> =
+    let expected: Vec<Store> =
         (0..ROUNDS).map(|round| (3 * round.saturating_sub(1), 3 * round, pids[0], "calls".to_string())).collect();
     for beside_a_probe in [false, true] {
         let mut watched = stock.session();
-        let [told, others]: [Arc<Mutex<Vec<_>>>; 2] = Default::default();
+        let [told, others]: [Arc<Mutex<Vec<Store>>>; 2] = Default::default();
         let (own, other) = (watch(pids[0], &told), watch(pids[0] + 1, &others));
         [&own, &other].into_iter().for_each(|watchpoint| watched.register_watchpoint(watchpoint).expect("there is room"));
         let probe = UserProbe::at("/calls", Place::Symbol(STORES.to_string(), 0), |_| ());

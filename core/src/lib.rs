@@ -7,6 +7,7 @@
 //! runs, the core counts its bytes, or calls the host if the count says so. The state is exact whenever the host is called.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo))]
 
 extern crate alloc;
 

@@ -64,6 +64,29 @@ impl Stock {
         };
         Session::new(self.kernel.clone(), &config).expect("a machine")
     }
+
+    /// The run without probes.
+    fn plain(&self, name: &str) -> Run {
+        let mut session = self.session();
+        let stop = session.run_until(LONG);
+        let run = finished(&mut session, stop);
+        assert_eq!(run.stop, Stop::PowerOff(9), "{name}: {}", run.console);
+        run
+    }
+
+    /// A session with these events, which wait for their modules.
+    fn with_events(&self, name: &str, lines: &[&str]) -> (Session, EventSet) {
+        let mut session = self.session();
+        session.stop_at_modules(true);
+        let mut events = EventSet::default();
+        session.with_engine(|engine, guest| {
+            for line in lines {
+                events.apply(engine, guest, line).unwrap_or_else(|error| panic!("{name}: {line}: {error}"));
+            }
+            events.enable_all(engine, guest, true).expect("they wait");
+        });
+        (session, events)
+    }
 }
 
 fn finished(session: &mut Session, stop: Stop) -> Run {
@@ -82,21 +105,10 @@ fn list(session: &mut Session) -> Vec<String> {
 /// go at the unload, and count and record every hit, while the guest runs as it does without probes.
 fn events_follow_a_module(name: &'static str) {
     let stock = stock(name);
-    let mut plain = stock.session();
-    let stop = plain.run_until(LONG);
-    let plain = finished(&mut plain, stop);
-    assert_eq!(plain.stop, Stop::PowerOff(9), "{name}: {}", plain.console);
+    let plain = stock.plain(name);
     assert!(plain.console.contains("module dummy 0") && !plain.console.contains("WARNING:"), "{name}: {}", plain.console);
 
-    let mut probed = stock.session();
-    probed.stop_at_modules(true);
-    let mut events = EventSet::default();
-    probed.with_engine(|engine, guest| {
-        for line in EVENTS {
-            events.apply(engine, guest, line).unwrap_or_else(|error| panic!("{name}: {line}: {error}"));
-        }
-        events.enable_all(engine, guest, true).expect("they wait");
-    });
+    let (mut probed, mut events) = stock.with_events(name, EVENTS);
     let mut everywhere = Vec::new();
     let (mut stop, mut came) = (probed.run_until(LONG), 0);
     while stop == Stop::Attention {
@@ -203,10 +215,7 @@ fn a_module_is_probed_everywhere_and_the_run_is_the_same(name: &'static str) {
     let initrd = initramfs::with_busybox(&read(found.busybox), Some(again.as_bytes()), &files).into();
     let kernel = Kernel::from_bytes(&read(found.local.kernel)).expect("a kernel");
     let stock = Stock { kernel, initrd, command_line: found.stock.command_line.into() };
-    let mut plain = stock.session();
-    let stop = plain.run_until(LONG);
-    let plain = finished(&mut plain, stop);
-    assert_eq!(plain.stop, Stop::PowerOff(9), "{name}: {}", plain.console);
+    let plain = stock.plain(name);
     assert_eq!(plain.console.matches("test_hexdump: all ").count(), 2, "{name}: {}", plain.console);
 
     let mut probed = stock.session();
@@ -246,26 +255,12 @@ fn modules_follow_each_other_at_one_place(name: &'static str) {
     let initrd = initramfs::with_busybox(&read(found.busybox), Some(MANY_GO), &modules_of(&found.local, MANY)).into();
     let kernel = Kernel::from_bytes(&read(found.local.kernel.clone())).expect("a kernel");
     let stock = Stock { kernel, initrd, command_line: found.stock.command_line.into() };
-    let mut plain = stock.session();
-    let stop = plain.run_until(LONG);
-    let plain = finished(&mut plain, stop);
-    assert_eq!(plain.stop, Stop::PowerOff(9), "{name}: {}", plain.console);
+    let plain = stock.plain(name);
     assert!(plain.console.contains("module dummy") && !plain.console.contains("module ext4"), "{name}: {}", plain.console);
 
-    let mut probed = stock.session();
-    probed.stop_at_modules(true);
-    let mut events = EventSet::default();
-    probed.with_engine(|engine, guest| {
-        for line in [
-            "p:setup dummy:dummy_setup",
-            "p:start ext4:ext4_init_fs",
-            "p:end ext4:ext4_exit_fs",
-            "p:cache mbcache:mb_cache_create",
-        ] {
-            events.apply(engine, guest, line).unwrap_or_else(|error| panic!("{name}: {line}: {error}"));
-        }
-        events.enable_all(engine, guest, true).expect("they wait");
-    });
+    let lines =
+        ["p:setup dummy:dummy_setup", "p:start ext4:ext4_init_fs", "p:end ext4:ext4_exit_fs", "p:cache mbcache:mb_cache_create"];
+    let (mut probed, mut events) = stock.with_events(name, &lines);
     let mut stop = probed.run_until(LONG);
     while stop == Stop::Attention {
         let failed = probed.with_engine(|engine, guest| events.module_came(engine, guest));

@@ -2,26 +2,23 @@
 //! tables.
 
 use crate::boot::Kernel;
-use crate::boot::kernels::{self, Facts};
+use crate::boot::kernels;
+use crate::outputs::elf::{Header, Numbers, Shape};
 use crate::symbols::Entry;
 use crate::unwind::frames;
+use goblin::elf::header::ET_EXEC;
+use goblin::elf::section_header::{
+    SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, SHT_NOBITS, SHT_PROGBITS, SHT_STRTAB, SHT_SYMTAB,
+};
+use goblin::elf::sym::{STB_GLOBAL, STT_FUNC, STT_NOTYPE, STT_OBJECT};
 
 /// A gap of this many bytes between symbols divides sections.
 const GAP: u64 = 1 << 20;
 /// Fewer symbols of one kind between others make no section of their own.
 const FEW: usize = 4;
-/// The section index of symbols that are numbers.
-const ABSOLUTE: u16 = 0xfff1;
-const GLOBAL: u8 = 1 << 4;
-const OBJECT: u8 = 1;
-const FUNCTION: u8 = 2;
-const PROGRAM: u32 = 1;
-const SYMBOL_TABLE: u32 = 2;
-const STRINGS: u32 = 3;
-const IN_MEMORY: u32 = 8;
 /// Flags of sections that lie in memory: data, which can be written, and code.
-const DATA: u64 = 1 | 2;
-const CODE: u64 = 2 | 4;
+const DATA: u64 = (SHF_ALLOC | SHF_WRITE) as u64;
+const CODE: u64 = (SHF_ALLOC | SHF_EXECINSTR) as u64;
 
 struct Section {
     name: String,
@@ -42,7 +39,7 @@ impl Section {
     }
 
     fn len(&self) -> u64 {
-        if self.kind == IN_MEMORY { self.size } else { self.bytes.len() as u64 }
+        if self.kind == SHT_NOBITS { self.size } else { self.bytes.len() as u64 }
     }
 }
 
@@ -85,49 +82,20 @@ fn size_of(kernel: &Kernel, entry: &Entry) -> u64 {
     symbol.filter(|_| !entry.is_absolute()).map_or(0, |symbol| symbol.size)
 }
 
-/// Writes numbers in the kernel's byte order and with its word.
-struct Writer {
-    bytes: Vec<u8>,
-    is_big: bool,
-    is_wide: bool,
-}
-
-impl Writer {
-    fn number(&mut self, value: u64, bytes: usize) {
-        match self.is_big {
-            true => self.bytes.extend(&value.to_be_bytes()[8 - bytes..]),
-            false => self.bytes.extend(&value.to_le_bytes()[..bytes]),
-        }
-    }
-
-    fn half(&mut self, value: u16) {
-        self.number(value.into(), 2);
-    }
-
-    fn short(&mut self, value: u32) {
-        self.number(value.into(), 4);
-    }
-
-    fn word(&mut self, value: u64) {
-        self.number(value, if self.is_wide { 8 } else { 4 });
-    }
-}
-
 /// The file.
 pub fn of(kernel: &Kernel) -> Vec<u8> {
     let facts = kernels::of(kernel.arch);
-    let (is_wide, is_big) = (facts.elf.class == 2, facts.elf.order == 2);
-    let writer = || Writer { bytes: Vec::new(), is_big, is_wide };
+    let shape = Shape { wide: facts.elf.class == 2, big_endian: facts.elf.order == 2, machine: facts.elf.machine };
     let stretches = stretches(kernel);
     let section_at = |address: u64| stretches.partition_point(|stretch| stretch.start <= address) as u16;
 
-    let (mut names, mut table) = (vec![0], writer());
+    let (mut names, mut table) = (vec![0], Numbers::new(shape));
     put_symbol(&mut table, 0, 0, 0, 0, 0);
     for entry in kernel.symbols.absolute().iter().chain(kernel.symbols.places()) {
         let name = names.len() as u32;
         names.extend(entry.name.as_bytes());
         names.push(0);
-        let section = if entry.is_absolute() { ABSOLUTE } else { section_at(entry.address) };
+        let section = if entry.is_absolute() { SHN_ABS as u16 } else { section_at(entry.address) };
         let bits = if entry.is_text() { facts.code_bits } else { 0 };
         put_symbol(&mut table, name, entry.address | bits, size_of(kernel, entry), kind_of(entry), section);
     }
@@ -136,15 +104,15 @@ pub fn of(kernel: &Kernel) -> Vec<u8> {
         let (name, flags) = if stretch.is_text { (".text", CODE) } else { (".data", DATA) };
         let name = if number == 0 { name.to_string() } else { format!("{name}.{number}") };
         let size = stretch.end - stretch.start;
-        sections.push(Section { flags, address: stretch.start, size, ..Section::new(&name, IN_MEMORY, Vec::new()) });
+        sections.push(Section { flags, address: stretch.start, size, ..Section::new(&name, SHT_NOBITS, Vec::new()) });
     }
     let strings = sections.len() as u32 + 1;
-    let entry = if is_wide { 24 } else { 16 };
+    let entry = if shape.wide { 24 } else { 16 };
     // All symbols count as global: then none needs to stand in front of another.
-    sections.push(Section { link: strings, info: 1, entry, ..Section::new(".symtab", SYMBOL_TABLE, table.bytes) });
-    sections.push(Section::new(".strtab", STRINGS, names));
+    sections.push(Section { link: strings, info: 1, entry, ..Section::new(".symtab", SHT_SYMTAB, table.bytes) });
+    sections.push(Section::new(".strtab", SHT_STRTAB, names));
     if let Some(frames) = frames::of(kernel) {
-        sections.push(Section::new(".debug_frame", PROGRAM, frames));
+        sections.push(Section::new(".debug_frame", SHT_PROGBITS, frames));
     }
     let mut section_names = Vec::new();
     let mut name_places: Vec<u32> = Vec::new();
@@ -153,40 +121,37 @@ pub fn of(kernel: &Kernel) -> Vec<u8> {
         section_names.extend(name.as_bytes());
         section_names.push(0);
     }
-    sections.push(Section::new(".shstrtab", STRINGS, section_names));
+    sections.push(Section::new(".shstrtab", SHT_STRTAB, section_names));
     let entry = stretches.iter().find(|stretch| stretch.is_text).map_or(0, |stretch| stretch.start);
-    assemble(&mut writer(), facts, entry, &sections, &name_places)
+    assemble(shape, facts.elf_flags, entry, &sections, &name_places)
 }
 
 fn kind_of(entry: &Entry) -> u8 {
-    GLOBAL
+    STB_GLOBAL << 4
         | if entry.is_text() {
-            FUNCTION
+            STT_FUNC
         } else if entry.is_absolute() {
-            0
+            STT_NOTYPE
         } else {
-            OBJECT
+            STT_OBJECT
         }
 }
 
-fn put_symbol(table: &mut Writer, name: u32, value: u64, size: u64, kind: u8, section: u16) {
-    table.short(name);
-    if table.is_wide {
-        table.bytes.extend([kind, 0]);
-        table.half(section);
-        table.word(value);
-        table.word(size);
-    } else {
-        table.word(value);
-        table.word(size);
-        table.bytes.extend([kind, 0]);
-        table.half(section);
+fn put_symbol(table: &mut Numbers, name: u32, value: u64, size: u64, kind: u8, section: u16) {
+    let numbers = |table: &mut Numbers| [value, size].into_iter().for_each(|number| table.put_word(number));
+    table.put32(name);
+    if !table.shape.wide {
+        numbers(table);
+    }
+    table.bytes.extend([kind, 0]);
+    table.put16(section);
+    if table.shape.wide {
+        numbers(table);
     }
 }
 
-fn assemble(file: &mut Writer, facts: &Facts, entry: u64, sections: &[Section], names: &[u32]) -> Vec<u8> {
-    let (header, row): (u64, u16) = if file.is_wide { (64, 64) } else { (52, 40) };
-    let mut at = header;
+fn assemble(shape: Shape, flags: u32, entry: u64, sections: &[Section], names: &[u32]) -> Vec<u8> {
+    let mut at = shape.header_bytes() as u64;
     let mut offsets = Vec::new();
     for section in sections {
         at = at.next_multiple_of(8);
@@ -194,39 +159,23 @@ fn assemble(file: &mut Writer, facts: &Facts, entry: u64, sections: &[Section], 
         at += section.bytes.len() as u64;
     }
     let table = at.next_multiple_of(8);
-    let (class, order) = (if file.is_wide { 2 } else { 1 }, if file.is_big { 2 } else { 1 });
-    file.bytes.extend([0x7f, b'E', b'L', b'F', class, order, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    file.half(2);
-    file.half(facts.elf.machine);
-    file.short(1);
-    file.word(entry);
-    file.word(0);
-    file.word(table);
-    file.short(facts.elf_flags);
-    file.half(header as u16);
-    file.half(0);
-    file.half(0);
-    file.half(row);
-    file.half(sections.len() as u16);
-    file.half(sections.len() as u16 - 1);
+    let mut file = Numbers::new(shape);
+    file.header(&Header { kind: ET_EXEC, entry, flags, rows: 0, sections: (table, sections.len()) });
     for (section, offset) in sections.iter().zip(&offsets) {
         file.bytes.resize(*offset as usize, 0);
         file.bytes.extend(&section.bytes);
     }
     file.bytes.resize(table as usize, 0);
     for ((section, offset), name) in sections.iter().zip(&offsets).zip(names) {
-        file.short(*name);
-        file.short(section.kind);
-        file.word(section.flags);
-        file.word(section.address);
-        file.word(*offset);
-        file.word(section.len());
-        file.short(section.link);
-        file.short(section.info);
-        file.word(if section.kind == 0 { 0 } else { 8 });
-        file.word(section.entry);
+        file.put32(*name);
+        file.put32(section.kind);
+        [section.flags, section.address, *offset, section.len()].into_iter().for_each(|number| file.put_word(number));
+        file.put32(section.link);
+        file.put32(section.info);
+        file.put_word(if section.kind == 0 { 0 } else { 8 });
+        file.put_word(section.entry);
     }
-    core::mem::take(&mut file.bytes)
+    file.bytes
 }
 
 #[cfg(test)]

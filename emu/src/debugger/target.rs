@@ -83,9 +83,9 @@ enum Wanted {
 
 /// The end of steps of one CPU.
 enum Walk {
-    /// With this stop. `None`: nobody wants to go on.
+    /// The CPU has stopped for this reason. `None`: nobody wants to go on.
     Stopped(Option<MultiThreadStopReason<u64>>),
-    /// They have ended like a search.
+    /// The timeline has ended the run for this reason.
     Ended(Ended),
 }
 

@@ -6,6 +6,7 @@
 
 pub mod csv;
 pub mod drcov;
+pub mod elf;
 pub mod flame;
 pub mod folded;
 pub mod json;

@@ -1,6 +1,7 @@
 //! A kernel core dump (ELF vmcore), which drgn, crash and gdb open: notes with the registers of each CPU and the kernel's
 //! own VMCOREINFO, then all memory. Pages of zeros are holes in the file.
 
+use super::elf::{Header, Numbers, Shape};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::Range;
 
@@ -19,17 +20,6 @@ const PRSTATUS: u32 = 1;
 const VMCOREINFO: &[u8] = b"VMCOREINFO\0";
 /// The first line of every VMCOREINFO.
 const FIRST_LINE: &[u8] = b"OSRELEASE=";
-
-/// The kind of ELF file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Whether words have 64 bits.
-    pub wide: bool,
-    /// Whether numbers are big-endian.
-    pub big_endian: bool,
-    /// `e_machine`
-    pub machine: u16,
-}
 
 /// A piece of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,12 +72,11 @@ pub fn info(page: &[u8], big_endian: bool) -> Option<Vec<u8>> {
 pub fn write(to: &mut (impl Write + Seek), core: &Core, read: &mut dyn FnMut(u64, &mut [u8])) -> io::Result<u64> {
     let notes = core.notes();
     let shape = core.shape;
-    let (header, row) = if shape.wide { (64, 56) } else { (52, 32) };
     let rows = 1 + core.pieces.len() + usize::from(core.image.is_some());
-    let notes_at = (header + row * rows) as u64;
+    let notes_at = (shape.header_bytes() + shape.row_bytes() * rows) as u64;
     let memory_at = (notes_at + notes.len() as u64).next_multiple_of(PAGE as u64);
-    let mut out = Numbers { shape, bytes: Vec::new() };
-    out.header(rows);
+    let mut out = Numbers::new(shape);
+    out.header(&Header { kind: CORE, rows, ..Header::default() });
     out.row(NOTE, &(0..0), 0, notes_at..notes_at + notes.len() as u64);
     let mut at = memory_at;
     for piece in &core.pieces {
@@ -149,7 +138,7 @@ fn write_memory(
 
 impl Core {
     fn notes(&self) -> Vec<u8> {
-        let mut out = Numbers { shape: self.shape, bytes: Vec::new() };
+        let mut out = Numbers::new(self.shape);
         for (number, registers) in self.cpus.iter().enumerate() {
             out.note(b"CORE\0", PRSTATUS, &self.status(number, registers));
         }
@@ -173,54 +162,7 @@ impl Core {
     }
 }
 
-impl Shape {
-    fn word(self) -> usize {
-        if self.wide { 8 } else { 4 }
-    }
-}
-
-/// Writes numbers in the file's size and byte order.
-struct Numbers {
-    shape: Shape,
-    bytes: Vec<u8>,
-}
-
 impl Numbers {
-    fn put(&mut self, value: u64, size: usize) {
-        let (little, big) = (value.to_le_bytes(), value.to_be_bytes());
-        self.bytes.extend_from_slice(if self.shape.big_endian { &big[8 - size..] } else { &little[..size] });
-    }
-
-    fn put16(&mut self, value: u16) {
-        self.put(value.into(), 2);
-    }
-
-    fn put32(&mut self, value: u32) {
-        self.put(value.into(), 4);
-    }
-
-    fn put_word(&mut self, value: u64) {
-        self.put(value, self.shape.word());
-    }
-
-    fn header(&mut self, rows: usize) {
-        let Shape { wide, big_endian, machine } = self.shape;
-        let (class, order) = (if wide { 2 } else { 1 }, if big_endian { 2 } else { 1 });
-        self.bytes.extend_from_slice(&[0x7f, b'E', b'L', b'F', class, order, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        let (header, row) = if wide { (64, 56) } else { (52, 32) };
-        self.put16(CORE);
-        self.put16(machine);
-        self.put32(1);
-        self.put_word(0);
-        self.put_word(header);
-        self.put_word(0);
-        self.put32(0);
-        self.put16(header as u16);
-        self.put16(row);
-        self.put16(rows as u16);
-        [0; 3].into_iter().for_each(|zero| self.put16(zero));
-    }
-
     /// A program header.
     fn row(&mut self, kind: u32, physical: &Range<u64>, address: u64, file: Range<u64>) {
         // Memory may be read, written and executed.

@@ -55,7 +55,7 @@ static inline void set_block(const char *from, unsigned long end, unsigned long 
 	asm volatile("diag %4" ::"r"(start), "r"(physical), "r"(bytes), "r"(allows), "i"(number) : "memory");
 }
 
-/* As mark_rodata_ro leaves them, but for the init section, which is freed. */
+/* Maps the kernel for good, with the rights that mark_rodata_ro has left. The init section is not mapped: it is freed. */
 static inline void set_blocks(void)
 {
 	if (kernel_ptes[((unsigned long)_stext - KERNEL_BASE) / PAGE_SIZE] != kernel_pte(__pa(_stext), 0))

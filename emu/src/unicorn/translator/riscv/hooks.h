@@ -66,8 +66,8 @@ static bool far_jump(CPUState *cpu, struct trapline_machine *machine, uint64_t p
 }
 
 /*
- * Such a jump is translated as one instruction that leaves the register as it is. A dead register is
- * seen all the same: Linux saves all registers at an interrupt, and a run with probes must leave the same memory as one without.
+ * Such a jump is translated as one instruction that leaves the register as it is. The guest sees a
+ * dead register too: Linux saves all registers at an interrupt, and a run with probes must leave the memory of one without.
  */
 static enum translated jump_far(TCGContext *s, DisasContextBase *db, target_ulong target)
 {

@@ -1,4 +1,4 @@
-//! gdb's view of a guest: a [`Timeline`] behind gdb's remote protocol, which the crate `gdbstub` speaks.
+//! gdb's view of a guest: a [`Timeline`](crate::history::timeline::Timeline) behind gdb's remote protocol, which the crate `gdbstub` speaks.
 //!
 //! A CPU is a thread. Breakpoints and watchpoints write nothing into the guest, so there may be any number of them, and
 //! steps and stops change nothing. [`elf`] makes a file of the kernel's symbols for gdb.

@@ -183,7 +183,7 @@ stands_on arches boards boot cpu error unicorn
 stands_on machine arches boards boot clock config cpu error snapshot symbols unicorn
 stands_on history clock cpu machine snapshot
 stands_on unwind boot symbols
-stands_on debugger boot clock cpu history outputs symbols unwind
+stands_on debugger boot clock cpu history machine outputs symbols unwind
 stands_on still boot symbols
 stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind
 stands_on tracefs boot outputs probed

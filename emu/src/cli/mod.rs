@@ -31,6 +31,7 @@ mod lines;
 mod man;
 mod merge;
 mod modules;
+mod on_panic;
 mod out_file;
 mod output;
 mod page;

@@ -26,6 +26,13 @@ pub struct NewRecording {
     guest: Value,
 }
 
+impl NewRecording {
+    /// The file.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+}
+
 impl RecordArg {
     /// The recording of a guest, if the user asked for one.
     pub fn of(&self, image: &str, guest: &GuestArgs) -> Result<Option<NewRecording>, Failure> {

@@ -101,7 +101,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     }
     guest.limits.time = to;
     match compiled {
-        Some(compiled) => trace::trace(&args.tracing, &guest, compiled, session, tape),
+        Some(compiled) => trace::trace(&args.tracing, &guest, compiled, session, tape)?.1,
         None => {
             let mut driver = Driver::new(session, tape, &guest, Shown::Output);
             let end = driver.run(&mut Plain)?;

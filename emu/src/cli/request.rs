@@ -4,6 +4,7 @@ use super::commands::{Chosen, Timed, View};
 use super::console::Input;
 use super::event_error::Event;
 use super::guest::Guest;
+use super::on_panic::OnPanicArg;
 use super::record::NewRecording;
 use super::tracing_script::Placed;
 use super::{DetourName, PolicyName};
@@ -22,6 +23,8 @@ pub struct Request {
     pub input: Input,
     /// The file to record the run in.
     pub record: Option<NewRecording>,
+    /// Whether a panic is explained.
+    pub on_panic: OnPanicArg,
     /// The probes.
     pub probes: Wanted,
     /// The commands of `--at`, sorted by time.

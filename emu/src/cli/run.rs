@@ -6,6 +6,7 @@ use super::coverage::is_lcov;
 use super::event_error::{Script, read_events};
 use super::file::{self, Kind};
 use super::guest::GuestArgs;
+use super::on_panic::OnPanicArg;
 use super::record::RecordArg;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::source_lines::LinesArg;
@@ -42,6 +43,8 @@ pub struct Args {
     guest: GuestArgs,
     #[command(flatten)]
     record: RecordArg,
+    #[command(flatten)]
+    on_panic: OnPanicArg,
     /// Types this file on the console of a stock kernel, followed by Ctrl-D; `-` is standard input
     #[arg(long, value_name = "FILE")]
     console_input: Option<PathBuf>,
@@ -148,6 +151,8 @@ Examples:
   trapline run -e 'p:read vfs_read' --at 100us 'disable read' --at 300us profile --at 300us 'enable read'
   trapline run -e 'j:fork do_fork flags=$arg1'          a jprobe; the letter j is trapline's own
   trapline run debian/amd64 --from-boot --record monday.rec    then: trapline replay monday.rec -e 'kprobe:vfs_open {..}'
+  trapline run debian/amd64 --script work.sh --module mine.ko --on-panic report
+                                                        who last wrote the word that was wrong
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
 
 impl Args {
@@ -177,6 +182,7 @@ impl Args {
         Ok(Request {
             input,
             record: self.record.of(&self.image, &self.guest)?,
+            on_panic: self.on_panic.clone(),
             guest,
             probes: Wanted {
                 events,

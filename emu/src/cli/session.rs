@@ -10,6 +10,7 @@ use super::end::End;
 use super::guest::Guest;
 use super::page::PageFile;
 use super::probe_row::row;
+use super::record::NewRecording;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::run_events::RunEvents;
 use super::source_lines::SourceLines;
@@ -41,7 +42,7 @@ const MOST_LOGGED: usize = 1000;
 
 /// Carries out a request.
 pub fn run(request: Request) -> Result<(), Failure> {
-    let Request { guest, input, record, probes, commands, mut outputs } = request;
+    let Request { guest, input, record, on_panic, probes, commands, mut outputs } = request;
     let policy = probes.policy.on(guest.kernel.arch)?;
     let booted = guest.snapshot()?;
     if input == Input::Terminal {
@@ -52,6 +53,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
     let console = Console::open(&input)?;
     let mut session = guest.session(policy, outputs.coverage.is_some(), booted.as_ref())?;
     let mut tape = record::tape(record.as_ref(), &guest, booted.as_ref(), session.machine())?;
+    on_panic.prepare(&mut tape);
     drop(booted);
     if guest.kernel.is_stock() && !probes.events.is_empty() {
         report::say_what_is_unknown(&session.machine().unknown_columns());
@@ -114,6 +116,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
     run.run_script(&mut driver.session, true)?;
     let refused = run.refused + run.events.refused + run.script.refused;
     run.finish(&mut driver.session, &guest, &end, host_ns)?;
+    on_panic.report(&driver.session, &mut driver.tape, &guest, record.as_ref().map(NewRecording::path))?;
     end.result(refused, driver.session.machine().board_name())
 }
 

@@ -5,8 +5,9 @@ use super::end::End;
 use super::event_error::{self, Event, Script as Text};
 use super::file::{self, Kind};
 use super::guest::{Guest, GuestArgs};
+use super::on_panic::OnPanicArg;
 use super::output::{self, Paint};
-use super::record::{self, RecordArg};
+use super::record::{self, NewRecording, RecordArg};
 use super::run::read_script;
 use super::run_events::RunEvents;
 use super::summary::FollowedCalls;
@@ -49,6 +50,8 @@ pub struct Args {
     guest: GuestArgs,
     #[command(flatten)]
     record: RecordArg,
+    #[command(flatten)]
+    on_panic: OnPanicArg,
 }
 
 /// The scripts, and the form of their output.
@@ -164,9 +167,13 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let guest = args.guest.guest(&args.image, kernel)?;
     let booted = guest.snapshot()?;
     let session = guest.session(Policy::default(), false, booted.as_ref())?;
-    let tape = record::tape(record.as_ref(), &guest, booted.as_ref(), session.machine())?;
+    let mut tape = record::tape(record.as_ref(), &guest, booted.as_ref(), session.machine())?;
+    args.on_panic.prepare(&mut tape);
     drop(booted);
-    trace(&args.tracing, &guest, compiled, session, tape)
+    let (mut driver, ended) = trace(&args.tracing, &guest, compiled, session, tape)?;
+    let file = record.as_ref().map(NewRecording::path);
+    args.on_panic.report(&driver.session, &mut driver.tape, &guest, file)?;
+    ended
 }
 
 /// Scripts with their texts.
@@ -285,14 +292,14 @@ impl TracingArgs {
     }
 }
 
-/// Runs the scripts on the guest.
+/// Runs the scripts on the guest. Returns what has run, and the result of the process.
 pub(super) fn trace(
     args: &TracingArgs,
     guest: &Guest,
     Compiled { texts, scripts }: Compiled,
     mut session: Session,
     tape: Tape,
-) -> Result<(), Failure> {
+) -> Result<(Driver, Result<(), Failure>), Failure> {
     let lines = args.events()?;
     let out: Box<dyn Write> = match &args.output {
         None => Box::new(io::stdout()),
@@ -327,7 +334,8 @@ pub(super) fn trace(
     if matches!(end, End::Panicked | End::Stopped(Stop::Dead(_))) {
         eprint!("\n{}", report::render(&driver.session.report()));
     }
-    end.result(run.events.refused, driver.session.machine().board_name())
+    let ended = end.result(run.events.refused, driver.session.machine().board_name());
+    Ok((driver, ended))
 }
 
 /// Starts the scripts. Their BEGIN blocks run.

@@ -3,6 +3,8 @@
 //! A CPU is a thread. Breakpoints and watchpoints write nothing into the guest, so there may be any number of them, and
 //! steps and stops change nothing. [`elf`] makes a file of the kernel's symbols for gdb.
 
+mod callers;
+pub mod cause;
 pub mod elf;
 mod monitor;
 mod server;

@@ -1,16 +1,10 @@
 //! The commands behind gdb's `monitor`.
 
-use super::Debugger;
+use super::{Debugger, callers, cause};
 use crate::clock::{nanoseconds, ticks};
-use crate::cpu::View;
 use crate::history::timeline::TimelineError;
-use crate::unwind;
 use std::time::Duration;
-use trapline_isa::mem::Memory;
-use trapline_isa::regs::Registers;
-use trapline_probes::context::Frame;
 use trapline_probes::guest::Cpu;
-use trapline_probes::unwind::{Standing, Walked, standing, walk};
 use trapline_probes::watch::Area;
 
 const HELP: &[&str] = &[
@@ -18,6 +12,7 @@ const HELP: &[&str] = &[
     "monitor seek TIME       go to a guest time: 300ns, 20us, 1.5ms, 2s; also -5ms and +5ms from here",
     "monitor who ADDR[:LEN]  go to the last write to these bytes before this place",
     "monitor callers         the callers in the kernel, by its own tables or frames; gdb's backtrace may guess",
+    "monitor why             at a panic: the wrong pointer, list or stack word, and who wrote it last",
     "monitor tasks           the task of each CPU",
     "monitor console         the console's output that was not shown yet",
     "monitor type TEXT       type a line on the guest's console; what lies ahead is forgotten",
@@ -43,6 +38,7 @@ pub(super) fn answer(debugger: &mut Debugger, command: &str) -> Result<Vec<Strin
         },
         ("who", bytes) => who(debugger, bytes, &mut lines)?,
         ("callers", "") => callers(debugger, &mut lines),
+        ("why", "") => why(debugger, &mut lines)?,
         ("tasks", "") => tasks(debugger, &mut lines),
         ("console", "") => {
             let console = debugger.timeline.take_console();
@@ -136,39 +132,31 @@ fn who(debugger: &mut Debugger, bytes: &str, lines: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-/// The most callers that are listed.
-const CALLERS: usize = 32;
-
-/// A stack of a guest without probes.
-struct Plain<'a>(&'a mut View);
-
-impl Walked for Plain<'_> {
-    fn word(&mut self, at: u64) -> Option<u64> {
-        self.0.read_number(at, self.0.isa.word).ok()
-    }
-
-    fn real(&mut self, _: u64, address: u64) -> u64 {
-        address
-    }
-}
-
 fn callers(debugger: &mut Debugger, lines: &mut Vec<String>) {
     if !debugger.timeline.machine().in_kernel() {
         lines.push("the running CPU is in a program, not in the kernel".into());
         return;
     }
-    let Some(rule) = unwind::of(&debugger.kernel) else {
+    let Some(callers) = callers::of(&mut debugger.timeline, &debugger.kernel) else {
         lines.push("no rule is known by which this kernel's stacks can be unwound".into());
         return;
     };
-    let mut frames = [Frame::default(); CALLERS];
-    let found = debugger.timeline.look().look(|view| {
-        let at = Standing { sp: view.get(view.isa.abi.sp), ..standing(view, &*rule, false) };
-        walk(&*rule, at, &mut frames, &mut Plain(view))
-    });
-    for (number, frame) in frames.iter().take(found).enumerate() {
-        lines.push(format!("#{number:<2} {:#x} {}", frame.address, debugger.kernel.symbols.describe(frame.address)));
+    for (number, address) in callers.into_iter().enumerate() {
+        lines.push(format!("#{number:<2} {address:#x} {}", debugger.kernel.symbols.describe(address)));
     }
+}
+
+fn why(debugger: &mut Debugger, lines: &mut Vec<String>) -> Result<(), TimelineError> {
+    let entries = cause::entries(&debugger.kernel);
+    let here = debugger.timeline.place();
+    if !entries.contains(&here.pc) {
+        lines.push("go to a call of panic() or oops_enter() first: break panic, continue or reverse-continue".into());
+        return Ok(());
+    }
+    let kernel = &debugger.kernel;
+    lines.extend(cause::explain(&mut debugger.timeline, kernel, &|address| kernel.symbols.describe(address))?);
+    debugger.timeline.go_to_or_before(here)?;
+    Ok(())
 }
 
 fn tasks(debugger: &mut Debugger, lines: &mut Vec<String>) {

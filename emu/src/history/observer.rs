@@ -2,7 +2,7 @@
 
 use crate::clock::Meaning;
 use crate::cpu::View;
-use crate::machine::{Attention, Detours, Follower, Place, ProbeWindow, Traps, UserCode, Watcher};
+use crate::machine::{Attention, Detours, Excepted, Follower, Place, ProbeWindow, Traps, UserCode, Watcher};
 use std::collections::VecDeque;
 use trapline_probes::guest::Answer;
 use trapline_probes::watch::Access;
@@ -18,7 +18,23 @@ pub struct Seen {
     pub access: Access,
 }
 
-/// Takes note of accesses to watched memory.
+/// An access by an instruction that is about to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// The address of the instruction.
+    pub pc: u64,
+    /// The address of the first byte.
+    pub address: u64,
+    /// The number of bytes.
+    pub size: u32,
+    /// Whether it is a store.
+    pub is_store: bool,
+}
+
+/// The number of exceptions, and of accesses that are about to be made, that are kept.
+const MOST_NOTED: usize = 256;
+
+/// Takes note of accesses to watched memory, and of exceptions in the kernel.
 #[derive(Debug, Default)]
 pub struct Observer {
     /// The last accesses, oldest first.
@@ -27,6 +43,10 @@ pub struct Observer {
     most: usize,
     stops: bool,
     wants: bool,
+    /// The last exceptions, oldest first.
+    excepted: VecDeque<Excepted>,
+    /// The last accesses of any address, if the machine tells of them.
+    touched: VecDeque<Touched>,
 }
 
 impl Observer {
@@ -40,6 +60,23 @@ impl Observer {
         self.wants = false;
         core::mem::take(&mut self.seen)
     }
+
+    /// Takes the last exceptions, oldest first.
+    pub(super) fn take_excepted(&mut self) -> Vec<Excepted> {
+        core::mem::take(&mut self.excepted).into()
+    }
+
+    /// Takes the last accesses of any address, oldest first.
+    pub(super) fn take_touched(&mut self) -> Vec<Touched> {
+        core::mem::take(&mut self.touched).into()
+    }
+}
+
+fn push<T>(into: &mut VecDeque<T>, one: T) {
+    if into.len() == MOST_NOTED {
+        into.pop_front();
+    }
+    into.push_back(one);
 }
 
 impl Watcher for Observer {
@@ -52,6 +89,18 @@ impl Watcher for Observer {
         }
         self.seen.push_back(Seen { place: Place::of(cpu), area, access: *access });
         self.wants = self.stops;
+    }
+
+    fn each_access(&mut self, pc: u64, _: u64, address: u64, size: u32, is_store: bool) {
+        push(&mut self.touched, Touched { pc, address, size, is_store });
+    }
+
+    fn wants_exceptions(&self) -> bool {
+        true
+    }
+
+    fn excepted(&mut self, exception: &Excepted) {
+        push(&mut self.excepted, *exception);
     }
 }
 

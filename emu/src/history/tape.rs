@@ -48,6 +48,8 @@ pub struct Tape {
     place: Option<Ticks>,
     printed: Printed,
     done: Done,
+    /// The frames so far, if they are kept.
+    kept: Option<Vec<Frame>>,
 }
 
 #[derive(Debug)]
@@ -93,7 +95,17 @@ impl Tape {
 
     fn new<L: Listener>(kind: Kind, machine: &Machine<L>) -> Tape {
         let place = Some(machine.time());
-        Tape { kind, waiting: VecDeque::new(), place, printed: Printed::default(), done: Done::default() }
+        Tape { kind, waiting: VecDeque::new(), place, printed: Printed::default(), done: Done::default(), kept: None }
+    }
+
+    /// Keeps the input in memory from now on, and the marks of a recording, so that the run can be repeated.
+    pub fn keep(&mut self) {
+        self.kept.get_or_insert_default();
+    }
+
+    /// Takes the kept frames.
+    pub fn take_kept(&mut self) -> Vec<Frame> {
+        self.kept.take().unwrap_or_default()
     }
 
     /// Whether it types what was recorded, and takes no other input.
@@ -209,13 +221,24 @@ impl Tape {
     fn type_waiting<L: Listener>(&mut self, machine: &mut Machine<L>, at: Ticks) -> Result<(), TapeError> {
         while let Some(input) = self.waiting.pop_front() {
             // Written before it is typed, so that no input is missing after a kill.
-            if let Kind::Recorded { recorder, .. } = &mut self.kind {
-                recorder.write(&match &input {
+            if matches!(self.kind, Kind::Recorded { .. }) || self.kept.is_some() {
+                self.note(&match &input {
                     Input::Keys(keys) => Frame::Typed { at, keys: keys.clone() },
                     Input::End => Frame::Ends { at },
                 })?;
             }
             self.type_now(machine, &input);
+        }
+        Ok(())
+    }
+
+    /// Writes a frame into the recording, and keeps it if that is wanted.
+    fn note(&mut self, frame: &Frame) -> Result<(), TapeError> {
+        if let Kind::Recorded { recorder, .. } = &mut self.kind {
+            recorder.write(frame)?;
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.push(frame.clone());
         }
         Ok(())
     }
@@ -231,7 +254,7 @@ impl Tape {
     }
 
     fn mark<L: Listener>(&mut self, machine: &mut Machine<L>, at: Ticks, with_registers: bool) -> Result<(), TapeError> {
-        let Kind::Recorded { recorder, begins, next_mark, last } = &mut self.kind else { return Ok(()) };
+        let Kind::Recorded { begins, next_mark, last, .. } = &mut self.kind else { return Ok(()) };
         *next_mark = at + (at.saturating_sub(*begins) / 4).clamp(INTERVALS.0, INTERVALS.1);
         let mark = Mark::of(machine, &self.printed, with_registers);
         // A guest that sleeps needs no more marks.
@@ -239,8 +262,8 @@ impl Tape {
             mark.registers.is_some() && (&last.parts[1..], last.registers) == (&mark.parts[1..], mark.registers)
         });
         if !sleeps {
-            recorder.write(&Frame::Mark { at, mark })?;
             *last = Some(mark);
+            self.note(&Frame::Mark { at, mark })?;
             self.done.marks += 1;
         }
         Ok(())

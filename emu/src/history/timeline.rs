@@ -7,6 +7,7 @@
 
 mod moving;
 mod near;
+mod origins;
 mod searching;
 
 use super::mark::Printed;
@@ -23,8 +24,9 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 use trapline_probes::watch::Area;
 
-pub use super::observer::Seen;
+pub use super::observer::{Seen, Touched};
 pub use moving::Reached;
+pub use origins::{Origin, Source};
 pub use searching::{Ended, Found};
 
 /// The least and the most virtual time between two checkpoints of a run that is not recorded.
@@ -178,6 +180,15 @@ impl Timeline {
             wants_near: false,
             is_off_grid: false,
         })
+    }
+
+    /// A timeline that begins at the present state of the machine, and gets the input that a tape has kept. If there are marks
+    /// among it, checkpoints lie at these, and the marks are compared.
+    pub fn with_input(machine: Machine<Observer>, frames: Vec<Frame>) -> Result<Timeline, TimelineError> {
+        let mut timeline = Timeline::new(machine, None)?;
+        timeline.is_recorded = frames.iter().any(|frame| matches!(frame, Frame::Mark { .. }));
+        timeline.frames = frames;
+        Ok(timeline)
     }
 
     /// The machine at the present place.

@@ -1,7 +1,7 @@
 //! The callbacks of the CPU core: block starts, traps, device accesses. A breakpoint hit starts in `interrupt`.
 
 use super::watchdog::Sign;
-use super::{Happening, Inner, Listener, What, Wish};
+use super::{Excepted, Happening, Inner, Listener, Place, What, Wish};
 use crate::boards::{At, Bus};
 use crate::clock::{Meaning, Ticks, nanoseconds, ticks};
 use crate::cpu::{Exception, Shown, Trap, TrapKind, View};
@@ -338,14 +338,24 @@ impl<L: Listener> Inner<L> {
         if is_watched {
             self.settle_written(None, resume);
         }
+        let noted = (self.listener.wants_exceptions() && self.view.in_kernel()).then(|| self.place_at(resume));
+        let vector = exception.vector;
         let answer = (self.view.model.exceptions.deliver)(cpu, &mut self.scratch, &self.view.ram, exception, resume);
         if is_watched {
             self.settle_written(Some(By::Delivery), resume);
         }
         self.fault_address = (self.view.model.exceptions.fault_address)(&cpu.handle(), &self.view.ram);
+        if let Some(place) = noted {
+            self.listener.excepted(&Excepted { place, vector, address: self.fault_address });
+        }
         if let Err(shutdown) = answer {
             self.shut_down(cpu, shutdown.why);
         }
+    }
+
+    fn place_at(&self, pc: u64) -> Place {
+        let view = &self.view;
+        Place { turn: view.turn, cpu: view.current, ticks: view.clock.time(), pc: pc & view.mask }
     }
 
     pub(super) fn shut_down(&mut self, cpu: &TrapContext, why: String) {

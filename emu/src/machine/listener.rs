@@ -1,6 +1,7 @@
 //! The machine's interface to a probe engine, in seven parts by duty. An engine with breakpoints only implements [`Traps`]
 //! and [`ProbeWindow::meaning`], and leaves the defaults of the other parts. [`Listener`] is all of them.
 
+use super::Place;
 use crate::clock::{DetourTiming, Meaning, Ticks};
 use crate::cpu::View;
 use std::ops::Range;
@@ -178,6 +179,26 @@ pub trait Watcher {
     fn each_access(&mut self, pc: u64, time: u64, address: u64, size: u32, is_write: bool) {
         let _ = (pc, time, address, size, is_write);
     }
+    /// Whether [`Watcher::excepted`] shall be called.
+    #[inline(always)]
+    fn wants_exceptions(&self) -> bool {
+        false
+    }
+    /// The kernel has interrupted itself with an exception, whose handler has not begun.
+    fn excepted(&mut self, exception: &Excepted) {
+        let _ = exception;
+    }
+}
+
+/// An exception that a CPU took in kernel mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Excepted {
+    /// The place of the instruction that it interrupted.
+    pub place: Place,
+    /// The CPU's number of this exception.
+    pub vector: u32,
+    /// The CPU's register for the faulting address. Other exceptions than faults of memory leave it as it was.
+    pub address: u64,
 }
 
 /// Reasons to stop the machine, and names for its messages.

@@ -46,7 +46,7 @@ pub use exact::{Place, StopsAt};
 use fetched::Fetched;
 use gate::Gate;
 pub use happening::{Happening, What};
-pub use listener::{Attention, Detours, Follower, Listener, ProbeWindow, Traps, UserCode, Watcher};
+pub use listener::{Attention, Detours, Excepted, Follower, Listener, ProbeWindow, Traps, UserCode, Watcher};
 pub use run::Stop;
 use steps::Steps;
 pub use steps::{MOST_STEPS, Step};

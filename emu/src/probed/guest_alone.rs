@@ -69,7 +69,7 @@ impl Session {
             probes.facts.change_modules(Modules::clear);
             probes.patchers.start_over();
             probes.unwinders.start_over();
-            probes.panics.has_panicked = false;
+            probes.panics.start_over();
             probes.facts.set_init_freed(snapshot.state.init_freed);
             Ok(())
         });

@@ -200,7 +200,7 @@ impl Follower for Probes {
 
     fn arrived(&mut self, cpu: &mut View) -> bool {
         self.patchers.arrived(cpu, &self.engine);
-        self.panics.arrived(cpu.pc());
+        self.panics.arrived(cpu.pc(), cpu.clock.time());
         self.by_pad |= self.unwinders.arrived(cpu, &self.engine);
         // Without probes in the text, the machine need not stop: the engine learns of it before the next probe is
         // written.
@@ -492,6 +492,11 @@ impl Session {
             Stop::PowerOff(_) | Stop::Dead(_) if self.machine.listener().panics.has_panicked => Stop::Panic(Box::new(stop)),
             stop => stop,
         }
+    }
+
+    /// The virtual time of the guest's first oops or panic.
+    pub fn first_failure(&self) -> Option<Ticks> {
+        self.machine.listener().panics.first
     }
 
     fn go_by_pad(&mut self) {

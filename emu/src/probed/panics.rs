@@ -2,13 +2,20 @@
 //! watched function, so nothing is written into the guest and its console is not read.
 
 use crate::boot::Kernel;
+use crate::clock::Ticks;
 
 /// The functions that end a kernel. In newer kernels `panic` calls `vpanic`, and so do others.
 const PANIC: [&str; 2] = ["panic", "vpanic"];
 
+/// The function that a kernel enters at an oops.
+const OOPS: [&str; 1] = ["oops_enter"];
+
 /// The entries of these functions, and whether one was reached.
 pub struct Panics {
     entries: Vec<u64>,
+    oopses: Vec<u64>,
+    /// The virtual time of the first panic or oops.
+    pub first: Option<Ticks>,
     /// Whether the kernel has panicked.
     pub has_panicked: bool,
 }
@@ -16,18 +23,29 @@ pub struct Panics {
 impl Panics {
     /// The entries in this kernel. A kernel without symbols has none.
     pub fn of(kernel: &Kernel) -> Panics {
-        let functions = PANIC.into_iter().filter_map(|name| kernel.symbols.address_of(name));
-        Panics { entries: functions.flat_map(|function| kernel.entries(function)).collect(), has_panicked: false }
+        let entries = |names: &[&str]| {
+            let functions = names.iter().filter_map(|name| kernel.symbols.address_of(name));
+            functions.flat_map(|function| kernel.entries(function)).collect()
+        };
+        Panics { entries: entries(&PANIC), oopses: entries(&OOPS), first: None, has_panicked: false }
     }
 
     /// Whether [`Panics::arrived`] must be called at this address.
     #[inline]
     pub fn watch(&self, pc: u64) -> bool {
-        self.entries.contains(&pc)
+        self.entries.contains(&pc) || self.oopses.contains(&pc)
     }
 
     /// Handles the arrival of a CPU at a watched address.
-    pub fn arrived(&mut self, pc: u64) {
-        self.has_panicked |= self.watch(pc);
+    pub fn arrived(&mut self, pc: u64, now: Ticks) {
+        self.has_panicked |= self.entries.contains(&pc);
+        if self.watch(pc) {
+            self.first.get_or_insert(now);
+        }
+    }
+
+    /// Forgets what has happened, after an earlier state was restored.
+    pub fn start_over(&mut self) {
+        (self.first, self.has_panicked) = (None, false);
     }
 }

@@ -4,10 +4,11 @@
 //! ([`Timeline::return_to_grid`]).
 
 use super::super::mark::Printed;
+use super::super::observer::Observer;
 use super::super::pages::PAGE;
 use super::{Timeline, TimelineError};
 use crate::clock::Ticks;
-use crate::machine::{Checkpoint, Place};
+use crate::machine::{Checkpoint, Machine, Place};
 use std::collections::BTreeMap;
 
 /// A place is near if it is at most so many times the distance behind from which instructions are stepped. At the least some
@@ -69,6 +70,34 @@ impl Timeline {
             self.near = Some(near).filter(|_| is_known);
             return Ok(false);
         }
+        self.stand_near(&near, from)?;
+        self.near = Some(near);
+        Ok(true)
+    }
+
+    /// Calls `tried` several times, each time with the machine at the present place and the number of the call. It may change
+    /// and run the machine, but not the timeline. Afterwards the timeline stands at the place as before.
+    pub(super) fn try_out<R>(
+        &mut self,
+        times: usize,
+        mut tried: impl FnMut(&mut Machine<Observer>, usize) -> R,
+    ) -> Result<Vec<R>, TimelineError> {
+        let kept = self.near.take();
+        let (was_wanted, passed) = (core::mem::replace(&mut self.wants_near, true), self.passed);
+        self.keep_near();
+        self.wants_near = was_wanted;
+        let Some(here) = core::mem::replace(&mut self.near, kept) else { return Ok(Vec::new()) };
+        let mut answers = Vec::new();
+        for number in 0..times {
+            answers.push(tried(&mut self.machine, number));
+            self.machine.take_console();
+            self.stand_near(&here, passed)?;
+        }
+        Ok(answers)
+    }
+
+    /// Goes to a kept place behind this checkpoint.
+    fn stand_near(&mut self, near: &Near, from: usize) -> Result<(), TimelineError> {
         self.take_written();
         let (first, last) = (self.passed.min(from), self.passed.max(from));
         let between = self.saved.iter().take(last + 1).skip(first + 1);
@@ -89,7 +118,6 @@ impl Timeline {
         (self.passed, self.is_off_grid) = (from, true);
         self.machine.take_noted_pages();
         self.written = near.pages.keys().copied().collect();
-        self.near = Some(near);
-        Ok(true)
+        Ok(())
     }
 }

@@ -157,7 +157,7 @@ impl Timeline {
 
     /// The last breakpoints and accesses between a checkpoint and a place behind it, the last one at the end. At most one
     /// breakpoint is among them.
-    fn last_in(&mut self, from: usize, upper: &Place, most: usize) -> Result<Vec<Found>, TimelineError> {
+    pub(super) fn last_in(&mut self, from: usize, upper: &Place, most: usize) -> Result<Vec<Found>, TimelineError> {
         self.go_to_checkpoint(from)?;
         let start = self.place();
         let is_awake = self.machine.clocks().get(start.cpu).is_some_and(Option::is_some);

@@ -1,0 +1,37 @@
+//! The callers in a guest's kernel, by its own tables or frames.
+
+use crate::boot::Kernel;
+use crate::cpu::View;
+use crate::history::timeline::Timeline;
+use crate::unwind;
+use trapline_isa::mem::Memory;
+use trapline_isa::regs::Registers;
+use trapline_probes::context::Frame;
+use trapline_probes::unwind::{Standing, Walked, standing, walk};
+
+/// The most callers that are listed.
+const CALLERS: usize = 32;
+
+/// A stack of a guest without probes.
+struct Plain<'a>(&'a mut View);
+
+impl Walked for Plain<'_> {
+    fn word(&mut self, at: u64) -> Option<u64> {
+        self.0.read_number(at, self.0.isa.word).ok()
+    }
+
+    fn real(&mut self, _: u64, address: u64) -> u64 {
+        address
+    }
+}
+
+/// The pc and the callers of the running CPU, innermost first. `None`: no rule is known for this kernel.
+pub(super) fn of(timeline: &mut Timeline, kernel: &Kernel) -> Option<Vec<u64>> {
+    let rule = unwind::of(kernel)?;
+    let mut frames = [Frame::default(); CALLERS];
+    let found = timeline.look().look(|view| {
+        let at = Standing { sp: view.get(view.isa.abi.sp), ..standing(view, &*rule, false) };
+        walk(&*rule, at, &mut frames, &mut Plain(view))
+    });
+    Some(frames.iter().take(found).map(|frame| frame.address).collect())
+}

@@ -296,6 +296,60 @@ fn a_person_asks_while_the_guest_stands_still() {
     assert!(written.contains("/proc/uptime") && !written.contains("/proc/stat"), "{written}");
 }
 
+/// AN-2, TT-2: the replay gives the commands of the recorded run again, at their places, and their answers are the same.
+fn a_replay_repeats_the_commands_of_a_person() {
+    let file = |ending: &str| std::env::temp_dir().join(format!("trapline-typed-{}.{ending}", std::process::id()));
+    let (recording, core) = (file("rec"), file("vmcore"));
+    let dump = format!("dump {}", core.display());
+    let mut seat = Seat::run(IMAGE, &["--from-boot", "--summary", "none", "--record", recording.to_str().expect("a name")]);
+    seat.until_printed("/ # ");
+    seat.keys(b"\x01c");
+    seat.until_printed("trapline> ");
+    let mut answers = Vec::new();
+    let mut asked = |seat: &mut Seat, line: &str, answer: &str| answers.push((line.to_string(), seat.ask(line, answer)));
+    asked(&mut seat, "time", "s of guest time");
+    asked(&mut seat, "p:open do_sys_openat2 file=+0($arg2):ustring", "open");
+    asked(&mut seat, "nonsense", "is no command");
+    asked(&mut seat, "regs", "registers of CPU 0");
+    asked(&mut seat, "mem jiffies 8", "ffff");
+    seat.ask(&dump, "is the guest at");
+    std::fs::remove_file(&core).expect("the core dump");
+    seat.keys(b"continue\r");
+    seat.screen.clear();
+    seat.keys(b"cat /proc/version; echo do''ne\r");
+    seat.until_printed("\ndone");
+    seat.keys(b"\x01c");
+    seat.until_printed("trapline> ");
+    asked(&mut seat, "time", "s of guest time");
+    asked(&mut seat, "profile", "open");
+    asked(&mut seat, "cat trace", "/proc/version");
+    seat.keys(b"continue\r");
+    seat.keys(b"\x01l");
+    seat.until_printed("records are shown");
+    seat.keys(b"\x01x");
+    assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_trapline"));
+    let output = replay.arg("replay").arg(&recording).output().expect("it runs");
+    std::fs::remove_file(&recording).expect("the recording");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && err.contains(" 10 commands, "), "{err}\n{out}");
+    let mut rest = out.as_str();
+    for (line, answer) in &answers {
+        let (_, behind) = rest.split_once(&format!("\ntrapline> {line}\n")).unwrap_or_else(|| panic!("{line} in {out}"));
+        // The first line of the screen is the command as it was typed, the last one is the next prompt.
+        let answer = answer.replace('\r', "");
+        let answer = answer.split_once('\n').map_or("", |(_, answer)| answer.trim_end().trim_end_matches("trapline>").trim_end());
+        if line == "nonsense" {
+            assert!(err.contains("`nonsense` is no command"), "{err}");
+        } else {
+            assert!(behind.starts_with(answer), "{line}: {answer}\nagain:\n{behind}");
+        }
+        rest = behind;
+    }
+    assert!(out.contains(&format!("trapline> {dump}\n(not repeated")) && !core.exists(), "{out}");
+}
+
 /// DV-4
 fn a_signal_gives_the_terminal_back() {
     let mut seat = Seat::run(IMAGE, &[]);
@@ -343,6 +397,7 @@ fn main() -> ExitCode {
             IMAGE,
             tests![
                 a_person_at_the_shell_is_heard_and_answered,
+                a_replay_repeats_the_commands_of_a_person,
                 one_can_leave_at_any_time,
                 a_person_asks_while_the_guest_stands_still,
                 events_and_switches_are_given_while_the_guest_stands,

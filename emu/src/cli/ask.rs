@@ -24,6 +24,8 @@ use trapline_probes::events::set::Member;
 use trapline_probes::guest::Cpu;
 
 const PROMPT: &str = "trapline> ";
+/// The command that Ctrl-A l stands for.
+pub const LIVE: &str = "live";
 /// Bytes that `mem` shows by default, and at most.
 const BYTES: u64 = 64;
 const MOST_BYTES: u64 = 4096;
@@ -51,7 +53,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("cat", "cat FILE: shows a tracing file, such as trace or events/kprobes/NAME/hist"),
     ("snapshot", "exchanges the records of the files trace and snapshot"),
     ("dump", "dump FILE: writes the guest as a core dump, for drgn, crash and gdb"),
-    ("live", "shows records as they come, or no longer; so does Ctrl-A l"),
+    (LIVE, "shows records as they come, or no longer; so does Ctrl-A l"),
     ("time", "shows the guest's time"),
     ("regs", "shows the registers"),
     ("bt", "shows who called"),
@@ -95,6 +97,8 @@ impl Asked<'_, '_> {
 
 /// Waits for the next byte that is typed. `None`: the terminal is gone.
 pub type Keys<'a> = &'a mut dyn FnMut() -> Option<u8>;
+/// Is told each command before it is carried out.
+pub type Told<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
 
 /// The command line.
 #[derive(Default)]
@@ -121,7 +125,7 @@ impl Asker {
     }
 
     /// Asks for commands until the guest shall go on.
-    pub fn ask(&mut self, keys: Keys<'_>, asked: &mut Asked<'_, '_>) -> Result<Next, Failure> {
+    pub fn ask(&mut self, keys: Keys<'_>, told: Told<'_>, asked: &mut Asked<'_, '_>) -> Result<Next, Failure> {
         loop {
             let commands = COMMANDS.iter().map(|(name, _)| (*name).to_string());
             self.words.others = commands.chain(Tracefs::list(&asked.about)).collect();
@@ -135,10 +139,10 @@ impl Asker {
                 "" => {}
                 "continue" | "c" => return Ok(Next::Continue),
                 "quit" | "q" | "exit" => return Ok(Next::Leave),
-                line => match carry_out(line, asked) {
-                    Ok(text) => print(&if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" })?,
-                    Err(failure) => eprint!("{}", failure.render(Paint::for_errors())),
-                },
+                line => {
+                    told(line)?;
+                    answer(line, asked)?;
+                }
             }
         }
     }
@@ -172,6 +176,26 @@ fn print(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
 }
 
+/// Carries out a command of a recorded run again, and prints it with its answer.
+pub fn repeat(line: &str, asked: &mut Asked<'_, '_>) -> Result<(), Failure> {
+    print(&format!("\n{PROMPT}{line}\n"))?;
+    match line.split_whitespace().next() {
+        Some("dump") => print("(not repeated, because it writes a file)\n"),
+        _ => answer(line, asked),
+    }
+}
+
+/// Carries out a command and prints its answer.
+pub fn answer(line: &str, asked: &mut Asked<'_, '_>) -> Result<(), Failure> {
+    match carry_out(line, asked) {
+        Ok(text) => print(&if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" }),
+        Err(failure) => {
+            eprint!("{}", failure.render(Paint::for_errors()));
+            Ok(())
+        }
+    }
+}
+
 /// Carries out a command and returns the text to print.
 fn carry_out(line: &str, asked: &mut Asked<'_, '_>) -> Result<String, Failure> {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -200,7 +224,7 @@ fn carry_out(line: &str, asked: &mut Asked<'_, '_>) -> Result<String, Failure> {
             asked.about.kept.swap();
             Ok("the records so far are in the file snapshot: `cat snapshot` shows them\n".into())
         }
-        ["live"] => {
+        [LIVE] => {
             *asked.live = !*asked.live;
             Ok(format!("records are {} as they come\n", if *asked.live { "shown" } else { "no longer shown" }))
         }

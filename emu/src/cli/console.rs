@@ -66,6 +66,11 @@ impl Console {
 }
 
 impl Console {
+    /// Whether a user types on a terminal.
+    pub fn has_terminal(&self) -> bool {
+        self.terminal.is_some()
+    }
+
     /// The next key for trapline's own command line. Waits for it; `None` without a terminal.
     pub fn next_key(&mut self) -> Option<u8> {
         self.terminal.as_mut()?.next_key()

@@ -60,6 +60,11 @@ pub trait Work {
         false
     }
 
+    /// Repeats a command that was typed on trapline's own command line in the recorded run.
+    fn repeat(&mut self, _session: &mut Session, _command: &str) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Takes what the slice has brought.
     fn take(&mut self, session: &mut Session) -> Result<(), Failure>;
 
@@ -112,6 +117,9 @@ impl Driver {
                 return Ok(end);
             }
             self.type_what_is_due(work.is_unprobed())?;
+            while let Some(command) = self.tape.next_command() {
+                work.repeat(&mut self.session, &command)?;
+            }
             if self.tape.is_over() {
                 return Ok(End::Recorded);
             }

@@ -7,7 +7,7 @@ use super::guest::{Guest, GuestArgs};
 use super::output::Paint;
 use super::trace::{self, TracingArgs};
 use super::until::guest_time;
-use super::{Failure, report};
+use super::{Failure, report, session};
 use crate::boot::Kernel;
 use crate::clock::nanoseconds;
 use crate::history::recording::{self, Head, Recording};
@@ -26,7 +26,7 @@ use trapline_isa::plan::Policy;
 ///
 /// FILE comes from `run --record` or `trace --record`. The guest does the same again, to the instruction, whatever is
 /// probed now. On the way the replay compares its own state with the marks in the file. Without scripts and events it
-/// shows the console.
+/// shows the console, and repeats the commands that were typed behind Ctrl-A c.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -93,6 +93,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--from: {from:?} lies behind the end of the replay at {end:?} of guest time")));
     }
     (guest.quiet, guest.limits) = (args.quiet, super::until::Limits { time: from, text: None });
+    let has_commands = recording.commands() > 0;
     let (mut session, mut tape) = ready(recording, &guest)?;
     if from.is_some() {
         let mut driver = Driver::new(session, tape, &guest, Shown::Nowhere);
@@ -102,6 +103,11 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     guest.limits.time = to;
     match compiled {
         Some(compiled) => trace::trace(&args.tracing, &guest, compiled, session, tape)?.1,
+        None if has_commands => {
+            let (driver, end) = session::again(&guest, session, tape)?;
+            say_what_was_done(&driver, &end);
+            end.result(0, driver.session.machine().board_name())
+        }
         None => {
             let mut driver = Driver::new(session, tape, &guest, Shown::Output);
             let end = driver.run(&mut Plain)?;
@@ -192,8 +198,12 @@ fn say_what_is_missing(recording: &Recording) {
 fn say_what_was_done(driver: &Driver, end: &End) {
     let (done, time) = (driver.tape.done(), Duration::from_nanos(driver.session.machine().now()));
     let note = Paint::for_errors().advice("note:");
+    let commands = match done.commands {
+        0 => String::new(),
+        count => format!("{count} commands, "),
+    };
     eprintln!(
-        "{note} replayed up to {time:?} of guest time: {} bytes typed, {} marks equal; {}",
+        "{note} replayed up to {time:?} of guest time: {} bytes typed, {commands}{} marks equal; {}",
         done.keys,
         done.marks,
         end.reason()

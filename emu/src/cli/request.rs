@@ -34,7 +34,7 @@ pub struct Request {
 }
 
 /// The probes of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Wanted {
     /// The events to define, in order.
     pub events: Vec<Event>,
@@ -51,7 +51,7 @@ pub struct Wanted {
 }
 
 /// The outputs of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outputs {
     /// The files for records.
     pub out: Vec<PathBuf>,

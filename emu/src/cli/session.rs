@@ -1,7 +1,7 @@
 //! Carries out a run from its request to its summary: boots, defines the events, runs the guest, prints its console,
 //! the records and the summary.
 
-use super::ask::{Asked, Asker, Next};
+use super::ask::{self, Asked, Asker, Next};
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
 use super::coverage::CoverageFile;
@@ -42,7 +42,7 @@ const MOST_LOGGED: usize = 1000;
 
 /// Carries out a request.
 pub fn run(request: Request) -> Result<(), Failure> {
-    let Request { guest, input, record, on_panic, probes, commands, mut outputs } = request;
+    let Request { guest, input, record, on_panic, probes, commands, outputs } = request;
     let policy = probes.policy.on(guest.kernel.arch)?;
     let booted = guest.snapshot()?;
     if input == Input::Terminal {
@@ -62,6 +62,37 @@ pub fn run(request: Request) -> Result<(), Failure> {
         tape.keys(text);
         tape.input_ends();
     }
+    settle(&mut session, &probes)?;
+    let (mut driver, end, refused) = carry_on(Started { guest: &guest, session, tape, console }, probes, commands, outputs)?;
+    on_panic.report(&driver.session, &mut driver.tape, &guest, record.as_ref().map(NewRecording::path))?;
+    end.result(refused, driver.session.machine().board_name())
+}
+
+/// Repeats a recorded run with the commands that were typed on trapline's own command line.
+pub fn again(guest: &Guest, session: Session, tape: Tape) -> Result<(Driver, End), Failure> {
+    let console = Console::open(&Input::Nothing)?;
+    let started = Started { guest, session, tape, console };
+    let outputs = Outputs { summary: SummaryFormat::None, ..Outputs::default() };
+    let (driver, end, _) = carry_on(started, Wanted::default(), VecDeque::new(), outputs)?;
+    Ok((driver, end))
+}
+
+/// A guest that can run.
+struct Started<'g> {
+    guest: &'g Guest,
+    session: Session,
+    tape: Tape,
+    console: Console,
+}
+
+/// Defines the events and runs the guest to its end. Returns the number of refused commands, too.
+fn carry_on(
+    Started { guest, mut session, tape, console }: Started<'_>,
+    probes: Wanted,
+    commands: VecDeque<Timed>,
+    mut outputs: Outputs,
+) -> Result<(Driver, End, usize), Failure> {
+    let takes_commands = console.has_terminal() || tape.is_again();
     let about = records::about(guest.kernel.arch.isa(), guest.cpus);
     let mut records = Records::new(outputs.format, &outputs.out, &about)?;
     if let Some(file) = &outputs.flame {
@@ -77,7 +108,6 @@ pub fn run(request: Request) -> Result<(), Failure> {
     }
     let mut vmcore = outputs.vmcore.as_deref().map(VmcoreFile::new).transpose()?;
     session.stop_at_modules(true);
-    settle(&mut session, &probes)?;
     let script = TracingScript::new(probes.script);
     let mut events = RunEvents::define(&mut session, &probes.events, outputs.stacktrace)?;
     if let (Some(file), Some(event)) = (&mut vmcore, &outputs.vmcore_at) {
@@ -87,12 +117,12 @@ pub fn run(request: Request) -> Result<(), Failure> {
         let stacks = session.stacks();
         session.with_engine(|engine, _| events.set.stacks_for_triggers(engine, stacks));
     }
-    if script.needs_records() || input == Input::Terminal {
+    if script.needs_records() || takes_commands {
         records.keep();
     }
     session.time_hits();
     let shown = if outputs.takes_standard_output() { Shown::Errors } else { Shown::Output };
-    let mut driver = Driver::new(session, tape, &guest, shown);
+    let mut driver = Driver::new(session, tape, guest, shown);
     let mut run = Run {
         console,
         events,
@@ -115,9 +145,8 @@ pub fn run(request: Request) -> Result<(), Failure> {
     let host_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     run.run_script(&mut driver.session, true)?;
     let refused = run.refused + run.events.refused + run.script.refused;
-    run.finish(&mut driver.session, &guest, &end, host_ns)?;
-    on_panic.report(&driver.session, &mut driver.tape, &guest, record.as_ref().map(NewRecording::path))?;
-    end.result(refused, driver.session.machine().board_name())
+    run.finish(&mut driver.session, guest, &end, host_ns)?;
+    Ok((driver, end, refused))
 }
 
 /// The texts of the histograms of all events, each with its event.
@@ -194,9 +223,13 @@ impl Work for Run<'_> {
         match self.console.typed(session.machine().now()) {
             Typed::Keys(keys) => tape.keys(&keys),
             Typed::Leave => return Ok(Some(End::Left)),
-            Typed::Wants(wish) => return self.grant(wish, session),
+            Typed::Wants(wish) => return self.grant(wish, session, tape),
         }
         Ok(None)
+    }
+
+    fn repeat(&mut self, session: &mut Session, command: &str) -> Result<(), Failure> {
+        self.with_asked(session, |asked, _| ask::repeat(command, asked))
     }
 
     fn take(&mut self, session: &mut Session) -> Result<(), Failure> {
@@ -271,47 +304,58 @@ impl Run<'_> {
     }
 
     /// Does what the user asks for by a key behind Ctrl-A, while the guest stands still.
-    fn grant(&mut self, wish: Wish, session: &mut Session) -> Result<Option<End>, Failure> {
-        let Run { console, asker, events, records, script, removed, lines, .. } = self;
-        let mut keys = || console.next_key();
+    fn grant(&mut self, wish: Wish, session: &mut Session, tape: &mut Tape) -> Result<Option<End>, Failure> {
         println!();
-        let next = match wish {
-            Wish::Help => {
-                print!("{HELP}");
-                Next::Continue
-            }
+        match wish {
+            Wish::Help => print!("{HELP}"),
             Wish::Live => {
-                records.set_live(!records.is_live());
-                println!("(records are {} as they come)", if records.is_live() { "shown" } else { "no longer shown" });
-                Next::Continue
+                tape.asked(tape.place(session.machine()), ask::LIVE)?;
+                self.with_asked(session, |asked, _| ask::answer(ask::LIVE, asked))?;
             }
-            Wish::File => {
-                let asker = asker.get_or_insert_with(|| Asker::new(session));
-                if let Some(name) = asker.ask_for_file(&mut keys)? {
-                    let (isa, cpus) = (session.engine().isa(), session.with_engine(|_, guest| guest.cpus()));
-                    let path = PathBuf::from(&name);
-                    match records.also(Format::Trace.of_file(&path), &path, &records::about(isa, cpus)) {
-                        Ok(()) => println!("(records go to {name}, too)"),
-                        Err(error) => eprintln!("{} {error}", output::Paint::for_errors().error("error:")),
-                    }
-                }
-                Next::Continue
-            }
+            Wish::File => self.ask_for_file(session)?,
             Wish::Ask => {
-                let asker = asker.get_or_insert_with(|| Asker::new(session));
-                let mut live = records.is_live();
-                let mut none = Kept::default();
-                let kept = records.kept().as_mut().unwrap_or(&mut none);
-                let about = About { session, events: &mut events.set, kept };
-                let mut asked = Asked { about, files: &mut script.files, removed, live: &mut live, lines: *lines };
-                let next = asker.ask(&mut keys, &mut asked)?;
-                records.set_live(live);
-                events.note_armed(session);
-                session.time_hits();
-                next
+                let mut asker = self.asker.take().unwrap_or_else(|| Asker::new(session));
+                let at = tape.place(session.machine());
+                let mut told = |command: &str| Ok(tape.asked(at, command)?);
+                let next = self.with_asked(session, |asked, console| asker.ask(&mut || console.next_key(), &mut told, asked))?;
+                self.asker = Some(asker);
+                return Ok(Some(End::Left).filter(|_| next == Next::Leave));
             }
-        };
-        Ok(Some(End::Left).filter(|_| next == Next::Leave))
+        }
+        Ok(None)
+    }
+
+    /// Lets a command line change the parts of the run.
+    fn with_asked<R>(
+        &mut self,
+        session: &mut Session,
+        with: impl FnOnce(&mut Asked<'_, '_>, &mut Console) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let Run { console, events, records, script, removed, lines, .. } = self;
+        let mut live = records.is_live();
+        let mut none = Kept::default();
+        let kept = records.kept().as_mut().unwrap_or(&mut none);
+        let about = About { session, events: &mut events.set, kept };
+        let mut asked = Asked { about, files: &mut script.files, removed, live: &mut live, lines: *lines };
+        let done = with(&mut asked, console)?;
+        records.set_live(live);
+        events.note_armed(session);
+        session.time_hits();
+        Ok(done)
+    }
+
+    /// Asks for a file, and writes records there from now on.
+    fn ask_for_file(&mut self, session: &mut Session) -> Result<(), Failure> {
+        let Run { console, asker, records, .. } = self;
+        let asker = asker.get_or_insert_with(|| Asker::new(session));
+        let Some(name) = asker.ask_for_file(&mut || console.next_key())? else { return Ok(()) };
+        let (isa, cpus) = (session.engine().isa(), session.with_engine(|_, guest| guest.cpus()));
+        let path = PathBuf::from(&name);
+        match records.also(Format::Trace.of_file(&path), &path, &records::about(isa, cpus)) {
+            Ok(()) => println!("(records go to {name}, too)"),
+            Err(error) => eprintln!("{} {error}", output::Paint::for_errors().error("error:")),
+        }
+        Ok(())
     }
 
     fn finish(mut self, session: &mut Session, guest: &Guest, end: &End, host_ns: u64) -> Result<(), Failure> {

@@ -26,8 +26,10 @@ use thiserror::Error;
 
 /// The first bytes of the file.
 pub const MAGIC: &[u8; 8] = b"traprecd";
-/// The format number. It must be increased whenever the meaning of a frame changes.
-const FORMAT: u32 = 1;
+/// The format number. It must be increased whenever the meaning of a frame changes, or a kind is added.
+const FORMAT: u32 = 2;
+/// The oldest format that can be read. It lacks commands.
+const OLDEST: u32 = 1;
 const FRAMES_AT: usize = 12;
 const CHECKSUM: usize = 4;
 /// Bytes of a frame besides its payload.
@@ -80,6 +82,13 @@ pub enum Frame {
         /// The bytes.
         keys: Vec<u8>,
     },
+    /// A command that was typed on trapline's own command line, behind Ctrl-A c.
+    Asked {
+        /// The place.
+        at: Ticks,
+        /// The command.
+        command: String,
+    },
     /// The console input ended.
     Ends {
         /// The place.
@@ -109,13 +118,18 @@ impl Frame {
     /// The place of this frame.
     pub fn at(&self) -> Ticks {
         match self {
-            Frame::Typed { at, .. } | Frame::Ends { at } | Frame::Mark { at, .. } | Frame::End { at, .. } => *at,
+            Frame::Typed { at, .. }
+            | Frame::Asked { at, .. }
+            | Frame::Ends { at }
+            | Frame::Mark { at, .. }
+            | Frame::End { at, .. } => *at,
         }
     }
 
     fn kind(&self) -> u8 {
         match self {
             Frame::Typed { .. } => TYPED,
+            Frame::Asked { .. } => ASKED,
             Frame::Ends { .. } => ENDS,
             Frame::Mark { .. } => MARK,
             Frame::End { .. } => END,
@@ -126,6 +140,7 @@ impl Frame {
         let mut payload = self.at().to_le_bytes().to_vec();
         match self {
             Frame::Typed { keys, .. } => payload.extend(keys),
+            Frame::Asked { command, .. } => payload.extend(command.as_bytes()),
             Frame::Ends { .. } => {}
             Frame::Mark { mark, .. } => {
                 payload.extend(mark.time.to_le_bytes());
@@ -147,6 +162,7 @@ impl Frame {
         let at = number(&mut rest).filter(|at| *at < LAST_TIME)?;
         Some(match kind {
             TYPED => Frame::Typed { at, keys: rest.to_vec() },
+            ASKED => Frame::Asked { at, command: std::str::from_utf8(rest).ok()?.to_string() },
             ENDS if rest.is_empty() => Frame::Ends { at },
             MARK => {
                 let (time, cpu) = (number(&mut rest)?, take::<1>(&mut rest)?[0]);
@@ -175,6 +191,7 @@ const TYPED: u8 = 2;
 const ENDS: u8 = 3;
 const MARK: u8 = 4;
 const END: u8 = 5;
+const ASKED: u8 = 6;
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk::<N>()?;
@@ -257,7 +274,7 @@ impl Recording {
             return Err(RecordingError::Foreign);
         }
         let format = format.first_chunk().copied().map(u32::from_le_bytes).unwrap_or_default();
-        if format != FORMAT {
+        if !(OLDEST..=FORMAT).contains(&format) {
             return Err(RecordingError::Format(format));
         }
         let mut sum = Checksum::default();
@@ -287,6 +304,11 @@ impl Recording {
         matches!(self.frames.last(), Some(Frame::End { .. }))
     }
 
+    /// The number of commands that were typed on trapline's own command line.
+    pub fn commands(&self) -> usize {
+        self.frames.iter().filter(|frame| matches!(frame, Frame::Asked { .. })).count()
+    }
+
     /// The virtual time up to which the run was recorded.
     pub fn end(&self) -> Ticks {
         match self.frames.last() {
@@ -302,20 +324,28 @@ impl Recording {
 pub struct Recorder {
     file: File,
     sum: Checksum,
+    /// The place of the last frame.
+    reached: Ticks,
 }
 
 impl Recorder {
     /// Creates the file and writes the head. A file of this name is replaced.
     pub fn create(path: &Path, head: &Head) -> io::Result<Recorder> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        let mut recorder = Recorder { file, sum: Checksum::default() };
+        let mut recorder = Recorder { file, sum: Checksum::default(), reached: head.begins };
         recorder.file.write_all(&[&MAGIC[..], &FORMAT.to_le_bytes()].concat())?;
         recorder.append(HEAD, &serde_json::to_vec(head)?)?;
         Ok(recorder)
     }
 
+    /// The place of the last frame. The next one may not lie before it.
+    pub fn reached(&self) -> Ticks {
+        self.reached
+    }
+
     /// Appends a frame.
     pub fn write(&mut self, frame: &Frame) -> io::Result<()> {
+        self.reached = frame.at();
         match frame {
             // The place takes the first bytes of a payload.
             Frame::Typed { at, keys } if keys.len() > LONGEST - 8 => {

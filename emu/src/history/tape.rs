@@ -47,6 +47,8 @@ pub struct Tape {
     /// The place of the machine. `None` while it stands somewhere else than at the limit of its run.
     place: Option<Ticks>,
     printed: Printed,
+    /// Commands of the recorded run whose place a replay has reached.
+    commands: VecDeque<String>,
     done: Done,
     /// The frames so far, if they are kept.
     kept: Option<Vec<Frame>>,
@@ -70,6 +72,8 @@ enum Input {
 pub struct Done {
     /// Bytes that were typed.
     pub keys: u64,
+    /// Commands on trapline's own command line.
+    pub commands: u64,
     /// Marks that were written, or compared and found equal.
     pub marks: u64,
 }
@@ -95,7 +99,15 @@ impl Tape {
 
     fn new<L: Listener>(kind: Kind, machine: &Machine<L>) -> Tape {
         let place = Some(machine.time());
-        Tape { kind, waiting: VecDeque::new(), place, printed: Printed::default(), done: Done::default(), kept: None }
+        Tape {
+            kind,
+            waiting: VecDeque::new(),
+            place,
+            printed: Printed::default(),
+            commands: VecDeque::new(),
+            done: Done::default(),
+            kept: None,
+        }
     }
 
     /// Keeps the input in memory from now on, and the marks of a recording, so that the run can be repeated.
@@ -128,6 +140,26 @@ impl Tape {
     /// Ends the input as soon as possible.
     pub fn input_ends(&mut self) {
         self.waiting.push_back(Input::End);
+    }
+
+    /// Records a command of trapline's own command line, before it is carried out. The machine may stand anywhere.
+    pub fn asked(&mut self, at: Ticks, command: &str) -> Result<(), TapeError> {
+        if let Kind::Recorded { recorder, .. } = &mut self.kind {
+            let at = at.max(recorder.reached());
+            recorder.write(&Frame::Asked { at, command: command.into() })?;
+            self.done.commands += 1;
+        }
+        Ok(())
+    }
+
+    /// The place of the machine, or the nearest one if it does not stand at the limit of its run.
+    pub fn place<L: Listener>(&self, machine: &Machine<L>) -> Ticks {
+        self.place.unwrap_or(machine.time().min(machine.limit()))
+    }
+
+    /// The next command of the recorded run whose place a replay has reached.
+    pub fn next_command(&mut self) -> Option<String> {
+        self.commands.pop_front()
     }
 
     /// Whether input may be typed at once.
@@ -188,11 +220,11 @@ impl Tape {
 
     /// The run has ended. A recording gets its last frame; a replay is compared with it.
     pub fn end<L: Listener>(&mut self, machine: &Machine<L>, by_guest: bool, reason: &str) -> Result<(), TapeError> {
-        let time = machine.time();
+        let (time, at) = (machine.time(), self.place(machine));
         match &mut self.kind {
             Kind::Live => Ok(()),
             Kind::Recorded { recorder, .. } => {
-                let at = self.place.unwrap_or(time.min(machine.limit()));
+                let at = at.max(recorder.reached());
                 Ok(recorder.write(&Frame::End { at, time, by_guest, reason: reason.into() })?)
             }
             Kind::Again { frames, .. } => {
@@ -278,6 +310,10 @@ impl Tape {
             frames.pop_front();
             match frame {
                 Frame::Typed { keys, .. } => self.type_now(machine, &Input::Keys(keys)),
+                Frame::Asked { command, .. } => {
+                    self.commands.push_back(command);
+                    self.done.commands += 1;
+                }
                 Frame::Ends { .. } => self.type_now(machine, &Input::End),
                 Frame::Mark { mark, .. } => {
                     compare(&mark, &Mark::of(machine, &self.printed, with_registers))?;

@@ -22,6 +22,7 @@ fn frames() -> Vec<Frame> {
     vec![
         Frame::Typed { at: 8, keys: b"ls\n".to_vec() },
         Frame::Typed { at: 8, keys: Vec::new() },
+        Frame::Asked { at: 9, command: "p:open vfs_open".into() },
         Frame::Mark { at: 100, mark: mark(None) },
         Frame::Ends { at: 101 },
         Frame::Mark { at: 200, mark: mark(Some([5; 8])) },
@@ -49,6 +50,16 @@ fn a_recording_is_read_as_it_was_written() {
     let recording = Recording::read(&bytes).expect("a recording");
     assert_eq!(recording, Recording { head: head(), frames: frames(), left_over: 0 });
     assert_eq!((recording.has_ended(), recording.end()), (true, 305));
+}
+
+/// TT-1: format 1 had no commands, and is read as before.
+#[test]
+fn recordings_of_the_format_before_are_read() {
+    let mut file = file();
+    for (format, expected) in [(1u32, Ok(7)), (2, Ok(7)), (0, Err(RecordingError::Format(0))), (3, Err(RecordingError::Format(3)))] {
+        file[8..12].copy_from_slice(&format.to_le_bytes());
+        assert_eq!(Recording::read(&file).map(|recording| recording.frames.len()), expected, "format {format}");
+    }
 }
 
 /// TT-1
@@ -85,7 +96,7 @@ fn a_recording_that_is_cut_off_has_its_whole_frames() {
         }
     }
     lengths.dedup();
-    assert_eq!(lengths, [0, 1, 2, 3, 4, 5, 6], "each frame counts from its last byte on");
+    assert_eq!(lengths, [0, 1, 2, 3, 4, 5, 6, 7], "each frame counts from its last byte on");
 }
 
 /// TT-1: one byte changed anywhere is noticed: reading ends in front of it.
@@ -116,7 +127,7 @@ fn frames_cannot_change_their_order() {
         Recording::read(&written(&head, &parts)).expect("a head").frames.len()
     };
     assert_eq!(
-        [read(&[0, 2, 3]), read(&[2, 0, 3]), read(&[0, 5, 5]), read(&[5, 4])],
+        [read(&[0, 3, 4]), read(&[3, 0, 4]), read(&[0, 6, 6]), read(&[6, 5])],
         [3, 1, 2, 1],
         "by place, and an end ends it"
     );
@@ -128,7 +139,7 @@ proptest! {
     fn any_bytes_are_a_recording_or_an_error(
         start in 0..3usize,
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
-        kind in 0..8u8,
+        kind in 0..9u8,
     ) {
         let head = serde_json::to_vec(&head()).expect("a head");
         let bytes = match start {

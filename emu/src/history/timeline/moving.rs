@@ -283,7 +283,7 @@ impl Timeline {
                     compare(&mark, &Mark::of(&mut self.machine, &self.printed, true))?;
                     is_grid = true;
                 }
-                Frame::End { .. } => {}
+                Frame::Asked { .. } | Frame::End { .. } => {}
             }
         }
         if is_grid {

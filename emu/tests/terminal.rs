@@ -5,7 +5,7 @@
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, tcgetattr};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -350,6 +350,45 @@ fn a_replay_repeats_the_commands_of_a_person() {
     assert!(out.contains(&format!("trapline> {dump}\n(not repeated")) && !core.exists(), "{out}");
 }
 
+/// AN-2: Ctrl-A l on a terminal with enough rows opens a pane below the console, whose rows come back however the run ends.
+fn records_are_shown_in_a_pane_below_the_console() {
+    const OPEN: &str = "\x1b[1;16r\x1b[17;1H\x1b[K-- records (Ctrl-A l closes) ---";
+    const CLOSED: &str = "\x1b[r\x1b[17;1H\x1b[J";
+    let seat = || {
+        let mut seat =
+            Seat::run(IMAGE, &["--from-boot", "--summary", "none", "-e", "p:open do_sys_openat2 file=+0($arg2):ustring"]);
+        let size = Winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&seat.terminal, size).expect("a size");
+        seat.until_printed("/ # ");
+        seat.keys(b"\x01l");
+        seat.until_printed(OPEN);
+        seat.screen.clear();
+        seat
+    };
+    let mut closed = seat();
+    closed.keys(b"cat /proc/version\r");
+    closed.until_printed("Linux version");
+    closed.until_printed("file=\"/proc/version\"");
+    let (_, drawn) = closed.screen.rsplit_once(OPEN).expect("a pane that is drawn again");
+    let rows = drawn.split("\x1b8").next().unwrap_or_default();
+    assert!(rows.contains("open: (do_sys_openat2+0x0/") && rows.contains("\x1b[24;1H"), "{drawn:?}");
+    closed.keys(b"\x01l");
+    closed.until_printed(CLOSED);
+    closed.screen.clear();
+    closed.keys(b"cat /proc/stat > /dev/null; echo do''ne\r");
+    closed.until_printed("\ndone");
+    assert!(!closed.screen.contains("file="), "{}", closed.screen);
+    closed.keys(b"\x01x");
+    assert_eq!(closed.end().code(), Some(0), "{}", closed.screen);
+    let mut left = seat();
+    left.keys(b"\x01x");
+    assert!(left.end().code() == Some(0) && left.screen.contains(CLOSED), "{:?}", left.screen);
+    let mut killed = seat();
+    let child = rustix::process::Pid::from_child(&killed.child);
+    rustix::process::kill_process(child, rustix::process::Signal::TERM).expect("a signal");
+    assert!(killed.end().signal() == Some(15) && killed.screen.contains(CLOSED), "{:?}", killed.screen);
+}
+
 /// DV-4
 fn a_signal_gives_the_terminal_back() {
     let mut seat = Seat::run(IMAGE, &[]);
@@ -398,6 +437,7 @@ fn main() -> ExitCode {
             tests![
                 a_person_at_the_shell_is_heard_and_answered,
                 a_replay_repeats_the_commands_of_a_person,
+                records_are_shown_in_a_pane_below_the_console,
                 one_can_leave_at_any_time,
                 a_person_asks_while_the_guest_stands_still,
                 events_and_switches_are_given_while_the_guest_stands,

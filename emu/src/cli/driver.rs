@@ -65,6 +65,9 @@ pub trait Work {
         Ok(())
     }
 
+    /// Is told what the guest has printed.
+    fn heard(&mut self, _console: &[u8]) {}
+
     /// Takes what the slice has brought.
     fn take(&mut self, session: &mut Session) -> Result<(), Failure>;
 
@@ -132,7 +135,7 @@ impl Driver {
                 stop = self.session.run_until_ticks(exactly);
             }
             self.tape.stopped(self.session.machine(), &stop);
-            self.show_console()?;
+            self.show_console(work)?;
             work.take(&mut self.session)?;
             if stop == Stop::Attention {
                 work.module_came(&mut self.session);
@@ -161,10 +164,11 @@ impl Driver {
         self.may_give_up && self.last_words.are_none() && self.session.machine().now() >= last_words::LONGEST_SILENCE
     }
 
-    fn show_console(&mut self) -> Result<(), Failure> {
+    fn show_console(&mut self, work: &mut impl Work) -> Result<(), Failure> {
         let console = self.session.machine_mut().take_console();
         self.tape.heard(&console);
         self.last_words.listen(&console);
+        work.heard(&console);
         if console.is_empty() { Ok(()) } else { self.shown.print(&console) }
     }
 }

@@ -36,6 +36,7 @@ mod out_file;
 mod output;
 mod page;
 mod paint;
+mod pane;
 mod place;
 mod policy;
 mod probe_row;

@@ -1,7 +1,7 @@
 //! Carries out a run from its request to its summary: boots, defines the events, runs the guest, prints its console,
 //! the records and the summary.
 
-use super::ask::{self, Asked, Asker, Next};
+use super::ask::{self, Asker};
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
 use super::coverage::CoverageFile;
@@ -9,13 +9,14 @@ use super::driver::{Driver, Shown, Work};
 use super::end::End;
 use super::guest::Guest;
 use super::page::PageFile;
+use super::pane::{Pane, Reading};
 use super::probe_row::row;
 use super::record::NewRecording;
 use super::request::{Outputs, Request, SummaryFormat, Wanted};
 use super::run_events::RunEvents;
 use super::source_lines::SourceLines;
 use super::summary::{Count, FollowedCalls, ProbeRow, Summary, TextWork};
-use super::terminal::{GREETING, HELP, Typed, Wish};
+use super::terminal::{GREETING, Typed};
 use super::tracing_script::TracingScript;
 use super::vmcore::VmcoreFile;
 use super::{Failure, output, record, report};
@@ -26,9 +27,10 @@ use crate::outputs::records::{self, Format, Records};
 use crate::probed::Session;
 use crate::tracefs::About;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::time::Instant;
 use trapline_probes::events::set::{EventSet, Member};
+
+mod asking;
 
 /// Nanoseconds of guest time after which records and console output are taken. Even a probe on every instruction does
 /// not fill the ring buffer in that time.
@@ -129,6 +131,8 @@ fn carry_on(
         records,
         commands,
         script,
+        pane: None,
+        reading: Reading::default(),
         asker: None,
         outputs,
         removed: Vec::new(),
@@ -187,6 +191,10 @@ struct Run<'l> {
     records: Records,
     commands: VecDeque<Timed>,
     script: TracingScript,
+    /// The pane that shows records as they come, on a terminal that has room.
+    pane: Option<Pane>,
+    /// What the guest has printed last, for the pane.
+    reading: Reading,
     /// The command line, once it was opened.
     asker: Option<Asker>,
     outputs: Outputs,
@@ -228,6 +236,10 @@ impl Work for Run<'_> {
         Ok(None)
     }
 
+    fn heard(&mut self, console: &[u8]) {
+        self.reading = self.reading.follow(console);
+    }
+
     fn repeat(&mut self, session: &mut Session, command: &str) -> Result<(), Failure> {
         self.with_asked(session, |asked, _| ask::repeat(command, asked))
     }
@@ -245,6 +257,7 @@ impl Work for Run<'_> {
             }
             records.take_with(events, engine, guest, text)
         })?;
+        self.show_live()?;
         if let Some(file) = self.vmcore.take_if(|file| file.is_due(session, &mut self.events.set)) {
             file.write(session)?;
         }
@@ -303,63 +316,9 @@ impl Run<'_> {
         self.shown.print(text.as_bytes())
     }
 
-    /// Does what the user asks for by a key behind Ctrl-A, while the guest stands still.
-    fn grant(&mut self, wish: Wish, session: &mut Session, tape: &mut Tape) -> Result<Option<End>, Failure> {
-        println!();
-        match wish {
-            Wish::Help => print!("{HELP}"),
-            Wish::Live => {
-                tape.asked(tape.place(session.machine()), ask::LIVE)?;
-                self.with_asked(session, |asked, _| ask::answer(ask::LIVE, asked))?;
-            }
-            Wish::File => self.ask_for_file(session)?,
-            Wish::Ask => {
-                let mut asker = self.asker.take().unwrap_or_else(|| Asker::new(session));
-                let at = tape.place(session.machine());
-                let mut told = |command: &str| Ok(tape.asked(at, command)?);
-                let next = self.with_asked(session, |asked, console| asker.ask(&mut || console.next_key(), &mut told, asked))?;
-                self.asker = Some(asker);
-                return Ok(Some(End::Left).filter(|_| next == Next::Leave));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Lets a command line change the parts of the run.
-    fn with_asked<R>(
-        &mut self,
-        session: &mut Session,
-        with: impl FnOnce(&mut Asked<'_, '_>, &mut Console) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
-        let Run { console, events, records, script, removed, lines, .. } = self;
-        let mut live = records.is_live();
-        let mut none = Kept::default();
-        let kept = records.kept().as_mut().unwrap_or(&mut none);
-        let about = About { session, events: &mut events.set, kept };
-        let mut asked = Asked { about, files: &mut script.files, removed, live: &mut live, lines: *lines };
-        let done = with(&mut asked, console)?;
-        records.set_live(live);
-        events.note_armed(session);
-        session.time_hits();
-        Ok(done)
-    }
-
-    /// Asks for a file, and writes records there from now on.
-    fn ask_for_file(&mut self, session: &mut Session) -> Result<(), Failure> {
-        let Run { console, asker, records, .. } = self;
-        let asker = asker.get_or_insert_with(|| Asker::new(session));
-        let Some(name) = asker.ask_for_file(&mut || console.next_key())? else { return Ok(()) };
-        let (isa, cpus) = (session.engine().isa(), session.with_engine(|_, guest| guest.cpus()));
-        let path = PathBuf::from(&name);
-        match records.also(Format::Trace.of_file(&path), &path, &records::about(isa, cpus)) {
-            Ok(()) => println!("(records go to {name}, too)"),
-            Err(error) => eprintln!("{} {error}", output::Paint::for_errors().error("error:")),
-        }
-        Ok(())
-    }
-
     fn finish(mut self, session: &mut Session, guest: &Guest, end: &End, host_ns: u64) -> Result<(), Failure> {
         // The terminal is given back before the summary is printed.
+        drop(self.pane);
         drop(self.console);
         session.compare_watched();
         let texts = if self.page.is_some() { histograms(&mut self.script, session, &mut self.events.set) } else { Vec::new() };

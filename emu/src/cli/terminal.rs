@@ -4,7 +4,7 @@
 //! One thread reads keys, another waits for signals. The run takes keys only between two slices, so the guest stays in
 //! one thread.
 
-use super::Failure;
+use super::{Failure, pane};
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -21,7 +21,7 @@ pub const GREETING: &str = "(this terminal is the guest's console; Ctrl-A c take
 /// The help of Ctrl-A h.
 pub const HELP: &str = "\
 Ctrl-A c       opens trapline's command line; the guest stands still meanwhile
-Ctrl-A l       shows records as they come, or no longer
+Ctrl-A l       shows records as they come in a pane below the console, or no longer
 Ctrl-A f       writes records to a file, too
 Ctrl-A x       leaves
 Ctrl-A Ctrl-A  types a Ctrl-A
@@ -35,6 +35,7 @@ static TAKEN: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Restores the terminal's settings. Called after a crash of the CPU core too, which runs no destructors.
 pub fn give_back() {
+    pane::close();
     if let Some(before) = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take() {
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &before);
     }
@@ -156,6 +157,9 @@ impl Drop for Terminal {
 fn mind_signals(mut signals: Signals, before: &Termios, raw: &Termios) {
     for signal in signals.forever() {
         let wanted = if signal == SIGCONT { raw } else { before };
+        if signal != SIGCONT {
+            pane::close();
+        }
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, wanted);
         if signal != SIGCONT {
             let _ = signal_hook::low_level::emulate_default_handler(signal);

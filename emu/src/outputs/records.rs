@@ -122,10 +122,16 @@ pub struct Records {
     dropped: u64,
     /// The newest records, if somebody wants them.
     kept: Option<Kept>,
-    /// The printed names, if records are printed as they come.
-    live: Option<Places>,
+    /// The text of the records since [`Records::take_live`], if somebody wants it as they come.
+    live: Option<Live>,
     /// The records that a report shows. `None` without a report.
     report: Option<Box<Collected>>,
+}
+
+#[derive(Default)]
+struct Live {
+    places: Places,
+    text: String,
 }
 
 struct Output {
@@ -183,12 +189,17 @@ impl Records {
         self.report.take()
     }
 
-    /// Prints records as they come, or no longer. What is printed so is shown at the end all the same.
+    /// Makes a text of records as they come, or no longer. The other outputs get these records, too.
     pub fn set_live(&mut self, live: bool) {
-        self.live = if live { self.live.take().or_else(|| Some(Places::default())) } else { None };
+        self.live = if live { self.live.take().or_else(|| Some(Live::default())) } else { None };
     }
 
-    /// Whether records are printed as they come.
+    /// Takes the text of the records that came.
+    pub fn take_live(&mut self) -> String {
+        self.live.as_mut().map(|live| std::mem::take(&mut live.text)).unwrap_or_default()
+    }
+
+    /// Whether a text is made of records as they come.
     pub fn is_live(&self) -> bool {
         self.live.is_some()
     }
@@ -213,7 +224,6 @@ impl Records {
     ) -> Result<(), OutputError> {
         let mut record = std::mem::take(&mut self.record);
         let symbols = |address| guest.symbol_at(address);
-        let mut live = String::new();
         while engine.records().pop_into(&mut record) {
             if record.header.event == watch::SNAPSHOT {
                 if let Some(kept) = &mut self.kept {
@@ -226,8 +236,8 @@ impl Records {
             }
             if let Some(format) = events.format(record.header.event) {
                 self.shown += 1;
-                if let Some(places) = &mut self.live {
-                    trace::write(&mut live, &record, format, places, &symbols);
+                if let Some(Live { places, text }) = &mut self.live {
+                    trace::write(text, &record, format, places, &symbols);
                 }
                 let seen = Seen { record: &record, format, events, symbols: &symbols, lines };
                 if let Some(report) = &mut self.report {
@@ -239,10 +249,6 @@ impl Records {
             }
         }
         self.record = record;
-        if !live.is_empty() {
-            let mut out = io::stdout();
-            out.write_all(live.as_bytes()).and_then(|()| out.flush()).map_err(OutputError::Stdout)?;
-        }
         // The ring drops new records while it is full, so the lost ones are younger than all that were in it.
         let lost = engine.records().dropped() - self.dropped;
         self.dropped += lost;

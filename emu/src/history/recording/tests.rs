@@ -56,7 +56,9 @@ fn a_recording_is_read_as_it_was_written() {
 #[test]
 fn recordings_of_the_format_before_are_read() {
     let mut file = file();
-    for (format, expected) in [(1u32, Ok(7)), (2, Ok(7)), (0, Err(RecordingError::Format(0))), (3, Err(RecordingError::Format(3)))] {
+    for (format, expected) in
+        [(1u32, Ok(7)), (2, Ok(7)), (0, Err(RecordingError::Format(0))), (3, Err(RecordingError::Format(3)))]
+    {
         file[8..12].copy_from_slice(&format.to_le_bytes());
         assert_eq!(Recording::read(&file).map(|recording| recording.frames.len()), expected, "format {format}");
     }

@@ -24,7 +24,9 @@ accel/tcg/cputlb.c tlb_mmu_resize_locked
 accel/tcg/translate-all.c tb_invalidate_phys_range
 accel/tcg/cpu-exec.c cpu_handle_exception
 target/i386/excp_helper.c handle_mmu_fault
-target/arm/helper.c get_phys_addr_lpae'
+target/arm/helper.c get_phys_addr_lpae
+target/riscv/cpu_helper.c get_physical_address
+target/riscv/op_helper.c helper_tlb_flush'
 
 sources() {
     local version found

@@ -10,6 +10,8 @@ pub mod paging;
 pub mod state;
 pub mod tasks;
 pub mod trap;
+#[cfg(test)]
+mod walks;
 pub mod window;
 
 use super::moment::{CountPlace, Moments};

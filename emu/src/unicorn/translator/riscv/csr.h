@@ -88,8 +88,7 @@ static target_ulong access_csr(CPURISCVState *env, uint32_t csr, target_ulong va
     } else if (env->satp != tables) {
         /* The library keeps translations if only the table or the mode changes. A change of the mode has an effect at
            once. */
-        count_again(env_cpu(env));
-        tlb_flush(env_cpu(env));
+        fence(env_cpu(env));
     }
     return before;
 }

@@ -3,7 +3,8 @@
  */
 #include "own.h"
 #include "csr.h"
-#include "rows.h"
+#include "walk.h"
+#include "fences.h"
 
 /* The pc's offset, for jumps that remember where they led (jumps.h). */
 #define TARGET_PC_AT offsetof(CPURISCVState, pc)
@@ -18,31 +19,13 @@ static const struct instead target_instead[] = {
 };
 #define target_instead target_instead
 
-enum { COMPRESSED = 2, FULL = 4 };
-
-static uint16_t half_at(CPUState *cpu, uint64_t pc)
-{
-    return cpu_lduw_code(cpu->env_ptr, (target_ulong)pc);
-}
-
 static bool is_full_length(uint16_t half)
 {
     return (half & 3) == 3;
 }
 
 /* `auipc` and `jalr x0`, with the register that both name in the same place. */
-enum { AUIPC = 0x17, JUMP = 0x67, DESTINATION = 7, SOURCE = 15, REGISTER = 31, JUMP_MASK = 0x7fff, PAIR_BYTES = 2 * FULL };
-
-static bool code_word(CPURISCVState *env, uint64_t pc, uint32_t *word)
-{
-    uint16_t low, high;
-
-    if (!code_half(env, (target_ulong)pc, &low) || !code_half(env, (target_ulong)(pc + HALF_BYTES), &high)) {
-        return false;
-    }
-    *word = (uint32_t)high << 16 | low;
-    return true;
-}
+enum { AUIPC = 0x17, JUMP = 0x67, DESTINATION = 7, JUMP_MASK = 0x7fff, PAIR_BYTES = 2 * FULL };
 
 /*
  * Whether the two instructions at the pc are a far jump of the engine's, which leads into the probe window or out of it:
@@ -94,6 +77,9 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
 
     if (far_jump(cpu, machine, db->pc_next, &target)) {
         return jump_far(cpu->uc->tcg_ctx, db, target);
+    }
+    if (!(reaches_next_page && db->num_insns > 1) && fence_by_us(cpu, machine, db)) {
+        return BY_US;
     }
     return reaches_next_page && db->num_insns > 1 ? IN_NEXT_BLOCK : BY_THE_LIBRARY;
 }

@@ -87,8 +87,28 @@ enum { MOST_NOTED = 64 };
 struct target_memory {
     unsigned many;
     target_ulong pages[MOST_NOTED];
+    /* Whether a large page of the lower half of addresses, or of the upper one, may be in the TLB. */
+    bool has_large[2];
 };
 #define target_memory target_memory
+
+static unsigned half_of(target_ulong address)
+{
+    return address >> (TARGET_LONG_BITS - 1);
+}
+
+/*
+ * Called where a walk finds a large page. The library fills in its pieces of 4 KiB one by one, as pages of their own, so a
+ * fence of one address would leave the others.
+ */
+static void note_large_page(CPUState *cpu, target_ulong address)
+{
+    struct target_memory *noted = target_memory_of(cpu->uc);
+
+    if (noted) {
+        noted->has_large[half_of(address)] = true;
+    }
+}
 
 static void target_before_fill(CPUState *cpu, target_ulong address, int mode)
 {
@@ -204,8 +224,13 @@ static void deliver(CPUState *cpu, uint32_t cause, bool is_interrupt, uint64_t p
 /* Drops all translations of the running hart, as its own fence would. */
 static void fence(CPUState *cpu)
 {
+    struct target_memory *noted = target_memory_of(cpu->uc);
+
     count_again(cpu);
     tlb_flush(cpu);
+    if (noted) {
+        noted->has_large[0] = noted->has_large[1] = false;
+    }
 }
 
 static uint64_t read_status(CPUState *cpu)

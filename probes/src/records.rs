@@ -36,9 +36,10 @@ pub struct Header {
     pub return_ip: u64,
 }
 
-/// Context flags of a record. The low byte holds flags, the high byte two 4-bit depths (preemption, migration).
+/// Context flags of a record. The low byte holds flags, the second byte two 4-bit depths (preemption, migration), the third
+/// byte more flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(u16);
+pub struct Flags(u32);
 
 impl Flags {
     /// No flag set.
@@ -59,6 +60,8 @@ impl Flags {
     pub const NMI: Flags = Flags(64);
     /// Softirqs (bottom halves) were disabled.
     pub const BOTTOM_HALVES_OFF: Flags = Flags(128);
+    /// The task was to be rescheduled when it returns to its program (TIF_NEED_RESCHED_LAZY).
+    pub const LAZY_RESCHED: Flags = Flags(1 << 16);
 
     /// Whether all bits of `other` are set.
     pub fn contains(self, other: Flags) -> bool {
@@ -79,13 +82,16 @@ impl Flags {
 
     /// Sets the depths of disabled preemption and disabled migration, each capped at 15.
     pub fn depths(preemption: u64, migration: u64) -> Flags {
-        let depth = |count: u64| count.min(15) as u16;
+        let depth = |count: u64| count.min(15) as u32;
         Flags(depth(preemption) << 8 | depth(migration) << 12)
     }
 
     /// The flags as the field `common_flags` has them.
     pub(crate) fn of_linux(self) -> u8 {
-        self.0 as u8 & !(Flags::TRUNCATED.0 as u8)
+        /// Linux gives this flag the bit that is [`Flags::TRUNCATED`] here.
+        const LAZY: u8 = 2;
+        let flags = self.0 as u8 & !(Flags::TRUNCATED.0 as u8);
+        if self.contains(Flags::LAZY_RESCHED) { flags | LAZY } else { flags }
     }
 
     /// Both depths in a byte, as the field `common_preempt_count` has them.
@@ -95,7 +101,7 @@ impl Flags {
 
     /// The depths of disabled preemption and of disabled migration.
     pub fn depths_of(self) -> [u8; 2] {
-        [(self.0 >> 8 & 15) as u8, (self.0 >> 12) as u8]
+        [(self.0 >> 8 & 15) as u8, (self.0 >> 12 & 15) as u8]
     }
 }
 
@@ -327,12 +333,13 @@ fn encode(header: &Header, len: usize) -> [u8; FRAME] {
     put(&(len as u32).to_le_bytes());
     put(&header.event.0.to_le_bytes());
     put(&header.cpu.to_le_bytes());
-    put(&header.flags.0.to_le_bytes());
+    put(&(header.flags.0 as u16).to_le_bytes());
     put(&header.pid.to_le_bytes());
     put(&header.comm);
     put(&header.time.to_le_bytes());
     put(&header.ip.to_le_bytes());
     put(&header.return_ip.to_le_bytes());
+    put(&(header.flags.0 >> 16).to_le_bytes());
     frame
 }
 
@@ -344,7 +351,7 @@ fn decode(frame: &[u8; FRAME]) -> (Header, usize) {
     let header = Header {
         event: EventId(word(4)),
         cpu: word(8) as u16,
-        flags: Flags((word(8) >> 16) as u16),
+        flags: Flags(word(8) >> 16 | word(56) << 16),
         pid: word(12),
         comm,
         time: long(32),

@@ -42,8 +42,63 @@ pub struct Moments {
     pub count: (usize, Option<u32>),
     /// The place of the task's flags.
     pub flags: CountPlace,
-    /// The bit of the task's flags for a due reschedule.
-    pub need_resched: u32,
+    /// The bits of the task's flags for a due reschedule, for the oldest kernels first.
+    pub reschedules: &'static [Reschedule],
+}
+
+/// The bits of the task's flags that ask for a reschedule, in some kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reschedule {
+    /// The first release that has them: major and minor number.
+    since: (u32, u32),
+    /// As soon as the kernel may be preempted: TIF_NEED_RESCHED.
+    pub due: u32,
+    /// When the task returns to its program: TIF_NEED_RESCHED_LAZY.
+    pub lazy: Option<u32>,
+}
+
+impl Reschedule {
+    /// In all kernels without lazy reschedules.
+    pub const fn always(due: u32) -> Reschedule {
+        Reschedule { since: (0, 0), due, lazy: None }
+    }
+
+    /// Since a release, in kernels with lazy reschedules.
+    pub const fn since(release: (u32, u32), due: u32, lazy: u32) -> Reschedule {
+        Reschedule { since: release, due, lazy: Some(lazy) }
+    }
+
+    /// The bits that are the same on every ISA that has chosen Linux's common numbers (asm-generic/thread_info_tif.h).
+    pub const COMMON: Reschedule = Reschedule::since((6, 18), 4, 5);
+
+    /// The bits of a kernel.
+    fn of(all: &[Reschedule], kernel: &Kernel) -> Reschedule {
+        let is_lazy = kernel.symbols.address_of(LAZY_RESCHEDULES).is_some();
+        Reschedule::select(all, is_lazy, release_of(kernel))
+    }
+
+    /// The last row that fits. If the release is not known, every one with such reschedules does.
+    fn select(all: &[Reschedule], is_lazy: bool, release: Option<(u32, u32)>) -> Reschedule {
+        let fits = |row: &&Reschedule| row.lazy.is_none() || is_lazy && release.is_none_or(|release| row.since <= release);
+        all.iter().rfind(fits).copied().unwrap_or(Reschedule::always(0))
+    }
+}
+
+/// A function of kernels with lazy reschedules.
+const LAZY_RESCHEDULES: &str = "resched_curr_lazy";
+
+/// The kernel's release by its banner.
+fn release_of(kernel: &Kernel) -> Option<(u32, u32)> {
+    let mut banner = [0; 64];
+    kernel.read(kernel.symbols.address_of("linux_banner")?, &mut banner).ok()?;
+    release_in(&banner)
+}
+
+/// Reads major and minor number of `Linux version 6.12.117+deb13-riscv64 (...`.
+fn release_in(banner: &[u8]) -> Option<(u32, u32)> {
+    let mut numbers = banner.strip_prefix(b"Linux version ")?.split(|byte| !byte.is_ascii_digit());
+    let mut number = || core::str::from_utf8(numbers.next()?).ok()?.parse().ok();
+    Some((number()?, number()?))
 }
 
 /// The place of a CPU's per-CPU offset: the distance from a variable in the kernel's image to the CPU's own copy.
@@ -68,7 +123,7 @@ impl Moments {
         per_cpu: None,
         count: (4, None),
         flags: CountPlace::Task(0),
-        need_resched: 1,
+        reschedules: const { &[Reschedule::always(1)] },
     };
 }
 
@@ -106,6 +161,8 @@ pub struct MomentPlace {
     pub per_cpu: Option<u64>,
     /// The task's flags, where they are not where the ISA's kernels have them today.
     pub flags: Option<CountPlace>,
+    /// The bits of the task's flags for a due reschedule.
+    pub reschedule: Reschedule,
 }
 
 impl MomentPlace {
@@ -133,6 +190,7 @@ impl MomentPlace {
             flags: matches!(count, Some(CountPlace::Stack(_))).then_some(CountPlace::Stack(0)),
             hides_migration: types.is_none() && !is_for_one_cpu(kernel) && has_any(kernel, &KEEPS_FROM_MOVING),
             hides_soft: types.is_none() && has_any(kernel, &OF_REAL_TIME),
+            reschedule: Reschedule::of(model.tasks.moments.reschedules, kernel),
             migration: member("task_struct", "migration_disabled"),
             soft: member("task_struct", "softirq_disable_cnt"),
         }
@@ -213,9 +271,9 @@ impl View {
     }
 
     fn read_moment(&mut self) -> Option<Flags> {
-        let MomentPlace { migration, soft, flags: other_flags, interrupt, .. } = self.moment;
+        let MomentPlace { migration, soft, flags: other_flags, interrupt, reschedule, .. } = self.moment;
         let nmis = if interrupt == HARD_INTERRUPT { NMIS } else { NEWER_NMIS };
-        let Moments { flags, need_resched, .. } = self.model.tasks.moments;
+        let flags = self.model.tasks.moments.flags;
         let (bytes, clear_when_due) = self.moment.form;
         let task = self.task();
         let (at, flags_at) = (self.moment_count()?, self.at(other_flags.unwrap_or(flags)));
@@ -228,7 +286,8 @@ impl View {
         };
         let is_due = clear_when_due.is_some_and(|bit| count >> bit & 1 == 0);
         let letters = [
-            (flags >> need_resched & 1 != 0, Flags::NEED_RESCHED),
+            (flags >> reschedule.due & 1 != 0, Flags::NEED_RESCHED),
+            (reschedule.lazy.is_some_and(|bit| flags >> bit & 1 != 0), Flags::LAZY_RESCHED),
             (is_due, Flags::PREEMPT_RESCHED),
             (count & (interrupt * HARD_INTERRUPTS) != 0, Flags::HARD_INTERRUPT),
             (count & (interrupt * nmis) != 0, Flags::NMI),
@@ -237,5 +296,44 @@ impl View {
         ];
         let depths = Flags::depths(count & PREEMPTION, moved);
         Some(letters.into_iter().fold(depths, |all, (is_so, flag)| all.with_if(is_so, flag)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn release_comes_from_the_banner() {
+        let cases: [(&[u8], Option<(u32, u32)>); 5] = [
+            (b"Linux version 6.12.117+deb13-riscv64 (debian", Some((6, 12))),
+            (b"Linux version 7.2-rc1", Some((7, 2))),
+            (b"Linux version 99999999999.1", None),
+            (b"Linux version ", None),
+            (b"%s version 6.1", None),
+        ];
+        for (banner, release) in cases {
+            assert_eq!(release_in(banner), release, "{}", String::from_utf8_lossy(banner));
+        }
+    }
+
+    /// DV-4: the bits of each release, also of kernels that got lazy reschedules by a patch, or have no release.
+    #[test]
+    fn bits_for_reschedules_follow_release_and_kernel() {
+        let rows = [Reschedule::always(3), Reschedule::since((6, 13), 0, 1), Reschedule::COMMON];
+        let cases = [
+            (false, Some((6, 12)), (3, None)),
+            (true, Some((6, 12)), (3, None)),
+            (true, Some((6, 13)), (0, Some(1))),
+            (true, Some((6, 17)), (0, Some(1))),
+            (true, Some((7, 2)), (4, Some(5))),
+            (false, Some((7, 2)), (3, None)),
+            (true, None, (4, Some(5))),
+            (false, None, (3, None)),
+        ];
+        for (is_lazy, release, expected) in cases {
+            let found = Reschedule::select(&rows, is_lazy, release);
+            assert_eq!((found.due, found.lazy), expected, "{is_lazy} {release:?}");
+        }
     }
 }

@@ -139,6 +139,10 @@ fn the_context_flags_are_five_letters() {
         (&[Flags::NEED_RESCHED, Flags::PREEMPT_RESCHED],                        [99, 16],   ".N.ff"),
         (&[Flags::NEED_RESCHED, Flags::HARD_INTERRUPT, Flags::SOFT_INTERRUPT],  [10, 0],    ".nHa."),
         (&[Flags::PREEMPT_RESCHED, Flags::NMI],                                 [0, 0],     ".pz.."),
+        (&[Flags::LAZY_RESCHED],                                                [0, 0],     ".l..."),
+        (&[Flags::LAZY_RESCHED, Flags::PREEMPT_RESCHED],                        [15, 15],   ".L.ff"),
+        (&[Flags::LAZY_RESCHED, Flags::NEED_RESCHED],                           [0, 0],     ".b..."),
+        (&[Flags::LAZY_RESCHED, Flags::NEED_RESCHED, Flags::PREEMPT_RESCHED],   [0, 0],     ".B..."),
         (&[Flags::NMI, Flags::HARD_INTERRUPT, Flags::TRUNCATED],                [0, 0],     "..Z.."),
     ];
     for (flags, [preemption, migration], expected) in cases {

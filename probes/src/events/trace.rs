@@ -121,11 +121,15 @@ fn write_flags(out: &mut String, flags: Flags) {
         (false, true) => 'b',
         (false, false) => '.',
     });
-    out.push(match (is(Flags::NEED_RESCHED), is(Flags::PREEMPT_RESCHED)) {
-        (true, true) => 'N',
-        (true, false) => 'n',
-        (false, true) => 'p',
-        (false, false) => '.',
+    out.push(match (is(Flags::NEED_RESCHED), is(Flags::LAZY_RESCHED), is(Flags::PREEMPT_RESCHED)) {
+        (true, true, true) => 'B',
+        (true, true, false) => 'b',
+        (true, false, true) => 'N',
+        (true, false, false) => 'n',
+        (false, true, true) => 'L',
+        (false, true, false) => 'l',
+        (false, false, true) => 'p',
+        (false, false, false) => '.',
     });
     out.push(match (is(Flags::NMI), is(Flags::HARD_INTERRUPT), is(Flags::SOFT_INTERRUPT)) {
         (true, true, _) => 'Z',

@@ -15,7 +15,7 @@ pub mod window;
 #[cfg(test)]
 mod walks;
 
-use super::moment::{Moments, PerCpu};
+use super::moment::{Moments, PerCpu, Reschedule};
 use super::{Choice, CoreFile, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 use trapline_isa::arm64::abi::AAPCS64;
@@ -74,6 +74,7 @@ pub static ARM64: Model = Model {
             count_by_code: tasks::count_by_code,
             per_cpu: Some(PerCpu::Register(|handle| handle.system(state::PER_CPU))),
             count: (8, Some(32)),
+            reschedules: const { &[Reschedule::always(1), Reschedule::since((6, 13), 1, 2)] },
             ..Moments::NONE
         },
         current: tasks::current,

@@ -5,7 +5,7 @@
 use super::state::get;
 use crate::boot::Kernel;
 use crate::cpu::members::{self, Step};
-use crate::cpu::moment::{CountPlace, Moments};
+use crate::cpu::moment::{CountPlace, Moments, Reschedule};
 use crate::cpu::{TaskPlace, View, tasks};
 use trapline_isa::mem::{ByteOrder, Memory};
 use trapline_isa::mips::abi::GP;
@@ -27,7 +27,7 @@ pub const fn moments(order: ByteOrder, word: u64) -> Moments {
         count_by_code,
         own_data: |handle| get(handle, GP, 0),
         flags: CountPlace::OwnData(word),
-        need_resched: 2,
+        reschedules: const { &[Reschedule::always(2)] },
         ..Moments::NONE
     }
 }

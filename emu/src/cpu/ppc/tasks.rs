@@ -2,7 +2,7 @@
 
 use super::state::PER_CPU;
 use crate::boot::Kernel;
-use crate::cpu::moment::{CountPlace, Moments, PerCpu};
+use crate::cpu::moment::{CountPlace, Moments, PerCpu, Reschedule};
 use crate::cpu::{TaskPlace, View, tasks};
 use trapline_isa::mem::{ByteOrder, Memory};
 use trapline_isa::regs::Registers;
@@ -27,7 +27,7 @@ pub const fn moments(order: ByteOrder) -> Moments {
         count_by_code,
         per_cpu: Some(PerCpu::Member { area: |handle| handle.live64(PER_CPU), names: ("paca_struct", "data_offset") }),
         flags: CountPlace::Task(128),
-        need_resched: 2,
+        reschedules: const { &[Reschedule::always(2), Reschedule::since((6, 13), 2, 9)] },
         ..Moments::NONE
     }
 }

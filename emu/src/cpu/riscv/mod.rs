@@ -14,7 +14,7 @@ pub mod trap;
 mod walks;
 pub mod window;
 
-use super::moment::{CountPlace, Moments};
+use super::moment::{CountPlace, Moments, Reschedule};
 use super::{
     Choice, CoreFile, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, Start,
     Tasks, Window,
@@ -90,7 +90,11 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             dump: state::dump,
         },
         tasks: Tasks {
-            moments: Moments { flags: CountPlace::Task(0), need_resched: 3, ..Moments::NONE },
+            moments: Moments {
+                flags: CountPlace::Task(0),
+                reschedules: const { &[Reschedule::always(3), Reschedule::since((6, 13), 0, 1), Reschedule::COMMON] },
+                ..Moments::NONE
+            },
             current: tasks::current,
             in_program: Some(tasks::current),
             is_in_register: true,

@@ -13,7 +13,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::moment::{Moments, PerCpu};
+use super::moment::{Moments, PerCpu, Reschedule};
 use super::{Choice, CoreFile, Entry, Exception, Exceptions, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 
@@ -70,7 +70,7 @@ pub static S390X: Model = Model {
             own_data: |_| 0,
             per_cpu: Some(PerCpu::Member { area: |_| 0, names: ("lowcore", "percpu_offset") }),
             count: (4, Some(31)),
-            need_resched: 2,
+            reschedules: const { &[Reschedule::always(2), Reschedule::since((6, 13), 2, 3), Reschedule::COMMON] },
             ..Moments::NONE
         },
         current: tasks::current,

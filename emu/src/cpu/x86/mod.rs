@@ -22,7 +22,7 @@ mod segments;
 #[cfg(test)]
 mod stores;
 
-use super::moment::{Moments, PerCpu};
+use super::moment::{Moments, PerCpu, Reschedule};
 use super::{Choice, Entry, Exceptions, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 
@@ -92,7 +92,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
                 own_data: tasks::own_data::<LONG>,
                 per_cpu: Some(PerCpu::Register(tasks::own_data::<LONG>)),
                 count: (4, Some(31)),
-                need_resched: 3,
+                reschedules: const { &[Reschedule::always(3), Reschedule::since((6, 12), 3, 4), Reschedule::COMMON] },
                 ..Moments::NONE
             },
             current: tasks::current::<LONG>,

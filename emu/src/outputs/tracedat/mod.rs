@@ -278,7 +278,7 @@ impl TraceByte for Flags {
         #[rustfmt::skip]
         let flags = [
             (Flags::INTERRUPTS_OFF, 0x01), (Flags::NEED_RESCHED, 0x04), (Flags::HARD_INTERRUPT, 0x08), (Flags::SOFT_INTERRUPT, 0x10),
-            (Flags::PREEMPT_RESCHED, 0x20), (Flags::NMI, 0x40), (Flags::BOTTOM_HALVES_OFF, 0x80),
+            (Flags::PREEMPT_RESCHED, 0x20), (Flags::NMI, 0x40), (Flags::BOTTOM_HALVES_OFF, 0x80), (Flags::LAZY_RESCHED, 0x02),
         ];
         flags.into_iter().filter(|(flag, _)| self.contains(*flag)).fold(0, |byte, (_, bit)| byte | bit)
     }

@@ -5,7 +5,7 @@
 use super::state::{PER_CPU, REGS};
 use crate::boot::Kernel;
 use crate::cpu::members::{self, Step};
-use crate::cpu::moment::{CountPlace, Moments};
+use crate::cpu::moment::{CountPlace, Moments, Reschedule};
 use crate::cpu::ppc::tasks::{Access, Kind, accesses};
 use crate::cpu::{TaskPlace, View, tasks};
 use trapline_isa::mem::ByteOrder;
@@ -20,7 +20,7 @@ const FLAGS: u64 = 76;
 pub const MOMENTS: Moments = Moments {
     count_by_code: |_, code, interrupt| count(code, interrupt),
     flags: CountPlace::Task(FLAGS),
-    need_resched: 2,
+    reschedules: const { &[Reschedule::always(2), Reschedule::since((6, 13), 2, 9)] },
     ..Moments::NONE
 };
 

@@ -141,7 +141,24 @@ pub(crate) struct Watched {
     unknown: Vec<u64>,
     /// Whether the code can skip the call because of a condition of this event.
     has_conditions: bool,
+    /// Calls of lock functions in the code that makes the record, sorted. A run skips them.
+    locks: Vec<LockCall>,
 }
+
+/// A call that takes or releases a spinlock.
+#[derive(Clone, Copy, Debug)]
+struct LockCall {
+    at: u64,
+    /// The address of the next instruction.
+    next: u64,
+}
+
+/// Functions that take a spinlock, and those that release it.
+const TAKE: [&str; 4] = ["_raw_spin_lock", "_raw_spin_lock_irqsave", "_raw_spin_lock_irq", "_raw_spin_lock_bh"];
+const RELEASE: [&str; 4] = ["_raw_spin_unlock", "_raw_spin_unlock_irqrestore", "_raw_spin_unlock_irq", "_raw_spin_unlock_bh"];
+/// The functions that are searched for such calls: the one that writes the record, so many levels below it, and so many in all.
+const LOCK_LEVELS: usize = 1;
+const MOST_SEARCHED: usize = 64;
 
 /// How the out-of-line code of a site ends: see [`Watched`].
 #[derive(Default)]
@@ -336,10 +353,15 @@ impl Engine {
             watched.sites.iter().map(|(site, _)| *site).chain(watched.unfollowed.iter().copied()).map(|site| (site, true));
         // The raw arguments are available at the entry of the function that writes the record.
         let ends = if is_raw { vec![facts.writes] } else { vec![facts.reserve, facts.commit] };
-        let traps = ends.into_iter().chain(watched.exits.iter().copied());
+        let locks = watched.locks.iter().map(|call| call.at).collect::<Vec<_>>();
+        let traps = ends.into_iter().chain(watched.exits.iter().copied()).chain(locks.iter().copied());
         for (address, is_site) in traps.map(|address| (address, false)).chain(sites).collect::<Vec<_>>() {
             let (probe, action) = match is_site {
                 true => (Kprobe::at_address(address).pre(handler.clone()), Action::Record(number as u32)),
+                // A jump in place of the trap would take the lock.
+                false if locks.contains(&address) => {
+                    (Kprobe::at_address(address).pre(|_| Flow::Continue).post(|_| {}), Action::Handlers)
+                }
                 false => (Kprobe::at_address(address).pre(|_| Flow::Continue), Action::Handlers),
             };
             let probe = probe.internal();
@@ -371,15 +393,25 @@ impl Engine {
         let entries = |of: &[u64]| of.iter().flat_map(|call| [*call, place(*call)]).collect();
         let (calls, yields) = (entries(&facts.calls), entries(&facts.yields));
         let (sites, unfollowed, exits, unknown) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut watched =
-            Watched { facts, is_raw, ends, calls, yields, sites, unfollowed, exits, unknown, has_conditions: false };
+        let mut watched = Watched {
+            facts,
+            is_raw,
+            ends,
+            calls,
+            yields,
+            sites,
+            unfollowed,
+            exits,
+            unknown,
+            has_conditions: false,
+            locks: Vec::new(),
+        };
         let facts = Arc::clone(&watched.facts);
+        if !is_raw {
+            watched.locks = self.lock_calls(guest, &facts);
+        }
         for (site, code) in &facts.sites {
-            let can_end = |at: &u64| {
-                let place = self.resolve(guest, &Kprobe::at_address(*at).internal(), false);
-                let check = |place| self.by_policy(true, |policy| self.check_place(guest, &place, Action::Handlers, policy));
-                place.and_then(check).is_ok()
-            };
+            let can_end = |at: &u64| self.can_trap(guest, *at);
             let is_sound = |way: &Way| !way.has_conditions || way.exits.iter().chain(&way.unknown).all(can_end);
             if let Some(way) = self.way(guest, &watched, *code).filter(is_sound) {
                 watched.sites.push((*site, *code));
@@ -397,6 +429,48 @@ impl Engine {
             return refused(Errno::EINVAL, format!("{}:{} cannot be followed: {why}", facts.group, facts.name));
         }
         Ok(watched)
+    }
+
+    /// Whether an internal probe can be at this address.
+    fn can_trap(&self, guest: &dyn Guest, at: u64) -> bool {
+        let place = self.resolve(guest, &Kprobe::at_address(at).internal(), false);
+        let check = |place| self.by_policy(true, |policy| self.check_place(guest, &place, Action::Handlers, policy));
+        place.and_then(check).is_ok()
+    }
+
+    /// The calls of lock functions in the code that makes a record. The record only reads what the lock protects, and
+    /// another CPU that holds it does not run meanwhile: the code would wait for ever. A function of which not both ends of
+    /// the locked part are such calls is left as it is.
+    fn lock_calls(&self, guest: &dyn Guest, facts: &Tracepoint) -> Vec<LockCall> {
+        let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
+        let mut found = Vec::new();
+        let mut functions = vec![(facts.writes, 0)];
+        let mut searched = 0;
+        while let Some((function, level)) = functions.get(searched).copied() {
+            searched += 1;
+            let Some(symbol) = guest.symbol_at(function) else { continue };
+            let end = symbol.start.saturating_add(symbol.size.min(BLOCK));
+            let (mut taken, mut released) = (Vec::new(), Vec::new());
+            for insn in function::walk_far(self.isa, function, end, &mut read).map_while(Result::ok) {
+                let Goes::Call(to) = insn.flow else { continue };
+                let call = LockCall { at: insn.address, next: insn.next() };
+                match guest.symbol_at(to).filter(|callee| callee.start == to) {
+                    Some(callee) if TAKE.contains(&callee.name.as_str()) => taken.push(call),
+                    Some(callee) if RELEASE.contains(&callee.name.as_str()) => released.push(call),
+                    _ if to == facts.reserve || to == facts.commit || level == LOCK_LEVELS => {}
+                    _ if functions.len() < MOST_SEARCHED && functions.iter().all(|(other, _)| *other != to) => {
+                        functions.push((to, level + 1));
+                    }
+                    _ => {}
+                }
+            }
+            let is_whole = !taken.is_empty() && !released.is_empty();
+            if is_whole && taken.iter().chain(&released).all(|call| self.can_trap(guest, call.at)) {
+                found.extend(taken.into_iter().chain(released));
+            }
+        }
+        found.sort_unstable_by_key(|call: &LockCall| call.at);
+        found
     }
 
     /// Whether the code of a site that cannot be followed leads to the tracepoint's functions: by a call of its own, or by a
@@ -544,7 +618,10 @@ impl Engine {
             (record.at, record.len) = (run.at + LIST + FILE, run.length);
             has_record = cpu.read(record.at, &mut record.bytes[..run.length]).is_ok();
         } else if watched.exits.binary_search(&pc).is_err() {
-            return None;
+            let call = watched.locks.binary_search_by_key(&pc, |call| call.at).ok().and_then(|at| watched.locks.get(at))?;
+            // The interrupt state that it would have returned goes to its counterpart only, which is skipped as well.
+            cpu.set_pc(call.next);
+            return Some(self.resume(number, 0, false));
         }
         let is_lost = pc == ends.reserve && !watched.is_raw || watched.unknown.contains(&pc);
         let which = run.runs?;

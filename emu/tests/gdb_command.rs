@@ -214,17 +214,101 @@ fn the_documents_commands_work() {
 
 /// TT-7: wrong ports, images and files get a sentence.
 fn wrong_arguments_get_a_sentence() {
+    let folder = Folder::new("gdb-wrong");
+    let path = |name: &str| folder.0.join(name).to_str().unwrap().to_string();
+    let (recording, damaged, cut) = (path("one.rec"), path("damaged.rec"), path("cut.rec"));
+    trapline(&["run", "tiny/x86_64", "--quiet", "--record", &recording]);
+    let mut bytes = std::fs::read(&recording).unwrap();
+    std::fs::write(&cut, &bytes[..9]).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(&damaged, &bytes).unwrap();
+    let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (nowhere, its_folder) = (path("no/x.elf"), path(""));
     #[rustfmt::skip]
-    let cases: [(&[&str], &str); 3] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["gdb", "tiny/none"],                             "tiny/none"),
         (&["gdb", "tiny/x86_64", "--stdio", "--port", "1"], "cannot be used with"),
-        (&["symbols", "tiny/x86_64", "--elf", "/no/x.elf"], "cannot be written"),
+        (&["gdb", "tiny/x86_64", "--port", "99999"],        "99999 is not in"),
+        (&["gdb", "tiny/x86_64", "--port", &port],          "cannot be opened"),
+        (&["gdb", &damaged, "--stdio"],                     "its head is damaged"),
+        (&["gdb", &cut, "--stdio"],                         "it is no recording"),
+        (&["gdb", "tiny/x86_64", "--from-boot", "--stdio"], "is no stock kernel"),
+        (&["gdb", &its_folder, "--stdio"],                  "is a directory"),
+        (&["symbols", "tiny/x86_64", "--elf", &nowhere],    "cannot be written"),
+        (&["symbols", "tiny/x86_64", "--elf", &its_folder], "cannot be written"),
     ];
     for (args, why) in cases {
         let output = Command::new(PROGRAM).args(args).stdin(Stdio::null()).output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && err.contains(why), "{args:?}: {err}");
     }
+}
+
+/// TT-7: a recording that was cut off is walked up to its last whole frame, with a note.
+fn a_cut_recording_is_walked() {
+    let folder = Folder::new("gdb-cut");
+    let file = folder.0.join("one.rec").to_str().unwrap().to_string();
+    trapline(&["run", "tiny/x86_64", "--quiet", "--record", &file]);
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 70]).unwrap();
+    let listening = Listening::start(&folder, &file);
+    let mut stream = listening.connect();
+    let told = listening.ask(&mut stream, &[b"qSupported:swbreak+", b"vCont;c"], "$T");
+    assert!(told.contains("replaylog:end"), "{told}");
+    let errors = std::fs::read_to_string(&listening.errors).unwrap();
+    assert!(errors.contains("the recording was not finished"), "{errors}");
+}
+
+/// TT-7: places are remembered and found again, and one that is no more gets a sentence.
+fn checkpoints_are_found_again(name: &'static str) {
+    let folder = Folder::new(&format!("gdb-checkpoints-{}", name.replace('/', "-")));
+    let elf = symbols(&folder, name);
+    let flush = "maintenance flush register-cache";
+    #[rustfmt::skip]
+    let commands = [
+        "break vfs_write", "continue", "stepi", "monitor checkpoint", PC, "continue", "continue", "monitor checkpoint", PC,
+        "monitor restart 1", flush, PC, "monitor restart 2", flush, PC, "stepi", "reverse-stepi", PC, "monitor restart",
+        "monitor restart 3", "monitor restart x", "monitor restart 1", flush, "set var *(char *)$sp = 0", "monitor restart 2", "monitor time",
+    ];
+    let all = gdb(&elf, name, &commands);
+    let pcs = said(&all, "pc");
+    assert!(
+        pcs.len() == 5 && pcs[0] == pcs[2] && pcs[1] == pcs[3] && pcs[1] == pcs[4] && pcs[0] != pcs[1],
+        "{name}: {pcs:?} {all}"
+    );
+    assert!(all.contains("checkpoint 1: ") && all.contains("checkpoint 2: "), "{name}: {all}");
+    assert!(all.contains("`3` is no checkpoint") && all.contains("`x` is no checkpoint"), "{name}: {all}");
+    assert!(all.lines().any(|line| line.contains("of guest time (tick ")), "{name}: {all}");
+}
+
+/// TT-7: the command of README.md works as it stands, also while the guest still boots: gdb gives up after two seconds without
+/// an answer.
+fn the_command_of_the_readme_works() {
+    let folder = Folder::new("gdb-readme");
+    std::os::unix::fs::symlink(PROGRAM, folder.0.join("trapline")).unwrap();
+    let images = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
+    let images = images.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache"))).unwrap_or_default();
+    let cache = folder.0.join("cache/trapline");
+    std::fs::create_dir_all(&cache).unwrap();
+    let _ = std::os::unix::fs::symlink(images.join("trapline/images"), cache.join("images"));
+    let lines = include_str!("../../README.md").lines().map(str::trim);
+    let commands: Vec<&str> = lines.filter(|line| line.contains("--elf") || line.starts_with("gdb-multiarch")).collect();
+    let [elf, gdb] = commands[..] else { panic!("{commands:?}") };
+    // The session of a person, in a batch.
+    let gdb = gdb.replace("gdb-multiarch ", "gdb-multiarch -nx -batch ") + " -ex 'monitor time' -ex 'printf \"pc=%#lx\\n\", $pc'";
+    let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap_or_default());
+    let mut all = String::new();
+    for command in [elf, &gdb] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(&folder.0).env("PATH", &path).env("XDG_CACHE_HOME", folder.0.join("cache"));
+        let output = shell.stdin(Stdio::null()).output().unwrap();
+        all += &String::from_utf8_lossy(&output.stdout);
+        all += &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {all}");
+    }
+    assert!(all.contains("boots to its shell") && all.contains("its snapshot is saved"), "the cache was empty: {all}");
+    assert!(all.contains("of guest time (tick ") && said(&all, "pc").len() == 1, "{all}");
 }
 
 /// A `trapline gdb` that listens on a free port. It is killed when the value is dropped.
@@ -383,7 +467,20 @@ fn main() -> ExitCode {
             ["1", "2"].map(|cpus| Test::new(member("a_recording_is_walked", cpus), move || a_recording_is_walked(cpus))).into(),
         ),
         with_gdb(tests![a_change_begins_another_future, the_documents_commands_work]),
+        with_gdb(
+            ["tiny/x86_64", "tiny/arm64", "tiny/mips"]
+                .map(|name| Test::new(member("checkpoints_are_found_again", name), move || checkpoints_are_found_again(name)))
+                .into(),
+        ),
+        with_gdb(vec![
+            Test::new("the_command_of_the_readme_works", the_command_of_the_readme_works).needs(kernel("debian/arm64")),
+        ]),
         with_gdb(stock.collect()),
-        tests![wrong_arguments_get_a_sentence, garbage_on_the_port_harms_nobody, an_interrupt_stops_the_guest],
+        tests![
+            wrong_arguments_get_a_sentence,
+            a_cut_recording_is_walked,
+            garbage_on_the_port_harms_nobody,
+            an_interrupt_stops_the_guest
+        ],
     ])
 }

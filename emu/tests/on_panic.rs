@@ -133,6 +133,63 @@ fn faults_of_a_module_lead_to_their_functions(kind: &'static str) {
     assert!(said.contains("@: ") && replay.starts_with(&recording), "{kind}: {said}{}", String::from_utf8_lossy(&again.stderr));
 }
 
+/// TT-2, TT-8: the end of a recording that ended in a panic is replayed with a probe on every instruction of panic(). The same
+/// panic comes at the same time.
+fn every_instruction_of_panic_is_probed_in_a_replay(name: &'static str) {
+    let folder = Folder::new(&format!("on-panic-last-{}", name.replace('/', "-")));
+    let recording = folder.0.join("panic.rec").to_str().unwrap().to_string();
+    let ran = output(Command::new(PROGRAM).args(["run", name, "--append", "oops=1", "--quiet", "--record", &recording]));
+    assert_eq!(ran.status.code(), Some(1), "{}", String::from_utf8_lossy(&ran.stderr));
+    let listed = output(Command::new(PROGRAM).args(["disasm", name, "panic", "--json"]));
+    let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let rows = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let probed: Vec<u64> = rows.filter(|row| row["result"] == "ok").map(|row| row["offset"].as_u64().unwrap()).collect();
+    assert!(probed.len() >= 5, "{name}: {lines}");
+    let events: Vec<String> = probed.iter().flat_map(|at| ["--event".into(), format!("p:at{at} panic+{at}")]).collect();
+    let again = output(Command::new(PROGRAM).args(["replay", &recording, "--last", "10ms", "--quiet"]).args(&events));
+    let (out, err) = (String::from_utf8_lossy(&again.stdout), String::from_utf8_lossy(&again.stderr));
+    assert!(again.status.code() == Some(1) && err.contains("panicked") && !err.contains("differs"), "{name}: {err}");
+    let hits = probed.iter().filter(|at| out.contains(&format!(": at{at}: (panic+{at:#x}/"))).count();
+    // On Power a function may be entered behind its first instructions.
+    assert!(hits >= 4 && hits + 6 >= probed.len(), "{name}: {hits} of {}: {out}", probed.len());
+}
+
+/// TT-7, TT-8: gdb goes to an oops in a recording, is told its cause, the modules and the tasks, and back.
+fn gdb_is_told_the_cause() {
+    let folder = Folder::new("on-panic-gdb");
+    let out = format!("OUT={}", folder.0.display());
+    let built = output(Command::new("make").args(["-C", "images/faults", "KERNEL=6.1.0-56-amd64", &out]).current_dir(root()));
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let path = |name: &str| folder.0.join(name).to_str().unwrap().to_string();
+    let (module, script, recording, elf) = (path("faults.ko"), path("work.sh"), path("fault.rec"), path("kernel.elf"));
+    std::fs::write(&script, "echo jump > /proc/faults\n").unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["run", "debian/amd64", "--from-boot", "--module", &module, "--script", &script, "--quiet"]);
+    output(command.args(["--record", &recording]));
+    assert!(output(Command::new(PROGRAM).args(["symbols", "debian/amd64", "--elf", &elf])).status.success());
+    let connect = format!("target remote | '{PROGRAM}' gdb {recording} --stdio");
+    let commands = [
+        "break oops_enter",
+        "continue",
+        "monitor why",
+        "monitor modules",
+        "monitor tasks",
+        "stepi",
+        "reverse-stepi",
+        "monitor why",
+    ];
+    let mut gdb = Command::new("gdb-multiarch");
+    gdb.args(["-nx", "-batch", &elf, "-ex", "set width 0", "-ex", "set remotetimeout 120", "-ex", &connect]);
+    gdb.args(commands.iter().flat_map(|command| ["-ex", command]));
+    let said = output(&mut gdb);
+    let all = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+    let causes = all.matches("the target was 0x1230, loaded from 8 bytes at").count();
+    assert_eq!(causes, 2, "{all}");
+    let row = all.lines().find(|line| line.starts_with("add-symbol-file faults.ko 0xffff")).unwrap_or_else(|| panic!("{all}"));
+    assert!(row.contains(" -s .data 0xffff") && row.contains(" -s .bss 0xffff"), "{row}");
+    assert!(all.contains("\n      1      1 ") && all.contains(" kthreadd"), "{all}");
+}
+
 fn main() -> ExitCode {
     let headers = Need {
         what: "the headers of Debian's kernel".into(),
@@ -147,6 +204,11 @@ fn main() -> ExitCode {
         .needs(headers.clone())
         .needs(tool("make", "make"))
     });
+    let with_gdb = Test::new("gdb_is_told_the_cause", gdb_is_told_the_cause)
+        .needs(kernel("debian/amd64"))
+        .needs(headers.clone())
+        .needs(tool("make", "make"))
+        .needs(tool("gdb-multiarch", "gdb-multiarch"));
     let compilers = [
         ("x86_64", "gcc"),
         ("i386", "gcc"),
@@ -161,5 +223,10 @@ fn main() -> ExitCode {
         Test::new(member("a_wild_pointer_leads_to_its_writer", isa), move || a_wild_pointer_leads_to_its_writer(isa))
             .needs(tool(compiler, compiler))
     });
-    harness::run([built.into(), Vec::from(modules), tests![other_ends_are_told_from_faults]])
+    let replayed = ["tiny/x86_64", "tiny/arm64", "tiny/s390x", "tiny/ppc64le", "tiny/mipsel"].map(|name| {
+        Test::new(member("every_instruction_of_panic_is_probed_in_a_replay", name), move || {
+            every_instruction_of_panic_is_probed_in_a_replay(name)
+        })
+    });
+    harness::run([built.into(), replayed.into(), Vec::from(modules), vec![with_gdb], tests![other_ends_are_told_from_faults]])
 }

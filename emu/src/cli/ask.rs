@@ -13,7 +13,7 @@ use super::report;
 use super::shell::{self, Statement};
 use super::source_lines::SourceLines;
 use super::vmcore::VmcoreFile;
-use crate::boot::btf::Btf;
+use crate::debugger::lists::{Task, TaskFields};
 use crate::probed::Session;
 use crate::tracefs::{About, Tracefs};
 use std::fmt::Write as _;
@@ -32,8 +32,6 @@ const MOST_BYTES: u64 = 4096;
 /// Instructions that `disasm` shows by default, and at most.
 const INSTRUCTIONS: usize = 10;
 const MOST_INSTRUCTIONS: usize = 1000;
-/// The most tasks that `tasks` lists. A list that leads nowhere ends there.
-const MOST_TASKS: usize = 4096;
 /// The most symbols offered as completions.
 const MOST_COMPLETIONS: usize = 100;
 
@@ -398,62 +396,16 @@ fn disassembly(asked: &mut Asked<'_, '_>, place: &str, number: usize) -> Result<
 
 /// The tasks on the kernel's list, by the kernel's types.
 fn tasks(session: &mut Session) -> Result<String, Failure> {
-    let kernel = session.kernel();
-    let unknown = || {
+    let fields = TaskFields::of(session.kernel()).ok_or_else(|| {
         Failure::failed("the places of a task's fields are not known: this kernel has no types (BTF)")
             .advise("`regs`, `bt` and `where` show what runs")
-    };
-    let btf = Btf::of(kernel).ok_or_else(unknown)?;
-    let offset = |member: &str| btf.offset_of("task_struct", member);
-    let first = kernel.symbols.address_of("init_task");
-    let (Some(first), Some(next), Some(pid), Some(process), Some(comm)) =
-        (first, offset("tasks"), offset("pid"), offset("tgid"), offset("comm"))
-    else {
-        return Err(unknown());
-    };
-    let state = offset("__state").or_else(|| offset("state"));
-    let word = kernel.arch.isa().word;
+    })?;
+    let tasks = session.machine_mut().look(|view| fields.tasks(view));
     let mut text = String::from("    PID   TGID STATE COMM\n");
-    session.machine_mut().look(|view| {
-        let order = view.order();
-        let mut number = |at: u64, size: usize| {
-            let mut bytes = [0; 8];
-            view.read(at, &mut bytes[..size]).ok().map(|()| order.number(&bytes[..size]))
-        };
-        let mut task = first;
-        for _ in 0..MOST_TASKS {
-            let numbers = (number(task.wrapping_add(pid), 4), number(task.wrapping_add(process), 4));
-            let (Some(pid), Some(process)) = numbers else { break };
-            let state = state.and_then(|state| number(task.wrapping_add(state), 4)).map_or('?', state_letter);
-            let mut name = Vec::new();
-            for at in 0..16 {
-                match number(task.wrapping_add(comm + at), 1) {
-                    Some(byte @ 1..) => name.push(byte as u8),
-                    _ => break,
-                }
-            }
-            let _ = writeln!(text, "{pid:>7}{process:>7} {state:>5} {}", String::from_utf8_lossy(&name));
-            let Some(link) = number(task.wrapping_add(next), word) else { break };
-            task = link.wrapping_sub(next);
-            if task == first {
-                break;
-            }
-        }
-    });
-    Ok(text)
-}
-
-/// The letter of ps for a task's state.
-fn state_letter(state: u64) -> char {
-    match state {
-        0 => 'R',
-        state if state & 0x400 != 0 => 'I',
-        state if state & 1 != 0 => 'S',
-        state if state & 2 != 0 => 'D',
-        state if state & 4 != 0 => 'T',
-        state if state & 8 != 0 => 't',
-        _ => '?',
+    for Task { pid, process, state, comm } in tasks {
+        let _ = writeln!(text, "{pid:>7}{process:>7} {state:>5} {comm}");
     }
+    Ok(text)
 }
 
 impl Words {

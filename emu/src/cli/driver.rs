@@ -111,6 +111,11 @@ impl Driver {
         Ok(end)
     }
 
+    /// Runs the guest to its limits or its end. The run goes on after that, so its tape has not ended.
+    pub fn run_part(&mut self, work: &mut impl Work) -> Result<End, Failure> {
+        self.run_on(work)
+    }
+
     fn run_on(&mut self, work: &mut impl Work) -> Result<End, Failure> {
         let limit = self.limits.time.unwrap_or(u64::MAX);
         self.session.machine_mut().stop_at_console_text(self.limits.text.as_deref());

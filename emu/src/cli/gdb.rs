@@ -4,7 +4,7 @@ use super::guest::GuestArgs;
 use super::output::{self, Paint};
 use super::run::DEFAULT_IMAGE;
 use super::{Failure, replay};
-use crate::debugger::{Debugger, ServeError, Served, Streams, serve};
+use crate::debugger::{Debugger, Patience, ServeError, Served, Streams, serve};
 use crate::history::timeline::Timeline;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -41,7 +41,9 @@ Examples:
 Exit status: 0 gdb has gone, 1 the guest failed or the run was another one, 2 the command line was wrong";
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
+    let patience = args.stdio.then(Patience::begin);
     let mut debugger = args.debugger()?;
+    drop(patience);
     if args.stdio {
         let streams = Streams::after_waiting().map_err(|error| Failure::failed(format!("gdb has gone: {error}")))?;
         return end(serve(&mut debugger, streams));
@@ -90,7 +92,10 @@ impl Args {
             false => (self.guest.guest(&self.image, self.guest.kernel(&self.image)?)?, None),
         };
         let booted = match &recording {
-            Some(recording) => replay::start_of(recording, &guest)?,
+            Some(recording) => {
+                replay::say_what_is_missing(recording);
+                replay::start_of(recording, &guest)?
+            }
             None => guest.snapshot()?,
         };
         let machine = guest.observed(booted.as_ref())?;

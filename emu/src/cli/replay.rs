@@ -97,7 +97,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let (mut session, mut tape) = ready(recording, &guest)?;
     if from.is_some() {
         let mut driver = Driver::new(session, tape, &guest, Shown::Nowhere);
-        driver.run(&mut Plain)?;
+        driver.run_part(&mut Plain)?;
         (session, tape) = (driver.session, driver.tape);
     }
     guest.limits.time = to;
@@ -184,7 +184,8 @@ fn starts_alike(head: &Head, booted: Option<&Snapshot>) -> Result<(), Failure> {
     }
 }
 
-fn say_what_is_missing(recording: &Recording) {
+/// Notes on standard error that a recording was cut off or damaged.
+pub(super) fn say_what_is_missing(recording: &Recording) {
     let note = Paint::for_errors().advice("note:");
     if !recording.has_ended() {
         let end = Duration::from_nanos(nanoseconds(recording.end()));

@@ -88,7 +88,10 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         .register_watchpoint(&watchpoint)
         .map_err(|refusal| Failure::failed(format!("`{}` cannot be watched: {refusal}", args.bytes)))?;
     let mut driver = Driver::new(session, tape, &guest, Shown::Nowhere);
-    driver.run(&mut Plain)?;
+    match until {
+        Some(_) => driver.run_part(&mut Plain)?,
+        None => driver.run(&mut Plain)?,
+    };
     driver.session.compare_watched();
     if watchpoint.changed_unseen() > 0 {
         let note = Paint::for_errors().advice("note:");

@@ -6,9 +6,10 @@
 mod callers;
 pub mod cause;
 pub mod elf;
+pub mod lists;
 mod monitor;
 mod server;
 mod target;
 
-pub use server::{ServeError, Served, Streams, serve};
+pub use server::{Patience, ServeError, Served, Streams, serve};
 pub use target::Debugger;

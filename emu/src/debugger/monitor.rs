@@ -1,8 +1,10 @@
 //! The commands behind gdb's `monitor`.
 
+use super::lists::{self, LoadedModule, Task, TaskFields};
 use super::{Debugger, callers, cause};
 use crate::clock::{nanoseconds, ticks};
 use crate::history::timeline::TimelineError;
+use crate::machine::Place;
 use std::time::Duration;
 use trapline_probes::guest::Cpu;
 use trapline_probes::watch::Area;
@@ -13,7 +15,10 @@ const HELP: &[&str] = &[
     "monitor who ADDR[:LEN]  go to the last write to these bytes before this place",
     "monitor callers         the callers in the kernel, by its own tables or frames; gdb's backtrace may guess",
     "monitor why             at a panic: the wrong pointer, list or stack word, and who wrote it last",
-    "monitor tasks           the task of each CPU",
+    "monitor tasks           the task of each CPU, and the kernel's list of tasks",
+    "monitor modules         the modules, as commands for gdb that load their symbols",
+    "monitor checkpoint      remember this place",
+    "monitor restart N       go to the remembered place of this number; without N list them",
     "monitor console         the console's output that was not shown yet",
     "monitor type TEXT       type a line on the guest's console; what lies ahead is forgotten",
     "monitor help            this list",
@@ -40,6 +45,9 @@ pub(super) fn answer(debugger: &mut Debugger, command: &str) -> Result<Vec<Strin
         ("callers", "") => callers(debugger, &mut lines),
         ("why", "") => why(debugger, &mut lines)?,
         ("tasks", "") => tasks(debugger, &mut lines),
+        ("modules", "") => modules(debugger, &mut lines),
+        ("checkpoint", "") => checkpoint(debugger, &mut lines),
+        ("restart", number) => restart(debugger, number, &mut lines)?,
         ("console", "") => {
             let console = debugger.timeline.take_console();
             lines.extend(String::from_utf8_lossy(&console).lines().map(str::to_string));
@@ -166,6 +174,64 @@ fn tasks(debugger: &mut Debugger, lines: &mut Vec<String>) {
         let name = debugger.kernel.symbols.describe(pc);
         lines.push(format!("CPU {cpu}: task `{}` ({pid}) at {pc:#x} {name}", String::from_utf8_lossy(comm)));
     }
+    let fields = TaskFields::of(&debugger.kernel);
+    let all = fields.map(|fields| debugger.timeline.look().look(|view| fields.tasks(view))).unwrap_or_default();
+    let row = |Task { pid, process, state, comm }: &Task| format!("{pid:>7}{process:>7} {state} {comm}");
+    lines.extend(all.iter().map(row));
+}
+
+fn modules(debugger: &mut Debugger, lines: &mut Vec<String>) {
+    let kernel = &debugger.kernel;
+    let Some(modules) = debugger.timeline.look().look(|view| lists::modules(kernel, view)) else {
+        lines.push("the kernel's list of modules cannot be read: this kernel has no types (BTF)".into());
+        return;
+    };
+    for LoadedModule { name, sections } in &modules {
+        let address = |wanted: &str| sections.iter().find(|(name, _)| name == wanted).map(|(_, address)| *address);
+        let Some(text) = address(".text").or_else(|| address(".init.text")) else {
+            lines.push(format!("# {name}: the addresses of its sections are not known"));
+            continue;
+        };
+        let others = SECTIONS.iter().filter_map(|name| Some(format!(" -s {name} {:#x}", address(name)?)));
+        lines.push(format!("add-symbol-file {name}.ko {text:#x}{}", others.collect::<String>()));
+    }
+    if modules.is_empty() {
+        lines.push("no modules are loaded".into());
+    }
+}
+
+/// Sections of modules with symbols that a person may ask for.
+const SECTIONS: [&str; 6] = [".data", ".bss", ".rodata", ".data..read_mostly", ".init.text", ".exit.text"];
+
+fn checkpoint(debugger: &mut Debugger, lines: &mut Vec<String>) {
+    let place = debugger.timeline.place();
+    debugger.kept.push((place, debugger.timeline.machine().now()));
+    lines.push(format!("checkpoint {}: {}", debugger.kept.len(), time(debugger)));
+}
+
+fn restart(debugger: &mut Debugger, number: &str, lines: &mut Vec<String>) -> Result<(), TimelineError> {
+    if number.is_empty() {
+        let row = |(number, (place, now)): (usize, &(Place, u64))| {
+            format!("checkpoint {}: {:?}, {}", number + 1, Duration::from_nanos(*now), debugger.kernel.symbols.describe(place.pc))
+        };
+        lines.extend(debugger.kept.iter().enumerate().map(row));
+        return Ok(());
+    }
+    let kept = number.parse::<usize>().ok().and_then(|number| debugger.kept.get(number.checked_sub(1)?).copied());
+    let Some((place, _)) = kept else {
+        lines.push(format!("`{number}` is no checkpoint: `monitor restart` lists them"));
+        return Ok(());
+    };
+    let here = debugger.timeline.place();
+    match debugger.timeline.go_to(place) {
+        Ok(()) => lines.push(time(debugger)),
+        Err(TimelineError::NoSuchPlace(_)) => {
+            debugger.timeline.go_to_or_before(here)?;
+            lines.push(format!("the run does not come to checkpoint {number} any more: it was changed, or something was typed"));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 #[cfg(test)]

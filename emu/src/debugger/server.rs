@@ -8,6 +8,9 @@ use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason};
 use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 use thiserror::Error;
 
 /// The way in which a session with gdb has ended.
@@ -93,6 +96,46 @@ where
 
     fn on_interrupt(debugger: &mut Debugger) -> Result<Option<Self::StopReason>, TimelineError> {
         Ok(Some(debugger.interrupted()))
+    }
+}
+
+/// While it exists, a gdb behind the standard streams waits, however long the guest takes to boot.
+///
+/// gdb gives up if nothing comes for its timeout, which is two seconds. Acknowledgements that it does not expect are no
+/// answer, and begin the timeout anew.
+#[derive(Debug)]
+pub struct Patience {
+    /// Ends the thread when it is dropped.
+    lasts: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Patience {
+    /// The time between two acknowledgements.
+    const INTERVAL: Duration = Duration::from_millis(500);
+
+    /// Begins to send acknowledgements.
+    pub fn begin() -> Patience {
+        let (lasts, ends) = channel();
+        let thread = std::thread::spawn(move || {
+            while ends.recv_timeout(Patience::INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                let mut output = io::stdout().lock();
+                if io::Write::write_all(&mut output, b"+").and_then(|()| io::Write::flush(&mut output)).is_err() {
+                    return;
+                }
+            }
+        });
+        Patience { lasts: Some(lasts), thread: Some(thread) }
+    }
+}
+
+impl Drop for Patience {
+    fn drop(&mut self) {
+        drop(self.lasts.take());
+        if let Some(thread) = self.thread.take() {
+            // It has no result.
+            let _ = thread.join();
+        }
     }
 }
 

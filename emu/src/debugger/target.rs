@@ -4,6 +4,7 @@ use super::monitor;
 use crate::boot::Kernel;
 use crate::cpu::debugger::{Description, Register, Settable};
 use crate::history::timeline::{Ended, Found, Reached, Seen, Timeline, TimelineError};
+use crate::machine::Place;
 use core::num::NonZeroUsize;
 use gdbstub::arch::{Arch, RegId, Registers};
 use gdbstub::common::{Signal, Tid};
@@ -100,6 +101,8 @@ pub struct Debugger {
     wanted: Wanted,
     /// The number of breakpoints that gdb has set at each address.
     breaks: BTreeMap<u64, usize>,
+    /// The places of `monitor checkpoint`, with their guest times.
+    pub(super) kept: Vec<(Place, u64)>,
     /// Sentences for the person, given with the next answer that can have some.
     pub(super) notes: Vec<String>,
 }
@@ -117,6 +120,7 @@ impl Debugger {
             kernel,
             wanted: Wanted::default(),
             breaks: BTreeMap::new(),
+            kept: Vec::new(),
             notes: Vec::new(),
         }
     }

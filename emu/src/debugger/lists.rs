@@ -1,0 +1,168 @@
+//! The kernel's lists of its tasks and of its modules, read out of a guest's memory by the kernel's types (BTF).
+
+use crate::boot::Kernel;
+use crate::boot::btf::Btf;
+use trapline_isa::mem::Memory;
+
+/// The most tasks, modules, and sections of a module that are listed. A list that leads nowhere ends there.
+const MOST_TASKS: usize = 4096;
+const MOST_MODULES: usize = 1024;
+const MOST_SECTIONS: u64 = 128;
+/// The longest name of a module or of a section.
+const LONGEST_NAME: usize = 64;
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its number.
+    pub pid: u64,
+    /// The number of its process.
+    pub process: u64,
+    /// The letter of ps for its state.
+    pub state: char,
+    /// Its name.
+    pub comm: String,
+}
+
+/// A module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedModule {
+    /// Its name.
+    pub name: String,
+    /// The names and addresses of its sections.
+    pub sections: Vec<(String, u64)>,
+}
+
+/// Reads numbers and texts of the guest.
+struct Reader<'a, M> {
+    memory: &'a mut M,
+    word: usize,
+}
+
+impl<M: Memory> Reader<'_, M> {
+    fn number(&mut self, at: u64, size: usize) -> Option<u64> {
+        self.memory.read_number(at, size).ok()
+    }
+
+    fn pointer(&mut self, at: u64) -> Option<u64> {
+        self.number(at, self.word)
+    }
+
+    fn text(&mut self, at: u64, most: usize) -> String {
+        let bytes = (0..most as u64).map_while(|into| self.number(at.wrapping_add(into), 1).filter(|byte| *byte != 0));
+        let bytes: Vec<u8> = bytes.map(|byte| byte as u8).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// The places of a task's fields.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskFields {
+    first: u64,
+    next: u64,
+    pid: u64,
+    process: u64,
+    comm: u64,
+    state: Option<u64>,
+    word: usize,
+}
+
+impl TaskFields {
+    /// The places in this kernel. `None`: it has no types.
+    pub fn of(kernel: &Kernel) -> Option<TaskFields> {
+        let btf = Btf::of(kernel)?;
+        let offset = |member: &str| btf.offset_of("task_struct", member);
+        Some(TaskFields {
+            first: kernel.symbols.address_of("init_task")?,
+            next: offset("tasks")?,
+            pid: offset("pid")?,
+            process: offset("tgid")?,
+            comm: offset("comm")?,
+            state: offset("__state").or_else(|| offset("state")),
+            word: kernel.arch.isa().word,
+        })
+    }
+
+    /// The tasks on the kernel's list.
+    pub fn tasks<M: Memory>(&self, memory: &mut M) -> Vec<Task> {
+        let mut reader = Reader { memory, word: self.word };
+        let (mut task, mut all) = (self.first, Vec::new());
+        for _ in 0..MOST_TASKS {
+            let numbers = (reader.number(task.wrapping_add(self.pid), 4), reader.number(task.wrapping_add(self.process), 4));
+            let (Some(pid), Some(process)) = numbers else { break };
+            let state = self.state.and_then(|state| reader.number(task.wrapping_add(state), 4)).map_or('?', state_letter);
+            all.push(Task { pid, process, state, comm: reader.text(task.wrapping_add(self.comm), 16) });
+            let Some(link) = reader.pointer(task.wrapping_add(self.next)) else { break };
+            task = link.wrapping_sub(self.next);
+            if task == self.first {
+                break;
+            }
+        }
+        all
+    }
+}
+
+/// The letter of ps for a task's state.
+fn state_letter(state: u64) -> char {
+    match state {
+        0 => 'R',
+        state if state & 0x400 != 0 => 'I',
+        state if state & 1 != 0 => 'S',
+        state if state & 2 != 0 => 'D',
+        state if state & 4 != 0 => 'T',
+        state if state & 8 != 0 => 't',
+        _ => '?',
+    }
+}
+
+/// The modules on the kernel's list, the last loaded one first. `None`: the kernel has no types.
+pub fn modules<M: Memory>(kernel: &Kernel, memory: &mut M) -> Option<Vec<LoadedModule>> {
+    let btf = Btf::of(kernel)?;
+    let list = kernel.symbols.address_of("modules")?;
+    let (link, name) = (btf.offset_of("module", "list")?, btf.offset_of("module", "name")?);
+    let sections = Sections::of(&btf);
+    let mut reader = Reader { memory, word: kernel.arch.isa().word };
+    let (mut at, mut all) = (reader.pointer(list)?, Vec::new());
+    while at != list && all.len() < MOST_MODULES {
+        let module = at.wrapping_sub(link);
+        let sections = sections.as_ref().map(|sections| sections.read(module, &mut reader)).unwrap_or_default();
+        all.push(LoadedModule { name: reader.text(module.wrapping_add(name), LONGEST_NAME), sections });
+        let Some(next) = reader.pointer(at) else { break };
+        at = next;
+    }
+    Some(all)
+}
+
+/// The places of the files in `/sys/module/NAME/sections`.
+struct Sections {
+    pointer: u64,
+    count: u64,
+    rows: u64,
+    /// The address in a row. It is the last word. The pointer to the name is the first one.
+    address: u64,
+}
+
+impl Sections {
+    fn of(btf: &Btf<'_>) -> Option<Sections> {
+        Some(Sections {
+            pointer: btf.offset_of("module", "sect_attrs")?,
+            count: btf.offset_of("module_sect_attrs", "nsections")?,
+            rows: btf.offset_of("module_sect_attrs", "attrs")?,
+            address: btf.offset_of("module_sect_attr", "address")?,
+        })
+    }
+
+    fn read<M: Memory>(&self, module: u64, reader: &mut Reader<'_, M>) -> Vec<(String, u64)> {
+        let Some(table) = reader.pointer(module.wrapping_add(self.pointer)).filter(|table| *table != 0) else {
+            return Vec::new();
+        };
+        let count = reader.number(table.wrapping_add(self.count), 4).unwrap_or(0).min(MOST_SECTIONS);
+        let size = self.address + reader.word as u64;
+        let row = |number: u64| {
+            let row = table.wrapping_add(self.rows).wrapping_add(number * size);
+            let (name, address) = (reader.pointer(row)?, reader.pointer(row.wrapping_add(self.address))?);
+            Some((reader.text(name, LONGEST_NAME), address))
+        };
+        (0..count).map_while(row).collect()
+    }
+}

@@ -25,7 +25,7 @@ contestants take turns, and the median of their rounds counts.
 
 usage: machine [--only KERNEL,...] [--work WORK,...] [--rounds N] [--beside PROGRAM] [--json] [--write]
 
-  --only KERNEL,...  these kernels: amd64, i386, armhf, arm64, s390x, ppc64el, mipsel, mips64el
+  --only KERNEL,...  these kernels: amd64, i386, armhf, arm64, s390x, ppc64el, mipsel, mips64el, riscv64
   --work WORK,...    these works: boot, syscalls, sha, shell, pipe, fork, gzip, faults
   --rounds N         how often each; 3 unless said
   --beside PROGRAM   this program of another build does the works (not the boots) in turn too; the ratio to it comes last

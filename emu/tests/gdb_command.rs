@@ -311,6 +311,24 @@ fn the_command_of_the_readme_works() {
     assert!(all.contains("of guest time (tick ") && said(&all, "pc").len() == 1, "{all}");
 }
 
+/// TT-7: while the guest boots, gdb is sent acknowledgements that nobody asked for.
+fn gdb_is_kept_waiting_while_the_guest_boots() {
+    let folder = Folder::new("gdb-waits");
+    let images = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
+    let images = images.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache"))).unwrap_or_default();
+    let cache = folder.0.join("cache/trapline");
+    std::fs::create_dir_all(&cache).unwrap();
+    let _ = std::os::unix::fs::symlink(images.join("trapline/images"), cache.join("images"));
+    let mut command = Command::new(PROGRAM);
+    command.args(["gdb", "debian/arm64", "--from-boot", "--stdio", "--quiet"]).env("XDG_CACHE_HOME", folder.0.join("cache"));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut first = [0];
+    let read = child.stdout.as_mut().unwrap().read(&mut first);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(read.unwrap() == 1 && first == *b"+", "{first:?}");
+}
+
 /// A `trapline gdb` that listens on a free port. It is killed when the value is dropped.
 struct Listening {
     child: Child,
@@ -474,6 +492,8 @@ fn main() -> ExitCode {
         ),
         with_gdb(vec![
             Test::new("the_command_of_the_readme_works", the_command_of_the_readme_works).needs(kernel("debian/arm64")),
+            Test::new("gdb_is_kept_waiting_while_the_guest_boots", gdb_is_kept_waiting_while_the_guest_boots)
+                .needs(kernel("debian/arm64")),
         ]),
         with_gdb(stock.collect()),
         tests![

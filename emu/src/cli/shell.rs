@@ -167,6 +167,7 @@ fn finished(word: &mut Option<Word>, end: usize) -> Option<Word> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn write(path: &str, text: &str, appends: bool) -> Statement {
         Statement::Write { path: path.into(), text: text.into(), appends }
@@ -212,6 +213,27 @@ mod tests {
         ];
         for (line, column) in cases {
             assert_eq!(parse(line).map_err(|error| error.column), Err(column), "{line}");
+        }
+    }
+
+    proptest! {
+        /// DV-4: any line is a statement, or an error that points to whole characters of it.
+        #[test]
+        fn any_line_is_a_statement_or_points_to_its_error(
+            line in prop_oneof![".{0,60}", "(echo|cat|sleep|cd|>| |'|\"|\\\\|trace|kprobe_events|-n|-e|0\\.5|#|\u{e4}){0,12}"],
+        ) {
+            let _ = is_command(&line);
+            if let Err(error) = parse(&line) {
+                let end = error.column + error.length;
+                prop_assert!(line.is_char_boundary(error.column) && line.is_char_boundary(end), "{error:?} in {line:?}");
+            }
+        }
+
+        /// DV-4: a text in quotes arrives as it was written.
+        #[test]
+        fn a_quoted_text_arrives_as_it_is(text in "[^\n]{0,40}") {
+            let single = format!("echo -n '{}' > kprobe_events", text.replace('\'', "'\\''"));
+            prop_assert_eq!(parse(&single), Ok(write("kprobe_events", &text, false)));
         }
     }
 }

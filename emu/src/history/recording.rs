@@ -247,7 +247,7 @@ pub enum RecordingError {
     #[error("it is no recording of trapline")]
     Foreign,
     /// A recording in another format.
-    #[error("it is a recording in format {0}, and this trapline reads format {FORMAT}")]
+    #[error("it is a recording in format {0}, and this trapline reads formats {OLDEST} to {FORMAT}")]
     Format(u32),
     /// A recording without a whole head.
     #[error("its head is damaged or was never written")]

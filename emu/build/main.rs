@@ -1,6 +1,6 @@
-//! Tells the program what it was built from: a hash of the sources of the three floors. Snapshots of booted guests
-//! carry it, so that one made by other sources is never taken for this one's. And compiles the CPU core's translator
-//! (`translator.rs`).
+//! Tells the program what it was built from: a hash of the sources that decide about a guest's run. Snapshots of booted
+//! guests carry it, so that one made by other sources is never taken for this one's. And compiles the CPU core's
+//! translator (`translator.rs`).
 
 #[cfg(feature = "cpu")]
 mod translator;
@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const SOURCES: &[&str] = &["src", "../probes/src", "../isa/src", "../Cargo.lock"];
+const SOURCES: &[&str] = &["src", "build", "../core/src", "../isa/src", "../probes/src", "../script/src", "../Cargo.lock"];
 
 fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());

@@ -305,7 +305,8 @@ mod tests {
 
     #[test]
     fn release_comes_from_the_banner() {
-        let cases: [(&[u8], Option<(u32, u32)>); 5] = [
+        type Case<'a> = (&'a [u8], Option<(u32, u32)>);
+        let cases: [Case<'_>; 5] = [
             (b"Linux version 6.12.117+deb13-riscv64 (debian", Some((6, 12))),
             (b"Linux version 7.2-rc1", Some((7, 2))),
             (b"Linux version 99999999999.1", None),

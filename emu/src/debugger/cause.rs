@@ -271,7 +271,7 @@ impl Explainer<'_> {
     /// Says who spoiled the stack protector's word: the last word of the stack that was loaded before the call.
     fn spoiled_stack(&mut self, function: u64, at: Place) -> Result<(), TimelineError> {
         self.timeline.go_to_or_before(at)?;
-        self.timeline.set_breaks(self.kernel.entries(function).into_iter().collect());
+        self.timeline.set_breaks(self.kernel.entries(function).collect());
         let ended = self.timeline.backward(|| true);
         self.timeline.set_breaks(Default::default());
         if !matches!(ended?, Ended::Found(_)) {

@@ -34,6 +34,12 @@ static CALL: [Reg; 8] = [x(10), x(11), x(12), x(13), x(14), x(15), x(16), x(17)]
 /// a0 and a1: the error and the value.
 static ANSWER: [Reg; 2] = [x(10), x(11)];
 
+const MOMENTS: Moments = Moments {
+    flags: CountPlace::Task(0),
+    reschedules: &[Reschedule::always(3), Reschedule::since((6, 13), 0, 1), Reschedule::COMMON],
+    ..Moments::NONE
+};
+
 const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Result<(), String>, named: Named) -> Model {
     let is_user: fn(u64) -> bool = match arch {
         Arch::Riscv32 => |address| address < 0x9c00_0000,
@@ -90,11 +96,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             dump: state::dump,
         },
         tasks: Tasks {
-            moments: Moments {
-                flags: CountPlace::Task(0),
-                reschedules: const { &[Reschedule::always(3), Reschedule::since((6, 13), 0, 1), Reschedule::COMMON] },
-                ..Moments::NONE
-            },
+            moments: MOMENTS,
             current: tasks::current,
             in_program: Some(tasks::current),
             is_in_register: true,

@@ -77,8 +77,8 @@ fn fast_walks_fill_in_the_same_as_the_library() {
                 cpu.set_riscv_status(status);
                 let at = places(&cpu.handle()).satp;
                 match stride {
-                    9 => cpu.set_live64(at, mode | space << 44 | TABLES / PAGE),
-                    _ => cpu.set_live32(at, (mode | space << 22 | TABLES / PAGE) as u32),
+                    9 => cpu.set_live64(at, mode | (space << 44) | (TABLES / PAGE)),
+                    _ => cpu.set_live32(at, (mode | (space << 22) | (TABLES / PAGE)) as u32),
                 }
             });
             for _ in 0..200 {
@@ -130,20 +130,21 @@ fn fences_drop_the_translations_that_they_name() {
     let (small, upper) = (vec![SMALL, OTHER], vec![CODE + SMALL, CODE + OTHER]);
     let first_large = [&LARGE[..], &small].concat();
     #[rustfmt::skip]
-    let cases: [(u32, u64, u64, &[u64], &[u64]); 12] = [
+    type Case<'a> = (u32, u64, u64, &'a [u64], &'a [u64]);
+    let cases: [Case<'_>; 12] = [
         // the fence, a1, a2, the pages that were used, those that are still translated
-        (by_address,   SMALL,            0,         &small,                              &[OTHER]),
-        (by_address,   SMALL + 0x123,    0,         &small,                              &[OTHER]),
-        (by_address,   0x9000,           0,         &small,                              &small),
-        (whole,        SMALL,            SPACE,     &small,                              &[]),
-        (in_space,     SMALL,            SPACE,     &small,                              &[OTHER]),
-        (in_space,     SMALL,            SPACE | 1 << 16, &small,                        &[OTHER]),
-        (in_space,     SMALL,            SPACE + 1, &small,                              &small),
-        (all_of_space, 0,                SPACE,     &small,                              &[]),
-        (by_address,   LARGE[1],         0,         &LARGE,                              &[]),
-        (by_address,   SMALL,            0,         &first_large,                        &[]),
-        (by_address,   upper[0],         0,         &upper,                              &upper[1..]),
-        (by_address,   SMALL,            0,         &[SMALL, OTHER, UPPER_LARGE[1]],     &[OTHER, UPPER_LARGE[1]]),
+        (by_address, SMALL, 0, &small, &[OTHER]),
+        (by_address, SMALL + 0x123, 0, &small, &[OTHER]),
+        (by_address, 0x9000, 0, &small, &small),
+        (whole, SMALL, SPACE, &small, &[]),
+        (in_space, SMALL, SPACE, &small, &[OTHER]),
+        (in_space, SMALL, SPACE | 1 << 16, &small, &[OTHER]),
+        (in_space, SMALL, SPACE + 1, &small, &small),
+        (all_of_space, 0, SPACE, &small, &[]),
+        (by_address, LARGE[1], 0, &LARGE, &[]),
+        (by_address, SMALL, 0, &first_large, &[]),
+        (by_address, upper[0], 0, &upper, &upper[1..]),
+        (by_address, SMALL, 0, &[SMALL, OTHER, UPPER_LARGE[1]], &[OTHER, UPPER_LARGE[1]]),
     ];
     let ram = Ram::at(0, RAM_BYTES, ByteOrder::Little).unwrap();
     let start = Start { table: TABLES, levels: 3, stride: 9 };
@@ -161,7 +162,7 @@ fn fences_drop_the_translations_that_they_name() {
     for (number, (word, address, space, used, left)) in cases.into_iter().enumerate() {
         let mut core: Core<Witness> = Core::new(&WIDE, &ram).unwrap();
         core.stopped().prepare_riscv(0);
-        core.stopped().set_live64(WIDE_PLACES.satp, 8 << 60 | SPACE << 44 | TABLES / PAGE);
+        core.stopped().set_live64(WIDE_PLACES.satp, (8 << 60) | (SPACE << 44) | (TABLES / PAGE));
         core.stopped().set_riscv_status(SUM);
         ram.set_word32(FRAME, word);
         ram.set_word32(FRAME + 4, EBREAK);

@@ -70,9 +70,9 @@ look_for_rivals() {
     have qemu-system-riscv64 || lack "qemu-system-riscv64 (the benchmarks compare with it)" qemu-system-misc
 }
 
-# The emulator that tests/tests/user_mode compares with, and the disassembler that tests/tests/binutils.rs does.
+# The emulators that tests/tests/user_mode and riscv_programs compare with, and the disassembler that tests/tests/binutils.rs does.
 look_for_other_emulators() {
-    have qemu-sparc64-static || lack "qemu-sparc64-static (tests of SPARC programs compare with it)" qemu-user-static
+    have qemu-sparc64-static || lack "qemu-sparc64-static (tests of SPARC and RISC-V programs compare with it)" qemu-user-static
     have hppa-linux-gnu-objdump || lack "hppa-linux-gnu-objdump (a test of PA-RISC's disassembly compares with it)" binutils-hppa-linux-gnu
 }
 

@@ -193,7 +193,7 @@ struct Run<'l> {
     script: TracingScript,
     /// The pane that shows records as they come, on a terminal that has room.
     pane: Option<Pane>,
-    /// What the guest has printed last, for the pane.
+    /// Whether the console is between whole control sequences of the guest, where the pane may be drawn.
     reading: Reading,
     /// The command line, once it was opened.
     asker: Option<Asker>,

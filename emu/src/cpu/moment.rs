@@ -51,9 +51,9 @@ pub struct Moments {
 pub struct Reschedule {
     /// The first release that has them: major and minor number.
     since: (u32, u32),
-    /// As soon as the kernel may be preempted: TIF_NEED_RESCHED.
+    /// TIF_NEED_RESCHED: the kernel reschedules as soon as it may be preempted.
     pub due: u32,
-    /// When the task returns to its program: TIF_NEED_RESCHED_LAZY.
+    /// TIF_NEED_RESCHED_LAZY: it reschedules when the task returns to its program.
     pub lazy: Option<u32>,
 }
 

@@ -30,7 +30,7 @@ const SUMS: &[(u32, u32)] = &[
     (0, 0), (0x20, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (0x20, 5), (0, 6), (0, 7),
     (1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7),
 ];
-/// The same for the lower half of 64-bit registers.
+/// funct7 and funct3 of operations on the lower half of 64-bit registers.
 const SHORT_SUMS: &[(u32, u32)] = &[(0, 0), (0x20, 0), (0, 1), (0, 5), (0x20, 5), (1, 0), (1, 4), (1, 5), (1, 6), (1, 7)];
 /// funct5 of atomic operations.
 const ATOMIC: &[u32] = &[0x00, 0x01, 0x04, 0x08, 0x0c, 0x10, 0x14, 0x18, 0x1c];

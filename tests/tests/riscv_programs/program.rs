@@ -102,7 +102,7 @@ impl Program {
     }
 
     /// A register to read. It may be zero.
-    fn rs(&mut self) -> u32 {
+    fn source(&mut self) -> u32 {
         if self.random.below(16) == 0 { 0 } else { self.random.of(WRITTEN) }
     }
 
@@ -211,7 +211,7 @@ impl Program {
     fn block(&mut self) {
         match self.random.below(14) {
             0 | 1 => {
-                let (funct3, one, other) = (self.random.of(&[0, 1, 4, 5, 6, 7]), self.rs(), self.rs());
+                let (funct3, one, other) = (self.random.of(&[0, 1, 4, 5, 6, 7]), self.source(), self.source());
                 let at = self.at();
                 self.full(0);
                 self.steps(3);
@@ -296,7 +296,7 @@ impl Program {
         match self.random.below(20) {
             0..=2 => {
                 let short = self.is_wide && self.random.below(3) == 0;
-                let (rd, rs, other) = (self.rd(), self.rs(), self.rs());
+                let (rd, rs, other) = (self.rd(), self.source(), self.source());
                 let op = self.random.of(if short { SHORT_SUMS } else { SUMS });
                 self.registers(if short { 0x3b } else { 0x33 }, op, rd, rs, other);
             }
@@ -320,7 +320,7 @@ impl Program {
     }
 
     fn with_constant(&mut self) {
-        let (rd, rs, value) = (self.rd(), self.rs(), (self.random.next() as i32) >> 20);
+        let (rd, rs, value) = (self.rd(), self.source(), (self.random.next() as i32) >> 20);
         let funct3 = self.random.below(8);
         let short = self.is_wide && matches!(funct3, 0 | 1 | 5) && self.random.below(2) == 0;
         let bits = if self.is_wide && !short { 63 } else { 31 };
@@ -347,7 +347,7 @@ impl Program {
             let rd = self.rd();
             self.constant(0x03, funct3, rd, BASE, offset);
         } else {
-            let rs = self.rs();
+            let rs = self.source();
             self.store(0x23, funct3, rs, BASE, offset);
         }
     }
@@ -356,7 +356,7 @@ impl Program {
         let wide = self.is_wide && self.random.below(2) == 0;
         let (funct3, offset) = (if wide { 3 } else { 2 }, self.offset(8));
         self.constant(0x13, 0, PLACE, BASE, offset);
-        let (rd, rs, orders) = (self.rd(), self.rs(), self.random.below(4));
+        let (rd, rs, orders) = (self.rd(), self.source(), self.random.below(4));
         if self.random.below(4) == 0 {
             // lr, an addition, sc. The three belong together, so no probe may be in between.
             self.registers(0x2f, (0x02 << 2, funct3), rd, PLACE, 0);
@@ -378,7 +378,7 @@ impl Program {
         let single = self.random.below(2) == 0;
         let format = u32::from(!single);
         let (one, other, third, to) = (self.float(single), self.float(single), self.float(single), self.float(single));
-        let (rd, rs, rounding) = (self.rd(), self.rs(), self.random.of(&[0, 1, 2, 3, 4, 7]));
+        let (rd, rs, rounding) = (self.rd(), self.source(), self.random.of(&[0, 1, 2, 3, 4, 7]));
         let integer = self.random.below(if self.is_wide { 4 } else { 2 });
         let op = |funct5: u32| funct5 << 2 | format;
         match self.random.below(12) {
@@ -418,7 +418,7 @@ impl Program {
             1 => self.store(0x27, funct3, register, BASE, offset),
             _ => {
                 // Between the two kinds of registers.
-                let (rd, rs) = (self.rd(), self.rs());
+                let (rd, rs) = (self.rd(), self.source());
                 match (self.random.below(2), single || self.is_wide) {
                     (0, true) => self.registers(0x53, (0x1c << 2 | u32::from(!single), 0), rd, register, 0),
                     (_, true) => self.registers(0x53, (0x1e << 2 | u32::from(!single), 0), register, rs, 0),
@@ -439,7 +439,7 @@ impl Program {
                 self.full(2 << 20 | rounding << 15 | 5 << 12 | rd << 7 | 0x73);
             }
             _ => {
-                let rs = self.rs();
+                let rs = self.source();
                 self.full(1 << 20 | rs << 15 | 1 << 12 | rd << 7 | 0x73);
             }
         }

@@ -81,7 +81,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A copy must be the instruction itself, followed by a breakpoint or a jump back.
+/// A copy must be the instruction itself, followed by two breakpoints or a jump back, and by a second jump if the instruction may
+/// nullify the first one.
 fn runs_the_same(insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
     let (copied, behind) = copy.bytes().split_at(copy.displaced);
     assert_eq!(copied, insn.bytes(), "another instruction: {insn:x?}");
@@ -89,7 +90,14 @@ fn runs_the_same(insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
         Tail::Breakpoint => {
             assert_eq!(behind, [slot::STEP_END.to_be_bytes(), slot::STEP_NULLIFIED.to_be_bytes()].concat());
         }
-        Tail::JumpBack => goes_back(at.wrapping_add(LENGTH as u64), behind, insn.next()),
+        Tail::JumpBack => {
+            let (first, second) = behind.split_at(LENGTH);
+            let from = at.wrapping_add(LENGTH as u64);
+            goes_back(from, first, insn.next());
+            if !second.is_empty() {
+                nullifies_and_goes_back(from.wrapping_add(LENGTH as u64), second, insn.next());
+            }
+        }
     }
 }
 
@@ -98,6 +106,15 @@ fn goes_back(from: u64, bytes: &[u8], to: u64) {
     let back = (PARISC.decode)(from, bytes).expect("the jump back is an instruction");
     assert_eq!((back.flow, back.bytes()), (Flow::Jump(to), bytes), "the jump back leads elsewhere");
     assert!(!decode::has_delay_slot(ByteOrder::Big.word(bytes)), "it has no slot");
+}
+
+/// The bytes must be a jump to `to` whose delay slot nullifies the instruction that it leads to.
+fn nullifies_and_goes_back(from: u64, bytes: &[u8], to: u64) {
+    let (jump, in_slot) = bytes.split_at(LENGTH);
+    let back = (PARISC.decode)(from, jump).expect("the second jump back is an instruction");
+    assert_eq!(back.flow, Flow::Jump(to), "the second jump back leads elsewhere");
+    assert!(decode::has_delay_slot(ByteOrder::Big.word(jump)), "it has a slot");
+    assert_eq!(in_slot, slot::NULLIFY_NEXT.to_be_bytes());
 }
 
 /// An emulated instruction must go to its target or continue, may change one general register, and must not touch

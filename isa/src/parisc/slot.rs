@@ -14,7 +14,7 @@ pub const STEP_END: u32 = 0x03ff_801e;
 pub const STEP_NULLIFIED: u32 = 0x03ff_801d;
 
 /// `or,tr r0,r0,r0`, which only nullifies the next instruction.
-const NULLIFY_NEXT: u32 = 0x0800_1240;
+pub const NULLIFY_NEXT: u32 = 0x0800_1240;
 
 /// The breakpoint that always traps.
 pub const BREAKPOINT: &[u8] = &BREAK.to_be_bytes();

@@ -1,4 +1,5 @@
-//! `--on-panic report`: says at the end of a run whose word of memory was wrong at the guest's first oops or panic.
+//! `--on-panic report`: says at the end of a run which word of memory was wrong at the guest's first oops or panic, and who
+//! wrote it last.
 
 use super::Failure;
 use super::guest::Guest;

@@ -20,7 +20,7 @@ const MOST_MOVES: usize = 24;
 /// Virtual time that is enough for one instruction and the exception that it may raise.
 const ONE: Ticks = 4096;
 
-/// The end of the way that a value has come.
+/// The kinds of origins of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// It was loaded from this word.
@@ -43,7 +43,7 @@ pub enum Source {
 pub struct Origin {
     /// The place of the instruction that loaded or made it.
     pub place: Place,
-    /// The end of its way.
+    /// The kind of the origin.
     pub source: Source,
 }
 

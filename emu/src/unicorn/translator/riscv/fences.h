@@ -4,7 +4,7 @@
  * The library drops all translations, whatever the operands. Linux names an address after each page fault.
  */
 enum { COMPRESSED = 2, FULL = 4, SOURCE = 15, SECOND_SOURCE = 20, REGISTER = 31 };
-/* The instruction without the numbers of its two registers. */
+/* The fixed bits of sfence.vma, and of its lower half. */
 enum { FENCE = 0x12000073, FENCE_LOW = 0x0073, FENCE_LOW_MASK = 0x7fff };
 #define FENCE_MASK UINT32_C(0xfe007fff)
 /* The bits of an address space's number. */
@@ -28,7 +28,7 @@ static bool code_word(CPURISCVState *env, uint64_t pc, uint32_t *word)
 
 /*
  * Performs the instruction. The TLB holds translations of the present address space only: each change of satp drops all. A
- * fence for another one has nothing to drop, as global pages are not its business.
+ * fence for another one has nothing to drop, because it does not cover global pages.
  */
 static void fence_by_operands(CPURISCVState *env, struct trapline_machine *machine, uint64_t pc, uint64_t word)
 {

@@ -49,8 +49,8 @@ static bool far_jump(CPUState *cpu, struct trapline_machine *machine, uint64_t p
 }
 
 /*
- * Such a jump is translated as one instruction that leaves the register as it is. The guest sees a
- * dead register too: Linux saves all registers at an interrupt, and a run with probes must leave the memory of one without.
+ * A far jump of a detour is translated as one instruction that leaves its register as it is. Even a dead register ends up in
+ * memory: Linux saves all registers at an interrupt, and a run with probes must leave the same memory as one without.
  */
 static enum translated jump_far(TCGContext *s, DisasContextBase *db, target_ulong target)
 {

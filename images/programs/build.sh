@@ -37,4 +37,7 @@ while read -r isa control compiler; do
     # The planted race is for amd64 alone, where the tests of `trapline races` run it.
     # shellcheck disable=SC2086
     [[ $isa != amd64 ]] || $compiler "${common[@]}" -s -o prebuilt/race-amd64 race.c
+    # The kernel of riscv64 sums a program's pages under a lock (Linux 6.2 and later).
+    # shellcheck disable=SC2086
+    [[ $isa != riscv64 ]] || $compiler "${common[@]}" -s -o prebuilt/faults-riscv64 faults.c
 done <<<"$rows"

@@ -102,7 +102,7 @@ void restorer(void);
 __asm__(".globl restorer\nrestorer: mov $15, %eax\nsyscall");
 #endif
 
-static word child(void)
+__attribute__((unused)) static word child(void)
 {
 #if defined(__aarch64__) || defined(__riscv)
     return system_call(CLONE, ON_CHILD_DEATH, 0, 0, 0);

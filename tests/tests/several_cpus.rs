@@ -1,5 +1,5 @@
-//! Stock kernels on several CPUs: they find and start them, probes do not change the run, and no hit is missed while
-//! another CPU patches the text.
+//! Stock kernels on several CPUs: they find and start them, probes do not change the run, no hit is missed while another
+//! CPU patches the text, and no record waits for another CPU's lock.
 //!
 //! If a kernel is not on this computer, its tests are skipped.
 
@@ -9,9 +9,11 @@ use trapline::Stop;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::Config;
 use trapline::probed::Session;
+use trapline::probed::scripts::{Facts, How, Script};
 use trapline_harness::{self as harness, Test, each, on, tests};
 use trapline_isa::plan::Policy;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_script::Options;
 use trapline_tests::{Run, assert_same};
 
 const LONG: u64 = 60_000_000_000;
@@ -54,7 +56,11 @@ impl Stock {
     }
 
     fn config(&self, cpus: usize, script: &str) -> Config {
-        let initrd: Arc<[u8]> = initramfs::with_busybox(&self.busybox, Some(script.as_bytes()), &[]).into();
+        self.config_with(cpus, script, &[])
+    }
+
+    fn config_with(&self, cpus: usize, script: &str, files: &[(String, Vec<u8>)]) -> Config {
+        let initrd: Arc<[u8]> = initramfs::with_busybox(&self.busybox, Some(script.as_bytes()), files).into();
         let command_line = self.command_line.clone();
         Config { cpus, command_line, initrd: Some(initrd), record_events: true, ..Config::default() }
     }
@@ -66,6 +72,10 @@ impl Stock {
 
 fn run(session: &mut Session) -> Run {
     let stop = session.run_until(LONG);
+    finished(session, stop)
+}
+
+fn finished(session: &mut Session, stop: Stop) -> Run {
     let machine = session.machine_mut();
     let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
@@ -185,6 +195,40 @@ exit 7
     assert!(entry.hits() > 400, "{name}: {}", entry.hits());
 }
 
+/// BY-4, CP-1: the record of `kmem:rss_stat` is a sum under a spinlock that the threads of a program share. The guest's own
+/// tracer takes it too, so another CPU often holds it when the engine lets the guest make a record. That CPU does not run
+/// meanwhile, and the record does not wait for it.
+fn a_record_does_not_wait_for_another_cpus_lock(name: &'static str) {
+    const SCRIPT: &str = "
+mkdir -p /t; mount -t tracefs t /t; echo 1 >/t/events/kmem/rss_stat/enable
+/faults || exit 3
+exit 7
+";
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../images/programs/prebuilt/faults-riscv64");
+    let files = [("faults".to_string(), std::fs::read(program).expect("the program"))];
+    let stock = Stock::of(name);
+    let config = stock.config_with(2, SCRIPT, &files);
+    let session = || Session::new(stock.kernel.clone(), &config).expect("a machine");
+    let plain = run(&mut session());
+    ends_with(&plain, 7, name);
+    assert!(plain.console.contains("pages 1600"), "{name}:\n{}", plain.console);
+
+    let mut traced = session();
+    let text = "tracepoint:kmem:rss_stat /comm == \"faults\"/ { @[cpu] = count(); }";
+    let facts = Facts::of(traced.kernel());
+    let script = Script::compile(text, &facts, &Options::default()).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
+    let mut scripts = [traced.start_script(script, &How::default()).unwrap_or_else(|error| panic!("{name}: {error}"))];
+    let stop = traced.trace_until(&mut scripts, LONG);
+    traced.end_script(&mut scripts[0]);
+    let (output, _) = traced.take_script_output(&scripts[0]);
+    assert_same(name, &plain, &finished(&mut traced, stop));
+    let output = String::from_utf8_lossy(&output);
+    let counts: Vec<u32> = output.lines().filter_map(|line| line.split_once("]: ")?.1.parse().ok()).collect();
+    // A page is counted when it comes. Each CPU has brought many.
+    assert!(counts.len() == 2 && counts.iter().all(|count| *count > 300), "{name}: {output}");
+    assert!(counts.iter().sum::<u32>() >= 1600, "{name}: {output}");
+}
+
 /// CP-5: a board refuses more CPUs than it has, and says how many it has.
 fn boards_refuse_more_cpus_than_they_have() {
     for (image, cpus, says) in [("debian/arm64", 9, "has 1 to 8 CPUs"), ("debian/mipsel", 2, "has 1 CPU")] {
@@ -210,6 +254,7 @@ fn main() -> ExitCode {
             a_restored_run_equals_a_continued_one,
             no_hit_passes_while_another_cpu_patches
         ),
+        each!(["debian/riscv64"], a_record_does_not_wait_for_another_cpus_lock),
         on("debian/arm64", on("debian/mipsel", tests![boards_refuse_more_cpus_than_they_have])),
     ])
 }

@@ -42,9 +42,13 @@ fn by_perf(program: &str, asked: &str) -> Vec<String> {
     text(&output.stdout).lines().filter(|line| line.contains(':')).map(str::to_string).collect()
 }
 
+fn known<'a, 'i>(info: &'a Info<'i>, kernel: &'a Kernel) -> Known<'a, 'i> {
+    Known { isa: kernel.arch.isa(), symbols: &kernel.symbols, module: None, lines: Some(info), types: None }
+}
+
 /// The lines that trapline makes of the same words.
 fn by_us(info: &Info<'_>, kernel: &Kernel, asked: &str) -> Result<Vec<String>, LinesError> {
-    let known = Known { isa: kernel.arch.isa(), symbols: &kernel.symbols, lines: Some(info), types: None };
+    let known = known(info, kernel);
     let line = format!("p {asked}");
     // A function alone is a line of kprobe_events already.
     Ok(expand::line(&line, &known)?.map_or_else(|| vec![format!("{line}+0")], |expanded| expanded.lines))
@@ -66,7 +70,7 @@ fn opened(program: &str) -> (Kernel, DebugFile) {
 /// `+16(%di)` for `*(int *)(*(long *)(%di + 16))`, and we say that it has no form.
 fn is_computed(info: &Info<'_>, kernel: &Kernel, asked: &str, place: &str, argument: &str) -> bool {
     let wanted = Wanted::parse(asked.split(' ').next().unwrap_or_default()).unwrap();
-    let here = info.spots(&wanted).unwrap().into_iter().find(|spot| expand::place_text(spot.address, &kernel.symbols) == place);
+    let here = info.spots(&wanted).unwrap().into_iter().find(|spot| known(info, kernel).place(spot.address) == place);
     let variables = here.map(|spot| info.variables(&spot).unwrap()).unwrap_or_default();
     let has_no_form = |place: &Result<Location, Missing>| match place {
         Ok(place) => place.text().is_none(),
@@ -323,7 +327,7 @@ fn parameters_come_from_btf() {
         let local = harness::stock(name).local;
         let kernel = Kernel::from_bytes(&std::fs::read(local.kernel).unwrap()).unwrap();
         let btf = trapline::boot::btf::Btf::of(&kernel).map(trapline::boot::btf::types::GuestTypes::new).expect("BTF");
-        let known = Known { isa: kernel.arch.isa(), symbols: &kernel.symbols, lines: None, types: Some(&btf) };
+        let known = Known { isa: kernel.arch.isa(), symbols: &kernel.symbols, module: None, lines: None, types: Some(&btf) };
         expand::line(line, &known).unwrap().unwrap().lines
     };
     assert_eq!(

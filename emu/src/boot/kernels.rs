@@ -5,6 +5,7 @@ use super::elf_wrapper;
 use super::image::{self, Format};
 use super::initramfs;
 use super::marks::{self, Marks};
+use super::relocations::{self, Relocations};
 use super::whole::{self, Decompressor, Whole};
 use crate::error::BootError;
 use goblin::elf::header::{
@@ -31,6 +32,8 @@ pub struct Facts {
     pub function_entry: fn(u64, u8) -> u64,
     /// The format of a raw kernel image. `None` if this ISA's kernels have none.
     pub raw_image: Option<&'static Format>,
+    /// The relocations of debug information in its object files and modules.
+    pub relocations: &'static Relocations,
     /// Finds the decompressor in a self-extracting kernel image.
     decompressor: Decompressor,
     /// Converts the physical address in an ELF file to the true one. On MIPS, the linker scripts put virtual addresses
@@ -81,6 +84,7 @@ const USUAL: Facts = Facts {
     mapping_symbol: None,
     function_entry: |value, _| value,
     raw_image: None,
+    relocations: &relocations::NONE,
     decompressor: whole::none,
     lies_at: core::convert::identity,
     marks: &Marks::NONE,
@@ -101,6 +105,7 @@ const COMPRESSED: u32 = 1;
 static I386: Facts = Facts {
     arch: Arch::I386,
     elf: Identity { machine: EM_386, class: ELFCLASS32, order: ELFDATA2LSB },
+    relocations: &relocations::I386,
     decompressor: whole::bzimage_entered_at_its_start,
     marks: &marks::x86::MARKS_32,
     first_functions: &["i386_start_kernel"],
@@ -111,6 +116,7 @@ static I386: Facts = Facts {
 static X86_64: Facts = Facts {
     arch: Arch::X86_64,
     elf: Identity { machine: EM_X86_64, class: ELFCLASS64, order: ELFDATA2LSB },
+    relocations: &relocations::X86_64,
     decompressor: whole::bzimage_entered_for_64_bits,
     marks: &marks::x86::MARKS,
     first_functions: &["x86_64_start_kernel"],
@@ -121,6 +127,7 @@ static X86_64: Facts = Facts {
 static ARM: Facts = Facts {
     arch: Arch::Arm,
     elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
+    relocations: &relocations::ARM,
     elf_flags: EABI_5,
     mapping_symbol: Some('a'),
     function_entry: marks::arm::without_thumb_bit,
@@ -136,6 +143,7 @@ static ARM: Facts = Facts {
 static THUMB2: Facts = Facts {
     arch: Arch::Thumb2,
     elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
+    relocations: &relocations::ARM,
     elf_flags: EABI_5,
     code_bits: 1,
     mapping_symbol: Some('t'),
@@ -153,6 +161,7 @@ static THUMB2: Facts = Facts {
 static ARM64: Facts = Facts {
     arch: Arch::Arm64,
     elf: Identity { machine: EM_AARCH64, class: ELFCLASS64, order: ELFDATA2LSB },
+    relocations: &relocations::ARM64,
     mapping_symbol: Some('x'),
     raw_image: Some(&image::ARM64_IMAGE),
     marks: &marks::arm64::MARKS,
@@ -165,6 +174,7 @@ static ARM64: Facts = Facts {
 static PPC: Facts = Facts {
     arch: Arch::Ppc,
     elf: Identity { machine: EM_PPC, class: ELFCLASS32, order: ELFDATA2MSB },
+    relocations: &relocations::PPC,
     marks: &marks::ppc::BIG,
     first_functions: &["start_here"],
     debian: "powerpc",
@@ -175,6 +185,7 @@ static PPC: Facts = Facts {
 static PPC64: Facts = Facts {
     arch: Arch::Ppc64,
     elf: Identity { machine: EM_PPC64, class: ELFCLASS64, order: ELFDATA2MSB },
+    relocations: &relocations::PPC64,
     function_entry: marks::ppc::local_entry,
     marks: &marks::ppc::BIG,
     first_functions: &["start_here_common"],
@@ -185,6 +196,7 @@ static PPC64: Facts = Facts {
 static PPC64LE: Facts = Facts {
     arch: Arch::Ppc64le,
     elf: Identity { machine: EM_PPC64, class: ELFCLASS64, order: ELFDATA2LSB },
+    relocations: &relocations::PPC64,
     // The second version of the calling convention.
     elf_flags: 2,
     function_entry: marks::ppc::local_entry,
@@ -197,6 +209,7 @@ static PPC64LE: Facts = Facts {
 static S390X: Facts = Facts {
     arch: Arch::S390x,
     elf: Identity { machine: EM_S390, class: ELFCLASS64, order: ELFDATA2MSB },
+    relocations: &relocations::S390,
     raw_image: Some(&image::VMLINUZ),
     decompressor: whole::vmlinuz,
     marks: &marks::s390::MARKS,
@@ -209,6 +222,7 @@ static S390X: Facts = Facts {
 static MIPS: Facts = Facts {
     arch: Arch::Mips,
     elf: Identity { machine: EM_MIPS, class: ELFCLASS32, order: ELFDATA2MSB },
+    relocations: &relocations::MIPS,
     elf_flags: MIPS32_R2 | O32,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
@@ -222,6 +236,7 @@ static MIPS: Facts = Facts {
 static MIPSEL: Facts = Facts {
     arch: Arch::Mipsel,
     elf: Identity { machine: EM_MIPS, class: ELFCLASS32, order: ELFDATA2LSB },
+    relocations: &relocations::MIPS,
     elf_flags: MIPS32_R2 | O32,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
@@ -235,6 +250,7 @@ static MIPSEL: Facts = Facts {
 static MIPS64: Facts = Facts {
     arch: Arch::Mips64,
     elf: Identity { machine: EM_MIPS, class: ELFCLASS64, order: ELFDATA2MSB },
+    relocations: &relocations::MIPS64,
     elf_flags: MIPS64_R2,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
@@ -248,6 +264,7 @@ static MIPS64: Facts = Facts {
 static MIPS64EL: Facts = Facts {
     arch: Arch::Mips64el,
     elf: Identity { machine: EM_MIPS, class: ELFCLASS64, order: ELFDATA2LSB },
+    relocations: &relocations::MIPS64EL,
     elf_flags: MIPS64_R2,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
@@ -261,6 +278,7 @@ static MIPS64EL: Facts = Facts {
 static SPARC64: Facts = Facts {
     arch: Arch::Sparc64,
     elf: Identity { machine: EM_SPARCV9, class: ELFCLASS64, order: ELFDATA2MSB },
+    relocations: &relocations::SPARC64,
     marks: &marks::sparc64::MARKS,
     first_functions: &["start_early_boot"],
     debian: "sparc64",
@@ -270,6 +288,7 @@ static SPARC64: Facts = Facts {
 static PARISC: Facts = Facts {
     arch: Arch::Parisc,
     elf: Identity { machine: EM_PARISC, class: ELFCLASS32, order: ELFDATA2MSB },
+    relocations: &relocations::PARISC,
     marks: &marks::parisc::MARKS,
     first_functions: &["start_parisc", "start_kernel"],
     debian: "hppa",
@@ -279,6 +298,7 @@ static PARISC: Facts = Facts {
 static RISCV64: Facts = Facts {
     arch: Arch::Riscv64,
     elf: Identity { machine: EM_RISCV, class: ELFCLASS64, order: ELFDATA2LSB },
+    relocations: &relocations::RISCV64,
     elf_flags: COMPRESSED,
     raw_image: Some(&image::RISCV_IMAGE),
     marks: &marks::riscv::MARKS,
@@ -292,6 +312,7 @@ static RISCV64: Facts = Facts {
 static RISCV32: Facts = Facts {
     arch: Arch::Riscv32,
     elf: Identity { machine: EM_RISCV, class: ELFCLASS32, order: ELFDATA2LSB },
+    relocations: &relocations::RISCV32,
     elf_flags: COMPRESSED,
     // The header of an Image does not say how wide its registers are.
     raw_image: None,

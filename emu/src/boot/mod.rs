@@ -19,6 +19,7 @@ pub mod marks;
 pub mod module;
 pub mod payload;
 pub mod program;
+pub mod relocations;
 pub mod system_calls;
 pub mod tables;
 pub mod tracepoints;
@@ -111,6 +112,11 @@ pub struct Section {
 const OF_EVERY_LINUX: &str = "kernel_init_freeable";
 
 impl Kernel {
+    /// The sections, if the file has them.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
     /// Reads a kernel from a file's bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, a vmlinuz of
     /// z/Architecture or MIPS, or one of these compressed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Kernel, BootError> {

@@ -21,7 +21,7 @@ const MOST_BYTES: u64 = 64 << 20;
 const HEADER_BYTES: usize = 64;
 
 /// The section with the module's own description (`key=value` strings), and the keys used here.
-const WORDS: &str = ".modinfo";
+pub const WORDS: &str = ".modinfo";
 const NAME: &[u8] = b"name=";
 const DEPENDS: &[u8] = b"depends=";
 /// Limit for the size of a module's description of itself, in bytes.
@@ -67,11 +67,16 @@ impl About {
     pub fn of(bytes: &[u8]) -> Option<About> {
         let file = elf::Headers::read(bytes).ok().filter(|file| file.header.e_type == ET_REL)?;
         let words = file.section(WORDS).filter(|words| words.len() <= MOST_WORD_BYTES)?;
-        let name = String::from_utf8(word(words, NAME)?.to_vec()).ok().filter(|name| !name.is_empty())?;
+        let name = own_name(words)?;
         let depends = String::from_utf8_lossy(word(words, DEPENDS).unwrap_or_default()).into_owned();
         let depends = depends.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect();
         Some(About { arch: elf::arch_of(&file.header).ok(), name, depends })
     }
+}
+
+/// The name that the guest uses, from the module's description of itself, the section `.modinfo`.
+pub fn own_name(words: &[u8]) -> Option<String> {
+    String::from_utf8(word(words, NAME)?.to_vec()).ok().filter(|name| !name.is_empty())
 }
 
 /// The value of a key in the module's description.
@@ -130,7 +135,7 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
         segments.push(Segment { physical: 0, virtual_address: range.start, bytes, size: section.sh_size, executable });
         sections.push(Section { name: name.to_string(), range });
     }
-    let name = String::from_utf8(word(&words, NAME)?.to_vec()).ok().filter(|name| !name.is_empty())?;
+    let name = own_name(&words)?;
 
     let table = headers.iter().find(|section| section.sh_type == SHT_SYMTAB)?;
     let (symbols, strings) = (memory.section(table)?, memory.section(headers.get(table.sh_link as usize)?)?);

@@ -4,6 +4,7 @@
 use super::Failure;
 use super::assembly::{Syntax, Writer};
 use super::commands::{self, Command};
+use super::debug_files::Infos;
 use super::dwarf;
 use super::event_error::{Script, read_events};
 use super::line_editor::{Edited, LineEditor};
@@ -258,7 +259,9 @@ fn shell_command(line: &str, asked: &mut Asked<'_, '_>) -> Result<String, Failur
 }
 
 fn event_command(line: &str, asked: &mut Asked<'_, '_>) -> Result<String, Failure> {
-    match dwarf::expanded(line, asked.about.session.kernel(), asked.lines.map(SourceLines::info)) {
+    let none = Infos { kernel: None, modules: Vec::new() };
+    let infos = asked.lines.map_or(&none, SourceLines::infos);
+    match dwarf::expanded(line, asked.about.session.kernel(), infos) {
         None => plain_command(line, asked),
         Some(Ok(lines)) => lines.iter().try_fold(String::new(), |text, line| Ok(text + &plain_command(line, asked)?)),
         Some(Err(why)) => Err(Failure::usage(why)),

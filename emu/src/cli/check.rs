@@ -80,7 +80,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let places = args.places.iter().map(|text| Where::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let asked = answers(&kernel, &mut checker, args.kind, &places)?;
     let writer = Writer::new(kernel.arch, Syntax::default(), &kernel.symbols)?;
-    let file = args.lines.open(&args.image.image, &kernel)?;
+    let file = args.lines.open(&args.image.image, &kernel, &[])?;
     let sources = file.as_ref().map(SourceLines::new).transpose()?;
     let lines: Vec<Line> = asked
         .iter()

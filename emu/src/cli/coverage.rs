@@ -4,7 +4,6 @@ use super::Failure;
 use super::out_file::OutFile;
 use super::output::{Paint, thousands};
 use super::source_lines::SourceLines;
-use crate::lines::coverage::Ran;
 use crate::outputs::drcov::{self, Block, CodeModule};
 use crate::outputs::lcov;
 use crate::probed::Session;
@@ -53,7 +52,7 @@ impl CoverageFile {
     }
 
     fn write_lines(&self, session: &mut Session, lines: &SourceLines<'_>) -> Result<String, Failure> {
-        let files = lines.coverage(&Ran::new(session.covered()))?;
+        let files = lines.coverage(&session.covered())?;
         let mut to = BufWriter::new(&self.out.file);
         lcov::write(&mut to, &files).and_then(|()| to.flush()).map_err(self.out.failed())?;
         let (ran, all) = files.values().fold((0, 0), |(ran, all), file| (ran + file.ran(), all + file.lines.len()));

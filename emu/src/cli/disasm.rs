@@ -60,7 +60,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let insns: Vec<Insn> = checker.instructions(range.clone()).collect();
     let verdicts: Vec<Verdict> = insns.iter().map(|insn| checker.at(ProbeKind::Probe, insn.address)).collect();
     let writer = Writer::new(kernel.arch, args.syntax, &kernel.symbols)?;
-    let file = args.lines.open(&args.image.image, &kernel)?;
+    let file = args.lines.open(&args.image.image, &kernel, &[])?;
     let sources = file.as_ref().map(SourceLines::new).transpose()?;
     let lines: Vec<Line> = insns
         .iter()

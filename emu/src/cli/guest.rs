@@ -23,6 +23,7 @@ use crate::snapshot::file::Key;
 use crate::verify::Side;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::sync::Arc;
 use trapline_isa::plan::Policy;
 
@@ -78,6 +79,11 @@ impl GuestArgs {
     fn sources(&self) -> Sources {
         let given = self.files.sources();
         Sources { sysroot: given.sysroot.or_else(|| self.devices.root().map(Into::into)), ..given }
+    }
+
+    /// The files of the modules that the guest loads.
+    pub fn module_files(&self, image: &str) -> Result<Vec<PathBuf>, Failure> {
+        self.stock.module_files(image)
     }
 
     /// Whether the guest runs a script and then powers off.

@@ -1,10 +1,10 @@
 //! `trapline lines`: the source lines of a function that may be probed.
 
 use super::Failure;
+use super::debug_files::Subject;
 use super::dwarf::{self, DwarfArg};
 use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
-use crate::lines::expand;
 use crate::lines::places::{Source, Wanted};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 /// `vfs_read:12`. The kernel needs debug information (DWARF).
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  trapline lines vmlinux vfs_read\n  trapline lines debian/amd64 vfs_read --dwarf vmlinux.debug --source linux-6.1\n  trapline lines vmlinux t_show@kernel/trace/trace.c --json"
+    after_help = "Examples:\n  trapline lines vmlinux vfs_read\n  trapline lines debian/amd64 vfs_read --dwarf vmlinux.debug --source linux-6.1\n  trapline lines vmlinux t_show@kernel/trace/trace.c --json\n  trapline lines shelf.ko shelf_put                 of a module"
 )]
 pub struct Args {
     #[command(flatten)]
     image: ImageArgs,
-    /// FUNCTION or FUNCTION@FILE
+    /// FUNCTION or FUNCTION@FILE, with MODULE: in front for a module whose file is given by --dwarf
     #[arg(value_name = "FUNCTION")]
     function: String,
     #[command(flatten)]
@@ -47,13 +47,14 @@ struct Line<'a> {
 }
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
-    let kernel = args.image.load()?;
-    let wanted = Wanted::parse(&args.function).map_err(|error| Failure::usage(error.to_string()))?;
+    let subject = Subject::open(&args.image, &args.dwarf)?;
+    let infos = subject.files.infos()?;
+    let (known, function) = subject.known(&infos, &args.function)?;
+    let wanted = Wanted::parse(function).map_err(|error| Failure::usage(error.to_string()))?;
     if wanted.function.is_empty() {
         return Err(Failure::usage(format!("`{}` names no function", args.function)));
     }
-    let file = args.dwarf.needed(&args.image.image, &kernel)?;
-    let info = dwarf::info(&file)?;
+    let info = known.lines.ok_or_else(|| dwarf::none_in(&args.image.image))?;
     let sources = info.sources(&wanted).map_err(|error| Failure::failed(error.to_string()))?;
     let (mut text, paint) = (String::new(), Paint::for_output());
     for source in &sources {
@@ -64,7 +65,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
             line: *line,
             place: format!("{}:{}", source.function, line - source.line),
             addresses: addresses.iter().map(|address| format!("{address:#x}")).collect(),
-            places: addresses.iter().map(|address| expand::place_text(*address, &kernel.symbols)).collect(),
+            places: addresses.iter().map(|address| known.place(*address)).collect(),
             text: written.as_ref().and_then(|written| written.get((*line as usize).checked_sub(1)?).cloned()),
         });
         if args.json {

@@ -11,6 +11,7 @@ mod completions;
 mod console;
 mod coverage;
 mod cpu;
+mod debug_files;
 mod disasm;
 mod doctor;
 mod driver;

@@ -93,7 +93,7 @@ impl List<'_> {
 }
 
 /// The files for the arguments. A directory stands for the modules in it, sorted by name.
-fn paths(asked: &[PathBuf], local: Option<&Local>) -> Result<Vec<PathBuf>, Failure> {
+pub fn paths(asked: &[PathBuf], local: Option<&Local>) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for path in asked {
         if !path.is_dir() {

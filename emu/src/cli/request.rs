@@ -2,13 +2,13 @@
 
 use super::commands::{Chosen, Timed, View};
 use super::console::Input;
+use super::debug_files::DebugFiles;
 use super::event_error::Event;
 use super::guest::Guest;
 use super::on_panic::OnPanicArg;
 use super::record::NewRecording;
 use super::tracing_script::Placed;
 use super::{DetourName, PolicyName};
-use crate::lines::DebugFile;
 use crate::outputs::records::Format;
 use clap::ValueEnum;
 use std::collections::VecDeque;
@@ -70,7 +70,7 @@ pub struct Outputs {
     /// The event at whose first hit it is made, instead of at the end.
     pub vmcore_at: Option<Chosen>,
     /// The debug information, for source lines in records, in coverage and on the command line of Ctrl-A c.
-    pub lines: Option<DebugFile>,
+    pub lines: Option<DebugFiles>,
     /// Whether records have source lines.
     pub shows_lines: bool,
     /// The format of the summary.

@@ -3,6 +3,7 @@
 use super::commands::{Chosen, Command, Timed, View};
 use super::console::Input;
 use super::coverage::is_lcov;
+use super::debug_files::DebugFiles;
 use super::event_error::{Script, read_events};
 use super::file::{self, Kind};
 use super::guest::GuestArgs;
@@ -14,7 +15,6 @@ use super::terminal::Terminal;
 use super::until::guest_time;
 use super::{DetourName, Failure, PolicyName, dwarf, place};
 use crate::boot::Kernel;
-use crate::lines::DebugFile;
 use crate::outputs::records::Format;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -171,7 +171,9 @@ impl Args {
         if let (Some(builtin), true) = (builtin, scripts.is_empty()) {
             scripts.push(Script { source: format!("the demo script of {}", builtin.name), text: builtin.demo.into() });
         }
-        let (events, script) = dwarf::read_scripts(&self.lines.dwarf, &self.image, &kernel, scripts)?;
+        let (events, script) = dwarf::read_scripts(&kernel, scripts, || {
+            self.lines.dwarf.open(&self.image, &kernel, &self.guest.module_files(&self.image)?)
+        })?;
         let input = self.input(kernel.is_stock())?;
         let lines = self.debug_file(&kernel, input == Input::Terminal)?;
         let guest = self.guest.guest(&self.image, kernel)?;
@@ -213,11 +215,12 @@ impl Args {
 
 impl Args {
     /// The debug information for the run's outputs, and for the command line of Ctrl-A c.
-    fn debug_file(&self, kernel: &Kernel, is_asked: bool) -> Result<Option<DebugFile>, Failure> {
+    fn debug_file(&self, kernel: &Kernel, is_asked: bool) -> Result<Option<DebugFiles>, Failure> {
+        let loaded = self.guest.module_files(&self.image)?;
         match self.coverage.as_deref().is_some_and(is_lcov) {
-            true => self.lines.dwarf.needed(&self.image, kernel).map(Some),
-            false if is_asked && !self.lines.lines => self.lines.dwarf.open(&self.image, kernel),
-            false => self.lines.open(&self.image, kernel),
+            true => self.lines.dwarf.needed(&self.image, kernel, &loaded).map(Some),
+            false if is_asked && !self.lines.lines => self.lines.dwarf.open(&self.image, kernel, &loaded).map(Some),
+            false => self.lines.open(&self.image, kernel, &loaded),
         }
     }
 

@@ -265,6 +265,9 @@ impl Work for Run<'_> {
     }
 
     fn module_came(&mut self, session: &mut Session) {
+        if let Some(lines) = self.lines {
+            lines.modules_are_those_of(session);
+        }
         self.events.module_came(session);
         session.time_hits();
     }

@@ -62,6 +62,15 @@ pub struct Typed {
 }
 
 impl StockArgs {
+    /// The files of the modules that are asked for.
+    pub fn module_files(&self, image: &str) -> Result<Vec<PathBuf>, Failure> {
+        if self.modules.is_empty() {
+            return Ok(Vec::new());
+        }
+        let local = Wanted::parse(image).as_ref().map(image::local).transpose()?;
+        modules::paths(&self.modules, local.as_ref())
+    }
+
     /// Whether the guest runs a script and then powers off.
     pub fn has_script(&self) -> bool {
         self.script.is_some()

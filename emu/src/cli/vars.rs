@@ -1,13 +1,13 @@
 //! `trapline vars`: the variables in scope at a place, and where each lies.
 
 use super::Failure;
+use super::debug_files::Subject;
 use super::dwarf::{self, DwarfArg};
 use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
 use crate::boot::btf::Btf;
 use crate::boot::btf::types::GuestTypes;
 use crate::lines::chains::Chain;
-use crate::lines::expand;
 use crate::lines::places::Wanted;
 use crate::lines::variables::Variable;
 use serde::Serialize;
@@ -24,7 +24,7 @@ use trapline_script::types::Types;
 pub struct Args {
     #[command(flatten)]
     image: ImageArgs,
-    /// FUNCTION[:LINE] or FILE:LINE
+    /// FUNCTION[:LINE] or FILE:LINE, with MODULE: in front for a module whose file is given by --dwarf
     #[arg(value_name = "PLACE")]
     place: String,
     #[command(flatten)]
@@ -53,17 +53,18 @@ struct Line {
 }
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
-    let kernel = args.image.load()?;
-    let wanted = Wanted::parse(&args.place).map_err(|error| Failure::usage(error.to_string()))?;
+    let subject = Subject::open(&args.image, &args.dwarf)?;
+    let infos = subject.files.infos()?;
+    let (known, place) = subject.known(&infos, &args.place)?;
+    let wanted = Wanted::parse(place).map_err(|error| Failure::usage(error.to_string()))?;
     let failed = |error: crate::lines::LinesError| Failure::failed(error.to_string());
-    let isa = kernel.arch.isa();
+    let isa = known.isa;
     let mut lines = Vec::new();
-    if let Some(file) = args.dwarf.open(&args.image.image, &kernel)? {
-        let info = dwarf::info(&file)?;
+    if let Some(info) = known.lines {
         for spot in info.spots(&wanted).map_err(failed)? {
-            let place = expand::place_text(spot.address, &kernel.symbols);
+            let place = known.place(spot.address);
             for variable in info.variables(&spot).map_err(failed)? {
-                let (fetch, why) = of(&variable, &info, isa);
+                let (fetch, why) = of(&variable, info, isa);
                 lines.push(Line {
                     place: place.clone(),
                     address: Some(format!("{:#x}", spot.address)),
@@ -77,15 +78,15 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
             }
         }
     } else if wanted.line.is_some() || wanted.offset != 0 {
-        args.dwarf.needed(&args.image.image, &kernel)?;
+        return Err(dwarf::none_in(&args.image.image));
     } else {
-        let types = Btf::of(&kernel).map(GuestTypes::new).ok_or_else(|| {
+        let types = subject.kernel.as_ref().and_then(Btf::of).map(GuestTypes::new).ok_or_else(|| {
             Failure::failed(format!("`{}` has neither debug information nor type information (BTF)", args.image.image))
                 .advise("give a vmlinux with DWARF of the same build: --dwarf FILE")
         })?;
         let prototype = types.function(&wanted.function).ok_or_else(|| {
             Failure::failed(format!("the image's type information (BTF) has no function `{}`", wanted.function))
-                .perhaps(&kernel.symbols.similar(&wanted.function))
+                .perhaps(&known.symbols.similar(&wanted.function))
         })?;
         for (at, (name, kind)) in prototype.parameters.into_iter().enumerate() {
             lines.push(Line {

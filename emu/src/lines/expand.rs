@@ -2,7 +2,7 @@
 //! `p:vfs_read file->f_pos`, `p:name func@file.c:12 $vars`, `p func%return $retval`.
 //!
 //! With DWARF each place gives a line for each of its addresses. Without it, BTF gives the parameters of functions at
-//! their entries.
+//! their entries. Places of a module are written `MODULE:PLACE`.
 
 use super::chains::Chain;
 use super::error::{Answer, LinesError};
@@ -22,12 +22,46 @@ const MOST_LINES: usize = 4096;
 pub struct Known<'a, 'i> {
     /// The ISA.
     pub isa: &'static Isa,
-    /// The guest's symbols.
+    /// The symbols: the kernel's, or the module's.
     pub symbols: &'a Symbols,
+    /// The module, if it is not the kernel that is asked.
+    pub module: Option<&'a str>,
     /// DWARF, if a file has been given.
     pub lines: Option<&'a Info<'i>>,
     /// BTF, if the image has it.
     pub types: Option<&'a dyn Types>,
+}
+
+impl<'a> Known<'a, '_> {
+    /// A place without the module's name in front; `None` if it is of another module, or of the kernel.
+    fn own<'t>(&self, place: &'t str) -> Option<&'t str> {
+        match self.module {
+            None => Some(place),
+            Some(module) => place.strip_prefix(module)?.strip_prefix(':'),
+        }
+    }
+
+    /// An address as people read it: a place of `kprobe_events`, or a number.
+    pub fn place(&self, address: u64) -> String {
+        self.place_text(address).unwrap_or_else(|| format!("{address:#x}"))
+    }
+
+    /// An address as a place of `kprobe_events`. `None` if it has none, in a function of a module whose name is not unique.
+    pub fn place_text(&self, address: u64) -> Option<String> {
+        match (self.symbols.containing(address), self.module) {
+            (Some(symbol), module) if self.symbols.count(&symbol.name) == 1 => {
+                let module = module.map(|module| format!("{module}:")).unwrap_or_default();
+                Some(format!("{module}{}+{}", symbol.name, address - symbol.start))
+            }
+            (_, Some(_)) => None,
+            (_, None) => match self.symbols.find("_text").or_else(|| self.symbols.find("_stext")) {
+                Some(text) if text.start <= address && u32::try_from(address - text.start).is_ok() => {
+                    Some(format!("{}+{}", text.name, address - text.start))
+                }
+                _ => Some(format!("{address:#x}")),
+            },
+        }
+    }
 }
 
 /// The lines of `kprobe_events` that a line means, and notes about places that were left out.
@@ -85,6 +119,24 @@ pub fn asks(text: &str, symbols: &Symbols) -> bool {
     parse::line(text).map_or(true, |parsed| !is_plain(parsed.as_ref(), symbols))
 }
 
+/// The module that a line asks for source lines or variables of: `p:shelf:shelf_put:4`, `p:put shelf:shelf_put number`.
+pub fn module_of(text: &str) -> Option<&str> {
+    let mut words = text.split('#').next().unwrap_or_default().split_whitespace();
+    let behind_colon = words.next()?.split_once(':').map(|(_, place)| place);
+    let rest: Vec<&str> = words.collect();
+    let module = |place: &'_ str, arguments: &[&str]| {
+        let (module, place) = place.split_once(':')?;
+        let is_name = module.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        let place = Wanted::parse(place).ok().filter(|_| is_name)?;
+        (place.line.is_some() || arguments.iter().any(|word| !is_fetch(word))).then_some(module.len())
+    };
+    let (first, arguments) = rest.split_first().map_or(("", &rest[..]), |(first, arguments)| (*first, arguments));
+    if let Some(length) = module(first, arguments) {
+        return first.get(..length);
+    }
+    behind_colon.and_then(|place| place.get(..module(place, &rest)?))
+}
+
 /// Whether the line means what it says: an address, or a symbol that is there or may come with a module.
 fn is_plain(parsed: Option<&EventCommand>, symbols: &Symbols) -> bool {
     match parsed {
@@ -117,7 +169,7 @@ fn asked<'t>(words: &[&'t str], known: &Known<'_, '_>) -> Answer<Option<Asked<'t
         return Ok(None);
     }
     let is_place = |text: &str| {
-        Wanted::parse(text).ok().filter(|place| {
+        Wanted::parse(known.own(text)?).ok().filter(|place| {
             let has_symbol = || known.symbols.address_of(&place.function).is_some();
             let has_entry =
                 || known.lines.is_some_and(|lines| lines.units_with(&place.function).is_ok_and(|units| !units.is_empty()));
@@ -165,14 +217,15 @@ fn by_dwarf(asked: &Asked<'_>, lines: &Info<'_>, known: &Known<'_, '_>) -> Answe
     let spots = lines.spots(&wanted)?;
     let (mut expanded, mut first_error) = (Expanded::default(), None);
     for spot in spots.iter().take(MOST_LINES) {
-        match arguments_at(asked, lines, spot) {
-            Ok(arguments) => {
-                let place = place_text(spot.address, known.symbols);
+        let place = known.place_text(spot.address);
+        let written = place.as_ref().ok_or_else(|| not_unique(&spot.function));
+        match written.and_then(|place| Ok((place.clone(), arguments_at(asked, lines, spot)?))) {
+            Ok((place, arguments)) => {
                 expanded.lines.push([asked.start(), place].into_iter().chain(arguments).collect::<Vec<_>>().join(" "));
             }
             Err(error) => {
                 if spots.len() > 1 {
-                    let place = place_text(spot.address, known.symbols);
+                    let place = place.unwrap_or_else(|| spot.function.to_string());
                     expanded.notes.push(format!("the place {place} of `{}` is left out: {error}", asked.place.event()));
                 }
                 first_error.get_or_insert(error);
@@ -217,6 +270,12 @@ fn arguments_at(asked: &Asked<'_>, lines: &Info<'_>, spot: &Spot) -> Answer<Vec<
     Ok(arguments.words)
 }
 
+fn not_unique(function: &str) -> LinesError {
+    LinesError::Place(format!(
+        "`{function}`: the module has several functions of that name, and event lines cannot tell which is meant"
+    ))
+}
+
 fn at_return(word: &str) -> LinesError {
     LinesError::Variable(format!("`{word}`: at a function's return only `$retval` and memory at known addresses can be fetched"))
 }
@@ -254,19 +313,6 @@ impl Arguments {
         }
         self.words.push(format!("{free}={body}"));
         self.names.push(free);
-    }
-}
-
-/// An address as a place of `kprobe_events`.
-pub fn place_text(address: u64, symbols: &Symbols) -> String {
-    match symbols.containing(address) {
-        Some(symbol) if symbols.count(&symbol.name) == 1 => format!("{}+{}", symbol.name, address - symbol.start),
-        _ => match symbols.find("_text").or_else(|| symbols.find("_stext")) {
-            Some(text) if text.start <= address && u32::try_from(address - text.start).is_ok() => {
-                format!("{}+{}", text.name, address - text.start)
-            }
-            _ => format!("{address:#x}"),
-        },
     }
 }
 

@@ -2,12 +2,14 @@
 //! vmlinux of 600 MB takes the memory of its debug information.
 
 use super::error::{Answer, LinesError};
+use super::packed;
+use super::placed::Placed;
 use crate::boot::kernels::{self, Identity};
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::Elf;
 use goblin::elf::SectionHeader;
 use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ET_DYN, ET_EXEC, ET_REL, Header};
-use goblin::elf::section_header::{SHF_COMPRESSED, SHT_NOBITS, SHT_NOTE};
+use goblin::elf::section_header::{SHT_NOBITS, SHT_NOTE};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Cursor, Read, Seek, SeekFrom};
@@ -35,9 +37,40 @@ pub struct DebugFile {
     pub little: bool,
     /// Bytes of an address.
     pub address_size: u8,
-    sections: BTreeMap<&'static str, Vec<u8>>,
+    /// The sections of a module or an object file, which have addresses of our own until a guest loads them.
+    pub placed: Option<Placed>,
+    pub(super) sections: BTreeMap<&'static str, Vec<u8>>,
     /// The address of `.eh_frame`, to which its addresses are relative.
     pub(super) eh_frame_at: u64,
+}
+
+/// A file whose parts are read when they are asked for.
+pub(super) struct Parts<'f, F> {
+    from: &'f mut F,
+    length: u64,
+    /// The names of the sections.
+    names: Vec<u8>,
+    /// Bytes that sections may still take. Those of a hostile file may overlap: together they are at most as long as the
+    /// file.
+    left: u64,
+}
+
+impl<F: Read + Seek> Parts<'_, F> {
+    /// The name of a section.
+    pub fn name(&self, header: &SectionHeader) -> &[u8] {
+        let name = self.names.get(header.sh_name..).unwrap_or_default();
+        name.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+
+    /// The bytes of a section.
+    pub fn section(&mut self, header: &SectionHeader) -> Answer<Vec<u8>> {
+        self.left = self
+            .left
+            .checked_sub(header.sh_size)
+            .ok_or_else(|| LinesError::Malformed("its sections are longer than the file".into()))?;
+        piece(self.from, header.sh_offset, header.sh_size, self.length)
+            .ok_or_else(|| LinesError::Malformed("a section lies behind the file's end".into()))
+    }
 }
 
 impl fmt::Debug for DebugFile {
@@ -64,55 +97,52 @@ impl DebugFile {
         let header = Elf::parse_header(&first).map_err(|error| not_elf(&error.to_string()))?;
         let identity = Identity { machine: header.e_machine, class: header.e_ident[EI_CLASS], order: header.e_ident[EI_DATA] };
         let row = kernels::all().find(|row| row.elf == identity).ok_or_else(|| not_elf("no ISA of trapline has its header"))?;
-        match header.e_type {
-            ET_EXEC | ET_DYN => {}
-            ET_REL => return Err(LinesError::NoDwarf("it is an object file or a kernel module, which has no addresses yet")),
-            _ => return Err(not_elf("it is neither a program nor a kernel")),
+        if !matches!(header.e_type, ET_EXEC | ET_DYN | ET_REL) {
+            return Err(not_elf("it is neither a program nor a kernel nor a module"));
         }
         let (wide, little) = (identity.class == ELFCLASS64, identity.order == ELFDATA2LSB);
-        let headers = headers(from, &header, length, wide, little)?;
+        let ctx =
+            Ctx::new(if wide { Container::Big } else { Container::Little }, if little { Endian::Little } else { Endian::Big });
+        let mut headers = headers(from, &header, length, ctx)?;
+        let names = headers.get(usize::from(header.e_shstrndx)).cloned().unwrap_or_default();
+        let names = piece(from, names.sh_offset, names.sh_size, length).unwrap_or_default();
+        let mut parts = Parts { from, length, names, left: length };
         let mut file = DebugFile {
             arch: row.arch,
             build_id: None,
             little,
             address_size: if wide { 8 } else { 4 },
+            placed: None,
             sections: BTreeMap::new(),
             eh_frame_at: 0,
         };
-        file.take_sections(from, &headers, header.e_shstrndx, length)?;
-        match file.sections.contains_key(".debug_info") {
-            true => Ok(file),
-            false => Err(LinesError::NoDwarf("it was compiled without -g, or stripped")),
+        if header.e_type == ET_REL {
+            super::placed::give_addresses(&mut headers)?;
         }
+        file.take_sections(&mut parts, &headers)?;
+        if !file.sections.contains_key(".debug_info") {
+            return Err(LinesError::NoDwarf("it was compiled without -g, or stripped"));
+        }
+        if header.e_type == ET_REL {
+            file.placed = Some(Placed::read(&mut parts, &headers, ctx, row, &mut file.sections)?);
+        }
+        Ok(file)
     }
 
-    fn take_sections(&mut self, from: &mut (impl Read + Seek), headers: &[SectionHeader], names: u16, length: u64) -> Answer<()> {
-        let Some(strings) = headers.get(usize::from(names)) else { return Ok(()) };
-        let strings = piece(from, strings.sh_offset, strings.sh_size, length).unwrap_or_default();
-        // Sections of a hostile file may overlap: together they are at most as long as the file.
-        let mut left = length;
+    fn take_sections(&mut self, parts: &mut Parts<'_, impl Read + Seek>, headers: &[SectionHeader]) -> Answer<()> {
         for header in headers.iter().filter(|header| header.sh_type != SHT_NOBITS) {
-            let name = strings.get(header.sh_name..).unwrap_or_default();
-            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-            let wanted = WANTED.iter().find(|wanted| wanted.as_bytes() == name);
-            if wanted.is_none() && header.sh_type != SHT_NOTE {
-                continue;
-            }
-            if header.sh_size > left {
-                return Err(LinesError::Malformed("its sections are longer than the file".into()));
-            }
-            left -= header.sh_size;
-            let bytes = piece(from, header.sh_offset, header.sh_size, length)
-                .ok_or_else(|| LinesError::Malformed("a section lies behind the file's end".into()))?;
-            match wanted {
-                None => self.build_id = self.build_id.take().or_else(|| build_id(&bytes, self.little)),
-                Some(_) if header.sh_flags & u64::from(SHF_COMPRESSED) != 0 => {
-                    return Err(LinesError::NoDwarf("it is compressed: unpack it by `objcopy --decompress-debug-sections`"));
+            let name = parts.name(header);
+            match WANTED.iter().find(|wanted| wanted.as_bytes() == name) {
+                None if header.sh_type != SHT_NOTE => {}
+                None => {
+                    let notes = parts.section(header)?;
+                    self.build_id = self.build_id.take().or_else(|| build_id(&notes, self.little));
                 }
                 Some(name) => {
                     if *name == ".eh_frame" {
                         self.eh_frame_at = header.sh_addr;
                     }
+                    let bytes = packed::unpacked(parts.section(header)?, header, self.arch.isa())?;
                     self.sections.insert(name, bytes);
                 }
             }
@@ -139,8 +169,7 @@ impl DebugFile {
     }
 }
 
-fn headers(from: &mut (impl Read + Seek), header: &Header, length: u64, wide: bool, little: bool) -> Answer<Vec<SectionHeader>> {
-    let ctx = Ctx::new(if wide { Container::Big } else { Container::Little }, if little { Endian::Little } else { Endian::Big });
+fn headers(from: &mut (impl Read + Seek), header: &Header, length: u64, ctx: Ctx) -> Answer<Vec<SectionHeader>> {
     let count = usize::from(header.e_shnum);
     let table = piece(from, header.e_shoff, (count * SectionHeader::size(ctx)) as u64, length)
         .ok_or_else(|| LinesError::Malformed("its table of sections lies behind the file's end".into()))?;

@@ -15,6 +15,8 @@ pub enum Base {
     Argument(usize),
     /// An address, or a number if nothing is loaded from it.
     Constant(u64),
+    /// The address of a symbol, where addresses are not known before the guest loads a module.
+    Symbol(String),
 }
 
 /// The place of a value: `base`, then a load at each offset of `loads`, then `add`. That is the address of the value if
@@ -37,6 +39,11 @@ impl Location {
         Location { base, loads: Vec::new(), add: 0, in_memory: false }
     }
 
+    /// The memory at a symbol.
+    pub fn at_symbol(name: &str) -> Location {
+        Location { base: Base::Symbol(name.into()), loads: Vec::new(), add: 0, in_memory: true }
+    }
+
     /// The text of the fetch: `%di`, `+8(%sp)`, `@0x1000`. `None` for a sum, which event lines do not have.
     pub fn text(&self) -> Option<String> {
         let mut loads = self.loads.clone();
@@ -55,6 +62,11 @@ impl Location {
             Base::Constant(value) => match loads.next() {
                 Some(first) => format!("@{:#x}", value.wrapping_add_signed(first)),
                 None => format!("\\{}", *value as i64),
+            },
+            // The address itself is no argument of event lines, only the memory there.
+            Base::Symbol(name) => match loads.next()? {
+                0 => format!("@{name}"),
+                first => format!("@{name}{first:+}"),
             },
         };
         Some(loads.fold(start, |inner, offset| format!("{offset:+}({inner})")))
@@ -172,9 +184,15 @@ impl<'a> Info<'a> {
                     Some((base, add)) => at(base, add),
                     None => return Ok(Err(Missing::NoForm("the start of its stack frame is not known here"))),
                 },
-                (Operation::Address { address }, None) => at(Base::Constant(address), 0),
+                (Operation::Address { address }, None) => match self.memory_at(address) {
+                    Some((base, add)) => at(base, add),
+                    None => return Ok(Err(Missing::NoForm("no symbol of the module is unique there"))),
+                },
                 (Operation::AddressIndex { index } | Operation::ConstantIndex { index }, None) => {
-                    at(Base::Constant(self.reference(unit).address(index)?), 0)
+                    match self.memory_at(self.reference(unit).address(index)?) {
+                        Some((base, add)) => at(base, add),
+                        None => return Ok(Err(Missing::NoForm("no symbol of the module is unique there"))),
+                    }
                 }
                 (Operation::UnsignedConstant { value }, None) => at(Base::Constant(value), 0),
                 (Operation::SignedConstant { value }, None) => at(Base::Constant(value as u64), 0),
@@ -208,6 +226,14 @@ impl<'a> Info<'a> {
             };
         }
         Ok(place.ok_or_else(|| Missing::Here(Vec::new())))
+    }
+
+    /// An address of the file's own memory, as event lines write it.
+    fn memory_at(&self, address: u64) -> Option<(Base, i64)> {
+        match &self.file.placed {
+            Some(placed) => placed.symbol_and_offset(address).map(|(symbol, offset)| (Base::Symbol(symbol), offset)),
+            None => Some((Base::Constant(address), 0)),
+        }
     }
 
     /// The value to which a function's frame offsets are added.
@@ -297,6 +323,10 @@ mod tests {
             (Location::value(Base::Constant(u64::MAX - 8)),     Some("\\-9")),
             (Location::value(Base::Argument(3)).behind(0),      Some("+0($arg3)")),
             (Location { add: 8, ..register() },                 None),
+            (memory(Base::Symbol("shelf".into()), 0),           Some("@shelf")),
+            (memory(Base::Symbol("shelf".into()), 16),          Some("@shelf+16")),
+            (memory(Base::Symbol("shelf".into()), 8).behind(4), Some("+4(@shelf+8)")),
+            (Location::value(Base::Symbol("shelf".into())),     None),
         ];
         for (place, text) in cases {
             assert_eq!(place.text().as_deref(), text, "{place:?}");

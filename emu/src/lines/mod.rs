@@ -11,6 +11,8 @@ pub mod expand;
 pub mod file;
 pub mod locations;
 pub mod names;
+pub mod packed;
+pub mod placed;
 pub mod places;
 pub mod ranges;
 pub mod rows;

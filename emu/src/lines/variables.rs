@@ -100,9 +100,52 @@ impl Info<'_> {
         }))
     }
 
-    /// The fetch argument of a chain at a spot: the innermost variable of that name that has a place.
+    /// The variables of that name outside of functions, in the source file of a spot and the headers that it includes.
+    fn outside_functions(&self, spot: &Spot, name: &str) -> Answer<Vec<Variable>> {
+        let unit = self.unit(spot.scope.0)?;
+        let mut entries = unit.unit.entries();
+        let mut found = Vec::new();
+        if entries.next_dfs()?.is_none() || entries.next_dfs()?.is_none() {
+            return Ok(found);
+        }
+        while let Some(entry) = entries.current() {
+            self.charge(1)?;
+            let place = Place { unit: unit.number, at: entry.offset().0 };
+            if entry.tag() == c::DW_TAG_variable && self.name(place)? == name {
+                let is_elsewhere = entry.attr_value(c::DW_AT_declaration).is_some();
+                // A variable of another source file is known by its symbol.
+                let location = match is_elsewhere && entry.attr_value(c::DW_AT_external).is_some() {
+                    true => Ok(Location::at_symbol(name)),
+                    false => self.location(place, spot.address, place, u64::MAX)?,
+                };
+                let (type_name, kind) = (self.type_name_of(place)?, self.type_of(place)?);
+                let function = Rc::from("");
+                let variable = Variable {
+                    name: name.into(),
+                    type_name,
+                    kind,
+                    place: location,
+                    function,
+                    is_parameter: false,
+                    start: u64::MAX,
+                };
+                // The definition says more than the declaration in front of it.
+                found.insert(if is_elsewhere { found.len() } else { 0 }, variable);
+            }
+            if entries.next_sibling()?.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The fetch argument of a chain at a spot: the innermost variable of that name that has a place, or one outside of
+    /// functions.
     pub fn fetch(&self, spot: &Spot, chain: &Chain) -> Answer<String> {
-        let variables = self.variables(spot)?;
+        let mut variables = self.variables(spot)?;
+        if variables.iter().all(|variable| variable.name != chain.variable) {
+            variables.extend(self.outside_functions(spot, &chain.variable)?);
+        }
         let mut named = variables.iter().filter(|variable| variable.name == chain.variable);
         let Some(first) = named.clone().find(|variable| variable.place.is_ok()).or_else(|| named.next()) else {
             let mut known: Vec<&str> = variables.iter().map(|variable| variable.name.as_str()).collect();

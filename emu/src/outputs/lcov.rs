@@ -18,6 +18,16 @@ impl FileLines {
     pub fn ran(&self) -> usize {
         self.lines.values().filter(|ran| **ran).count()
     }
+
+    /// Adds the coverage of the same file from elsewhere: some of a line ran if it ran in one of them.
+    pub fn add(&mut self, other: FileLines) {
+        for (name, (line, ran)) in other.functions {
+            self.functions.entry(name).or_insert((line, false)).1 |= ran;
+        }
+        for (line, ran) in other.lines {
+            *self.lines.entry(line).or_default() |= ran;
+        }
+    }
 }
 
 /// Writes the file.

@@ -6,7 +6,7 @@ use super::fetch::Programs;
 use super::format::{DEEPEST, put_stack};
 use super::memory::Memory;
 use super::parse::{self, Definition, EventCommand, Location, Removal};
-use super::set::{Applied, Attached, EventSet, Member};
+use super::set::{Applied, Attached, EventSet, Member, bound_again};
 use super::triggers::events_of;
 use super::watch;
 use crate::context::{Frame, Hit};
@@ -163,7 +163,7 @@ impl EventSet {
         })
     }
 
-    /// Registers the probes that waited for a module, after it was loaded. Returns those that could not be registered;
+    /// Registers the probes and watchpoints that waited for a module, after it was loaded. Returns those that could not be registered;
     /// they keep waiting.
     pub fn module_came(&mut self, engine: &mut Engine, guest: &mut dyn Guest) -> Vec<(EventId, EventError)> {
         let mut failed = Vec::new();
@@ -171,19 +171,28 @@ impl EventSet {
         let numbers: Vec<u32> = waiting.map(|(number, _)| *number).collect();
         for number in numbers {
             let Some(member) = self.by_number().get(&number).cloned() else { continue };
-            let Location::Symbol { name, .. } = &member.definition.location else { continue };
-            if !name.contains(':') || guest.symbol(name).is_none() {
+            let name = match &member.definition.location {
+                Location::Symbol { name, .. } => Some(name.as_str()).filter(|name| name.contains(':')),
+                Location::Memory(memory) => memory.module_symbol(),
+                Location::Address(_) | Location::File { .. } => None,
+            };
+            if name.is_none_or(|name| guest.symbol(name).is_none()) {
                 continue;
             }
             unregister(engine, guest, core::slice::from_ref(&member));
             let enabled = self.is_enabled(member.event);
-            let registered = register(engine, guest, &member.definition, &member.programs, member.event, (enabled, &self.stacks));
-            let probe = registered.unwrap_or_else(|error| {
+            let bound = bound_again(&member.definition, guest, &|at, into| engine.read_original(guest, at, into)).map(Arc::new);
+            let registered = bound.and_then(|programs| {
+                programs.set_watched(member.programs.is_watched());
+                register(engine, guest, &member.definition, &programs, member.event, (enabled, &self.stacks))
+                    .map(|probe| (probe, programs))
+            });
+            let (probe, programs) = registered.unwrap_or_else(|error| {
                 failed.push((member.event, error));
-                Attached::Pending
+                (Attached::Pending, Arc::clone(&member.programs))
             });
             if let Some(member) = self.by_number().get_mut(&number) {
-                member.replace(probe);
+                member.replace(probe, programs);
             }
         }
         failed

@@ -24,6 +24,7 @@ const WITH_MODULE: &[(&str, &[Op])] = &[
     ("main", &[Op::Mov(1, 5), Op::Call("late:double"), Op::Mov(1, 7), Op::Call("late:double"), Op::Halt]),
     ("late:double", &[Op::Nop, Op::Add(1, 100), Op::Mov(0, 42), Op::Ret]),
     ("fixed", &[Op::Trap]),
+    ("shelf", &[Op::Nop, Op::Ret]),
 ];
 
 struct Bench {
@@ -219,6 +220,20 @@ fn a_probe_in_a_module_waits_for_it() {
     let hits = |bench: &Bench| bench.set.members().map(|member| member.hits()).sum::<u64>();
     assert_eq!(hits(&bench), 2, "what was counted stays, as in Linux");
     assert_eq!((bench.run().lines().count(), hits(&bench)), (2, 4));
+}
+
+/// DV-4: a waiting probe may fetch what lies at a symbol of its module. The address is that of the newest load.
+#[test]
+fn a_waiting_probe_fetches_at_symbols_of_its_module() {
+    let mut bench = Bench::new();
+    bench.apply("p:ev late:double at=@shelf:x8").expect("it may wait");
+    bench.enable(true);
+    bench.guest = ToyGuest::new(&TOY, 1, WITH_MODULE);
+    assert!(bench.set.module_came(&mut bench.engine, &mut bench.guest).is_empty());
+    let text = bench.run();
+    assert!(text.contains(" at=0x") && !text.contains(" at=0x0"), "{text}");
+    let unknown = bench.apply("p:other late:double at=@nowhere").expect_err("the module is there");
+    assert_eq!(unknown.code.name(), "BAD_MEM_ADDR");
 }
 
 /// DV-4: a probe added to an enabled event is enabled. Clearing removes enabled events, too.

@@ -12,10 +12,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use trapline_isa::arch::Arch;
 
-const AT_ENTRY: Scope = Scope { returns: false, entry: true, by_symbol: true, watches: false, file_offset: None };
-const AT_RETURN: Scope = Scope { returns: true, entry: true, by_symbol: true, watches: false, file_offset: None };
-const INSIDE: Scope = Scope { returns: false, entry: false, by_symbol: true, watches: false, file_offset: None };
-const BY_ADDRESS: Scope = Scope { returns: false, entry: true, by_symbol: false, watches: false, file_offset: None };
+const AT_ENTRY: Scope = Scope { returns: false, entry: true, by_symbol: true, watches: false, file_offset: None, waits: false };
+const AT_RETURN: Scope = Scope { returns: true, entry: true, by_symbol: true, watches: false, file_offset: None, waits: false };
+const INSIDE: Scope = Scope { returns: false, entry: false, by_symbol: true, watches: false, file_offset: None, waits: false };
+const BY_ADDRESS: Scope =
+    Scope { returns: false, entry: true, by_symbol: false, watches: false, file_offset: None, waits: false };
 
 fn definition(text: &str) -> Definition {
     match line(text) {

@@ -80,6 +80,8 @@ pub struct Scope {
     pub file_offset: Option<u64>,
     /// It is a watchpoint.
     pub watches: bool,
+    /// The probe waits for its module, so symbols may not be known yet.
+    pub waits: bool,
 }
 
 impl Programs {
@@ -186,6 +188,8 @@ fn start(argument: &Argument, scope: Scope, guest: &dyn Guest) -> Result<Start, 
         Base::FileOffset(offset) => Ok(Start::FromPc(offset.wrapping_sub(scope.file_offset.unwrap_or(0)))),
         Base::Symbol(name, offset) => match guest.symbol(name) {
             Some(symbol) => Ok(Start::Constant(symbol.start.wrapping_add_signed(*offset) & mask(isa.word))),
+            // It may be one of the module that the probe waits for, after which the programs are made again.
+            None if scope.waits => Ok(Start::Constant(0)),
             None => Err(at.error(Code::BAD_MEM_ADDR, unknown_symbol(name, guest)).with_errno(Errno::ENOENT)),
         },
     }

@@ -96,6 +96,11 @@ impl Memory {
         self.symbol.is_none() && self.address == NOWHERE
     }
 
+    /// The symbol with its module, if it is in one, which may be loaded later.
+    pub(super) fn module_symbol(&self) -> Option<&str> {
+        self.symbol.as_deref().filter(|name| name.contains(':'))
+    }
+
     /// The memory in this kernel.
     pub fn area(&self, guest: &dyn Guest, at: Span) -> Result<Area, EventError> {
         let start = match &self.symbol {

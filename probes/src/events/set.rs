@@ -148,13 +148,7 @@ impl EventSet {
         mut definition: Definition,
     ) -> Result<Prepared, EventError> {
         let target = resolve(&definition, guest, original)?;
-        let scope = Scope {
-            returns: definition.returns,
-            entry: target.entry,
-            by_symbol: matches!(definition.location, Location::Symbol { .. } | Location::File { place: Place::Symbol(..), .. }),
-            file_offset: target.file_offset,
-            watches: matches!(definition.location, Location::Memory(_)),
-        };
+        let scope = scope(&definition, &target);
         let programs = Arc::new(Programs::bind(&definition.arguments, scope, guest)?);
         let default = if scope.watches { memory::GROUP } else { DEFAULT_GROUP };
         let group = definition.group.get_or_insert_with(|| default.to_owned()).clone();
@@ -398,7 +392,8 @@ impl Member {
     }
 
     /// Replaces the probe and keeps the counts.
-    pub(super) fn replace(&mut self, probe: Attached) {
+    pub(super) fn replace(&mut self, probe: Attached, programs: Arc<Programs>) {
+        self.programs = programs;
         self.before = Before { hits: self.hits(), misses: self.misses() };
         self.probe = probe;
     }
@@ -425,6 +420,27 @@ struct Target {
     file_offset: Option<u64>,
 }
 
+/// The programs of a probe whose module has come, with the addresses of its symbols.
+pub(super) fn bound_again(
+    definition: &Definition,
+    guest: &dyn Guest,
+    original: OriginalText<'_>,
+) -> Result<Programs, EventError> {
+    let target = resolve(definition, guest, original)?;
+    Programs::bind(&definition.arguments, scope(definition, &target), guest)
+}
+
+fn scope(definition: &Definition, target: &Target) -> Scope {
+    Scope {
+        returns: definition.returns,
+        entry: target.entry,
+        by_symbol: matches!(definition.location, Location::Symbol { .. } | Location::File { place: Place::Symbol(..), .. }),
+        file_offset: target.file_offset,
+        watches: matches!(definition.location, Location::Memory(_)),
+        waits: !target.is_there,
+    }
+}
+
 fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_>) -> Result<Target, EventError> {
     let at = definition.location_at;
     let entry_of = |start: u64, offset: u64| offset == 0 || is_entry(guest, original, start, offset);
@@ -449,8 +465,11 @@ fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_
             Target { entry, is_there: true, file_offset: None }
         }
         Location::Memory(memory) => {
-            memory.area(guest, at)?;
-            Target { entry: false, is_there: true, file_offset: None }
+            let is_there = memory.module_symbol().is_none_or(|name| guest.symbol(name).is_some());
+            if is_there {
+                memory.area(guest, at)?;
+            }
+            Target { entry: false, is_there, file_offset: None }
         }
         Location::Symbol { name, offset } => {
             let in_module = name.contains(':');

@@ -8,8 +8,9 @@ use crate::boot::guest_files::GuestFiles;
 use crate::boot::{Kernel, Segment};
 use crate::cpu::user_places::UnknownFile;
 use crate::machine::Parts;
+use crate::unwind::{self, rules::Rules};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::{Errno, Refusal};
@@ -23,13 +24,22 @@ pub struct Facts {
     /// The kernel's blacklist, followed by those of the modules.
     blacklist: Vec<Blacklisted>,
     files: Arc<GuestFiles>,
+    /// The rules by which stacks are unwound, once somebody has asked for them.
+    unwind: OnceLock<Option<Arc<Rules>>>,
 }
 
 impl Facts {
     /// A kernel that has just been loaded.
     pub fn new(kernel: Kernel, files: GuestFiles) -> Facts {
         let blacklist = kernel.tables.blacklist.clone();
-        Facts { kernel, init_freed: false, modules: Modules::default(), blacklist, files: Arc::new(files) }
+        Facts {
+            kernel,
+            init_freed: false,
+            modules: Modules::default(),
+            blacklist,
+            files: Arc::new(files),
+            unwind: OnceLock::new(),
+        }
     }
 
     /// The guest's files, as far as they are known.
@@ -47,7 +57,20 @@ impl Facts {
         let answer = change(&mut self.modules);
         self.blacklist.truncate(self.kernel.tables.blacklist.len());
         self.blacklist.extend(self.modules.blacklist().cloned());
+        if let Some(Some(rules)) = self.unwind.get() {
+            rules.set_modules(self.modules.unwind_rules());
+        }
         answer
+    }
+
+    /// The rules by which the stacks of the kernel and its modules are unwound. `None` if the kernel has none.
+    pub fn unwind(&self) -> Option<Arc<Rules>> {
+        let rules = || {
+            let rules = Rules::new(unwind::of(&self.kernel)?);
+            rules.set_modules(self.modules.unwind_rules());
+            Some(Arc::new(rules))
+        };
+        self.unwind.get_or_init(rules).clone()
     }
 
     /// The kernel's image.

@@ -5,12 +5,14 @@
 
 use crate::boot::Kernel;
 use crate::boot::module::{Module, ModuleText};
+use crate::unwind::rules::{self, ModuleRule};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use trapline_probes::guest::{Blacklisted, Site, Symbol, Text};
 use trapline_probes::probe::{Flow, Hit, Kprobe};
+use trapline_probes::unwind::Unwind;
 
 const PAGE: u64 = 4096;
 
@@ -94,6 +96,8 @@ struct Loaded {
     /// Whether its code may be probed: the loader has finished patching it.
     is_there: bool,
     init_done: bool,
+    /// The rule by which its stacks are unwound, once somebody has asked for it.
+    rule: OnceLock<Option<Arc<dyn Unwind>>>,
 }
 
 impl Modules {
@@ -102,7 +106,7 @@ impl Modules {
         let pages =
             module.text.iter().flat_map(|text| (text.range.start / PAGE..text.range.end.div_ceil(PAGE)).map(|page| page * PAGE));
         let pages = pages.filter_map(|at| Some((at, page(at)?))).collect();
-        self.loaded.push(Loaded { key, module, pages, is_there: false, init_done: false });
+        self.loaded.push(Loaded { key, module, pages, is_there: false, init_done: false, rule: OnceLock::new() });
     }
 
     /// Adds the modules of another table. They replace modules with the same key.
@@ -149,6 +153,15 @@ impl Modules {
     /// The module with that name.
     pub fn named(&self, name: &str) -> Option<&Module> {
         self.there().map(|loaded| &loaded.module).find(|module| module.name == name)
+    }
+
+    /// The rules by which the modules' stacks are unwound.
+    pub fn unwind_rules(&self) -> Vec<ModuleRule> {
+        let rule = |loaded: &Loaded| {
+            let rule = loaded.rule.get_or_init(|| rules::of_module(&loaded.module.image)).clone()?;
+            Some(ModuleRule { text: loaded.text().map(|text| text.range.clone()).collect(), rule })
+        };
+        self.loaded.iter().filter_map(rule).collect()
     }
 
     fn there(&self) -> impl Iterator<Item = &Loaded> {

@@ -3,7 +3,6 @@
 use super::Session;
 use crate::cpu::View;
 use crate::unicorn::crash;
-use crate::unwind;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 use trapline_probes::Engine;
@@ -47,7 +46,7 @@ impl Session {
         let stack = self.machine.look(stack_words);
         let task = self.machine.look(|view| view.task());
         let followed = Followed::of(self.engine(), task, &stack);
-        let rule = unwind::of(self.kernel()).filter(|_| self.machine.in_kernel());
+        let rule = self.unwind_rule().filter(|_| self.machine.in_kernel());
         let walked = rule.map(|rule| self.walked(&*rule, &followed)).unwrap_or_default();
         let are_guessed = walked.is_empty();
         let calls = match are_guessed {

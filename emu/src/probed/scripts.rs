@@ -25,7 +25,6 @@ use crate::boot::{Kernel, exports, system_calls, tracepoints};
 use crate::machine::Stop;
 use crate::symbols::pattern::Pattern;
 use crate::symbols::{Entry, Symbols};
-use crate::unwind;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -34,7 +33,7 @@ use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_probes::Refusal;
 use trapline_probes::tracepoint::Tracepoint;
-use trapline_probes::unwind::Stacks;
+use trapline_probes::unwind::{Stacks, Unwind};
 use trapline_probes::user::Usdt;
 use trapline_script::attach::{Attached, Outside, ScriptId};
 use trapline_script::run::{Secret, Settings};
@@ -346,9 +345,14 @@ impl Session {
         Ok(tracing)
     }
 
+    /// The rule by which stacks of the kernel and its modules are unwound.
+    pub(super) fn unwind_rule(&self) -> Option<Arc<dyn Unwind>> {
+        self.machine().listener().facts.unwind().map(|rules| rules as Arc<dyn Unwind>)
+    }
+
     /// The way to unwind this guest's stacks: by tables, by frames, or by guessing from the words on them.
     pub fn stacks(&self) -> Stacks {
-        Stacks { text: texts(&self.kernel().symbols), rule: unwind::of(self.kernel()) }
+        Stacks { text: texts(&self.kernel().symbols), rule: self.unwind_rule() }
     }
 
     /// Runs until this virtual time in nanoseconds, with the scripts' timers. Ends early if a script ends the tracing

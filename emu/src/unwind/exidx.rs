@@ -5,7 +5,7 @@
 //! the code. The second is "cannot unwind", a few inline instructions, or the offset to a list of instructions. No
 //! symbol names the table, so it is found by its contents.
 
-use crate::boot::Kernel;
+use crate::boot::{Kernel, Section};
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
@@ -42,15 +42,35 @@ impl Exidx {
         if isa.word != 4 || isa.order != ByteOrder::Little {
             return None;
         }
+        Exidx::read(kernel, std::iter::once(find(kernel)?))
+    }
+
+    /// The tables of a module, if it has them: one for each section of code. The sections lie in any order.
+    pub fn of_module(module: &Kernel) -> Option<Exidx> {
+        let of_section = |section: &Section| {
+            let range = &section.range;
+            section.name.starts_with(".ARM.exidx").then(|| (range.start, ((range.end - range.start) / 8) as usize))
+        };
+        let mut tables: Vec<(u64, usize)> = module.sections().iter().filter_map(of_section).collect();
+        let code = |(table, _): &(u64, usize)| {
+            let mut word = [0; 4];
+            module.read(*table, &mut word).map_or(0, |()| distance(*table, u32::from_le_bytes(word)))
+        };
+        tables.sort_by_key(code);
+        Exidx::read(module, tables.into_iter()).filter(|tables| !tables.starts.is_empty() && tables.starts.is_sorted())
+    }
+
+    /// Reads tables, each by its address and its number of entries.
+    fn read(kernel: &Kernel, tables: impl Iterator<Item = (u64, usize)>) -> Option<Exidx> {
+        let isa = kernel.arch.isa();
         let (frame, link) = (isa.abi.register("fp")?, isa.abi.register("lr")?);
-        let (first, count) = find(kernel)?;
         let word = |at: u64| {
             let mut bytes = [0; 4];
             kernel.read(at, &mut bytes).ok()?;
             Some(u32::from_le_bytes(bytes))
         };
         let (mut starts, mut lists, mut code) = (Vec::new(), Vec::new(), Vec::new());
-        for at in (0..count as u64).map(|number| first + 8 * number) {
+        for at in tables.flat_map(|(first, count)| (0..count as u64).map(move |number| first + 8 * number)) {
             starts.push(distance(at, word(at)?));
             let from = code.len();
             let second = word(at + 4)?;

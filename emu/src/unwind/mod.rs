@@ -8,6 +8,7 @@ pub mod frames;
 mod orc;
 mod prologue;
 mod register_windows;
+pub mod rules;
 
 use crate::boot::Kernel;
 use chain::Chain;
@@ -76,7 +77,7 @@ pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
         return Some(Arc::new(tables));
     }
     if let Some((_, looks)) = PROLOGUES.iter().find(|(arches, _)| arches.contains(&kernel.arch)) {
-        return Some(Arc::new(prologue::Prologues::new(kernel, looks)?));
+        return Some(Arc::new(prologue::Prologues::new(kernel, std::iter::once(kernel.tables.text.clone()), looks)?));
     }
     if let Some((_, shape)) = WINDOWS.iter().find(|(arch, _)| *arch == kernel.arch) {
         return Some(Arc::new(register_windows::RegisterWindows::new(kernel, *shape)));

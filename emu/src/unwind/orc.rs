@@ -3,7 +3,7 @@
 //!
 //! The image has two parallel tables. One has the start of each piece, as a 32-bit relative offset. The other has six
 //! bytes per piece (arch/x86/include/asm/orc_types.h): two offsets, then a word with their base registers and the frame
-//! type.
+//! type. Linux 6.4 gave the frame types other numbers. A module has the same two tables, which its kernel sorts.
 
 use crate::boot::Kernel;
 use std::ops::Range;
@@ -18,10 +18,23 @@ const SP: u16 = 5;
 const BP_INDIRECT: u16 = 8;
 const SP_INDIRECT: u16 = 9;
 
-/// Frame types: a call; an interrupt with all registers; an interrupt with only the registers that the CPU saves.
-const CALL: u16 = 0;
-const REGISTERS: u16 = 1;
-const SAVED: u16 = 2;
+/// The kind of frame that a piece of code has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A call.
+    Call,
+    /// An interrupt with all registers.
+    Registers,
+    /// An interrupt with only the registers that the CPU saves.
+    Saved,
+    /// The outermost frame, or one that cannot be unwound.
+    None,
+}
+
+/// The frame types by number: two bits until Linux 6.3, three bits since 6.4.
+const OLD_KINDS: [Kind; 4] = [Kind::Call, Kind::Registers, Kind::Saved, Kind::None];
+const NEW_KINDS: [Kind; 8] =
+    [Kind::None, Kind::None, Kind::Call, Kind::Registers, Kind::Saved, Kind::None, Kind::None, Kind::None];
 
 /// Offsets in the kernel's interrupt frame (pt_regs).
 const SAVED_BP: u64 = 32;
@@ -44,19 +57,25 @@ pub struct Orc {
 pub(super) struct OrcEntry {
     sp_offset: i16,
     bp_offset: i16,
-    /// From the lowest bit on: 4 bits for each base register, 2 or 3 for the frame type.
-    how: u16,
+    /// 4 bits for each base register.
+    bases: u8,
+    kind: Kind,
 }
 
 impl OrcEntry {
-    fn kind(self) -> u16 {
-        self.how >> 8 & 3
+    fn sp_base(self) -> u16 {
+        (self.bases & 15).into()
+    }
+
+    fn bp_base(self) -> u16 {
+        (self.bases >> 4).into()
     }
 
     /// The number of the base register, given those of the stack pointer and the frame pointer. `None` if there is no caller,
     /// or the base is not a plain register.
     pub(super) fn base(self, sp: u8, bp: u8) -> Option<u8> {
-        match self.how & 15 {
+        match self.sp_base() {
+            _ if self.kind == Kind::None => None,
             SP => Some(sp),
             BP => Some(bp),
             _ => None,
@@ -70,17 +89,17 @@ impl OrcEntry {
 
     /// Whether the frame is that of a call.
     pub(super) fn is_call(self) -> bool {
-        self.kind() == CALL
+        self.kind == Kind::Call
     }
 
     /// Whether the frame has all registers.
     pub(super) fn has_registers(self) -> bool {
-        self.kind() == REGISTERS
+        self.kind == Kind::Registers
     }
 
     /// The distance of the saved frame pointer from the caller's stack pointer, if it is saved there.
     pub(super) fn bp_below_cfa(self) -> Option<i64> {
-        (self.how >> 4 & 15 == PREVIOUS_SP).then_some(self.bp_offset.into())
+        (self.bp_base() == PREVIOUS_SP).then_some(self.bp_offset.into())
     }
 }
 
@@ -93,21 +112,25 @@ impl Orc {
         };
         let (first, places) = held("__start_orc_unwind_ip", "__stop_orc_unwind_ip")?;
         let (_, rows) = held("__start_orc_unwind", "__stop_orc_unwind")?;
-        let place = |(number, bytes): (usize, &[u8])| {
-            let at = first + 4 * number as u64;
-            Some(at.wrapping_add_signed(i32::from_le_bytes(bytes.try_into().ok()?).into()))
-        };
-        let starts: Vec<u64> = places.chunks_exact(4).enumerate().map_while(place).collect();
-        let half = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let row = |bytes: &[u8]| OrcEntry {
-            sp_offset: half(bytes, 0).cast_signed(),
-            bp_offset: half(bytes, 2).cast_signed(),
-            how: half(bytes, 4),
-        };
-        let rows: Vec<OrcEntry> = rows.chunks_exact(6).map(row).collect();
+        let (starts, rows) = read(first, places, rows);
         // The tables are sorted at build time. Tables that the kernel sorts at boot are not supported.
         let is_whole = !starts.is_empty() && starts.len() == rows.len() && starts.is_sorted();
         Some(Orc { starts, rows, bp: kernel.arch.isa().abi.register("bp")? }).filter(|_| is_whole)
+    }
+
+    /// The tables of a module, if it has them.
+    pub fn of_module(module: &Kernel) -> Option<Orc> {
+        let held = |name: &str| {
+            let section = module.sections().iter().find(|section| section.name == name)?;
+            Some((section.range.start, module.held(&section.range)?))
+        };
+        let ((first, places), (_, rows)) = (held(".orc_unwind_ip")?, held(".orc_unwind")?);
+        let (starts, rows) = read(first, places, rows);
+        let mut pairs: Vec<(u64, OrcEntry)> = starts.into_iter().zip(rows).collect();
+        // Where one section ends and another begins, both have an entry. The one that ends comes first.
+        pairs.sort_by_key(|(start, row)| (*start, row.kind != Kind::None));
+        let (starts, rows) = pairs.into_iter().unzip();
+        Some(Orc { starts, rows, bp: module.arch.isa().abi.register("bp")? })
     }
 
     /// The rules in a range of addresses. The first one may begin in front of it.
@@ -124,6 +147,26 @@ impl Orc {
     }
 }
 
+/// Reads the two tables. Most frames are those of calls, which tells the numbers of the frame types.
+fn read(first: u64, places: &[u8], rows: &[u8]) -> (Vec<u64>, Vec<OrcEntry>) {
+    let place = |(number, bytes): (usize, &[u8])| {
+        let at = first + 4 * number as u64;
+        Some(at.wrapping_add_signed(i32::from_le_bytes(bytes.try_into().ok()?).into()))
+    };
+    let starts: Vec<u64> = places.chunks_exact(4).enumerate().map_while(place).collect();
+    let half = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let how = |row: &[u8]| half(row, 4);
+    let of_kind = |number: u16| rows.chunks_exact(6).filter(|row| how(row) >> 8 & 7 == number).count();
+    let is_new = of_kind(2) > of_kind(0);
+    let row = |bytes: &[u8]| OrcEntry {
+        sp_offset: half(bytes, 0).cast_signed(),
+        bp_offset: half(bytes, 2).cast_signed(),
+        bases: how(bytes) as u8,
+        kind: if is_new { NEW_KINDS[usize::from(how(bytes) >> 8 & 7)] } else { OLD_KINDS[usize::from(how(bytes) >> 8 & 3)] },
+    };
+    (starts, rows.chunks_exact(6).map(row).collect())
+}
+
 impl Unwind for Orc {
     fn registers(&self) -> (Option<Reg>, Option<Reg>) {
         (Some(self.bp), None)
@@ -133,7 +176,7 @@ impl Unwind for Orc {
         // After a call that does not return, the return address may be the start of the next function.
         let row = self.row(if at.called { at.pc.wrapping_sub(1) } else { at.pc })?;
         let distance = i64::from(row.sp_offset);
-        let base = match row.how & 15 {
+        let base = match row.sp_base() {
             SP => at.sp.wrapping_add_signed(distance),
             BP => at.frame.wrapping_add_signed(distance),
             SP_INDIRECT => read(at.sp)?.wrapping_add_signed(distance),
@@ -141,27 +184,55 @@ impl Unwind for Orc {
             // The outermost frame, or a base register whose value is not known.
             _ => return None,
         };
-        let (slot, sp, cs) = match row.kind() {
-            CALL => (base.wrapping_sub(8), base, 0),
-            REGISTERS => {
+        let (slot, sp, cs) = match row.kind {
+            Kind::Call => (base.wrapping_sub(8), base, 0),
+            Kind::Registers => {
                 let slot = base.wrapping_add(SAVED_IP);
                 (slot, read(slot.wrapping_add(BEHIND_IP_SP))?, read(slot.wrapping_add(BEHIND_IP_CS))?)
             }
-            SAVED => (base, read(base.wrapping_add(BEHIND_IP_SP))?, read(base.wrapping_add(BEHIND_IP_CS))?),
-            _ => return None,
+            Kind::Saved => (base, read(base.wrapping_add(BEHIND_IP_SP))?, read(base.wrapping_add(BEHIND_IP_CS))?),
+            Kind::None => return None,
         };
         if cs & PRIVILEGE != 0 {
             return None;
         }
         let kept = i64::from(row.bp_offset);
-        let frame = match (row.how >> 4 & 15, row.kind()) {
-            (_, REGISTERS) => read(base.wrapping_add(SAVED_BP))?,
+        let frame = match (row.bp_base(), row.kind) {
+            (_, Kind::Registers) => read(base.wrapping_add(SAVED_BP))?,
             (PREVIOUS_SP, _) => read(base.wrapping_add_signed(kept))?,
             (BP, _) => read(at.frame.wrapping_add_signed(kept))?,
             (UNDEFINED, _) => at.frame,
             _ => return None,
         };
-        let called = row.kind() == CALL;
+        let called = row.is_call();
         Some((Standing { pc: read(slot)?, sp, frame, link: 0, called }, slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// BY-1: the frame types of both generations are read alike.
+    #[test]
+    fn both_numberings_of_frame_types_are_known() {
+        // sp + 8 in a call, sp in an interrupt with all registers, sp in one with few, the outermost frame.
+        let table = |kinds: [u16; 5]| -> Vec<u8> {
+            let rows = [(8_i16, 5_u16), (8, 5), (0, 5), (0, 5), (0, 0)].into_iter().zip(kinds);
+            rows.flat_map(|((offset, base), kind)| {
+                [offset.to_le_bytes(), 0_i16.to_le_bytes(), (base | kind << 8).to_le_bytes()].concat()
+            })
+            .collect()
+        };
+        let places: Vec<u8> = (0..5_i32).flat_map(|number| (0x100 + 12 * number).to_le_bytes()).collect();
+        let expected = [Kind::Call, Kind::Call, Kind::Registers, Kind::Saved, Kind::None];
+        for (kinds, is_new) in [([0, 0, 1, 2, 0], false), ([2, 2, 3, 4, 1], true)] {
+            let (starts, rows) = read(0x1000, &places, &table(kinds));
+            assert_eq!(starts, [0x1100, 0x1110, 0x1120, 0x1130, 0x1140], "{kinds:?}");
+            let found: Vec<Kind> = rows.iter().map(|row| row.kind).collect();
+            // Before 6.4 the outermost frame has the type of a call and no base.
+            assert_eq!(found[..4], expected[..4], "{kinds:?}");
+            assert_eq!((rows[4].base(7, 6), found[4] == Kind::None), (None, is_new), "{kinds:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! stacks in the same way.
 
 use crate::boot::Kernel;
+use std::ops::Range;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
@@ -50,13 +51,11 @@ struct Frame {
 }
 
 impl Prologues {
-    /// The rule for a kernel with such prologues.
-    pub fn new(kernel: &Kernel, looks: &Looks) -> Option<Prologues> {
+    /// The rule for a kernel or a module with such prologues, and its ranges of code.
+    pub fn new(kernel: &Kernel, code: impl Iterator<Item = Range<u64>>, looks: &Looks) -> Option<Prologues> {
         let isa = kernel.arch.isa();
-        let mut functions: Vec<Function> = kernel
-            .symbols
-            .extents(kernel.tables.text.clone())
-            .into_iter()
+        let mut functions: Vec<Function> = code
+            .flat_map(|range| kernel.symbols.extents(range))
             .map(|symbol| {
                 let words =
                     (0..MOST as u64).map(|number| symbol.start + 4 * number).take_while(|at| at - symbol.start < symbol.size);

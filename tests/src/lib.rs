@@ -6,6 +6,8 @@ pub mod facts;
 pub mod lab;
 pub mod mips;
 pub mod oracle;
+pub mod releases;
+pub mod stacks;
 pub mod stock;
 
 pub use facts::GUESTS;

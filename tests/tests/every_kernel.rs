@@ -8,17 +8,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use trapline::boot::kernels;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
+use trapline::probed::scripts::{Facts, How, Script};
 use trapline_harness::{self as harness, Need, Test};
 use trapline_isa::function;
 use trapline_probes::guest::Site;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_script::Options;
+use trapline_tests::releases::{Release, releases};
+use trapline_tests::stacks::{named_by_guest, named_by_script};
 use trapline_tests::{Run, assert_same};
 
 const SCRIPT: &[u8] = b"echo hello from $(uname -r); cat /proc/version /proc/stat | wc -l; sleep 1; exit 7\n";
@@ -30,30 +34,6 @@ const TABLE: &str = "../docs/kernels.md";
 
 /// Release suffixes of kernels that were built for other CPUs. All others must boot.
 const FOR_OTHER_CPUS: &[&str] = &["-marvell", "-rpi"];
-
-/// A kernel release on this computer.
-#[derive(Clone)]
-struct Release {
-    name: String,
-    file: PathBuf,
-    /// The image folder that contains it.
-    folder: PathBuf,
-}
-
-/// The releases, sorted by name, each once.
-fn releases() -> Vec<Release> {
-    let mut found = BTreeMap::new();
-    for folder in trapline_images::folders() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let names = ["vmlinuz", "vmlinux"].into_iter().flat_map(|stem| ["", ".xz"].map(|end| format!("{stem}-{name}{end}")));
-            if let Some(file) = names.map(|name| entry.path().join(name)).find(|file| file.is_file()) {
-                found.entry(name.clone()).or_insert(Release { name, file, folder: folder.clone() });
-            }
-        }
-    }
-    found.into_values().collect()
-}
 
 /// Tries a release. Returns its columns of the table.
 fn tried(release: &Release, kernel: &Kernel, busybox: &Path) -> String {
@@ -115,8 +95,7 @@ fn run(session: &mut Session) -> Run {
 fn boots_and_is_the_same_under_probes(release: &Release) {
     let bytes = fs::read(&release.file).expect("the kernel's file");
     let Ok(kernel) = Kernel::from_bytes(&bytes) else { return };
-    let debian = kernels::of(kernel.arch).debian;
-    let busybox = release.folder.join("busybox").join(format!("busybox-{debian}"));
+    let busybox = release.busybox(&kernel);
     let row = tried(release, &kernel, &busybox);
     println!("| {} | {} | {row} |", release.name, kernel.arch.name());
     if std::env::var_os("TRAPLINE_WRITE_DOCS").is_some() {
@@ -158,6 +137,40 @@ fn the_traps_of_bugs_are_known(release: &Release) {
     assert!(all > 100 && known * 100 >= all * 98, "{}: {known} of {all} traps are known", release.name);
 }
 
+/// BY-1: the stack that a script shows where the kernel reads its own is the one that the kernel prints.
+fn a_stack_is_that_of_the_guest(release: &Release) {
+    const SHOWS: &[u8] = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/stack; exit 7\n";
+    let name = &release.name;
+    let kernel =
+        Kernel::from_bytes(&fs::read(&release.file).expect("the kernel")).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let busybox = release.busybox(&kernel);
+    let command_line = trapline_images::stocks().iter().find(|stock| stock.architecture == kernels::of(kernel.arch).debian);
+    let config = Config {
+        command_line: command_line.expect("a stock kernel of this ISA").command_line.into(),
+        initrd: Some(initramfs::with_busybox(&fs::read(busybox).expect("busybox"), Some(SHOWS), &[]).into()),
+        ..Config::default()
+    };
+    // The other test sees that it is refused.
+    let Ok(mut session) = Session::new(kernel.clone(), &config) else { return };
+    let text = "kprobe:stack_trace_save_tsk { printf(\"%s\", kstack); exit(); }";
+    let script = Script::compile(text, &Facts::of(&kernel), &Options::default());
+    let script = script.unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
+    let mut scripts = [session.start_script(script, &How::default()).unwrap_or_else(|error| panic!("{name}: {error}"))];
+    session.trace_until(&mut scripts, LONG);
+    session.end_script(&mut scripts[0]);
+    let printed = String::from_utf8_lossy(&session.take_script_output(&scripts[0]).0).into_owned();
+    assert_eq!(session.run_until(LONG), Stop::PowerOff(7), "{name}");
+    let console = String::from_utf8_lossy(&session.machine_mut().take_console()).into_owned();
+    let (mut guest, script) = (named_by_guest(&console), named_by_script(&printed));
+    guest.retain(|(function, _)| function != "stack_trace_save_tsk");
+    assert!(guest.len() > 5, "{name}: {console}");
+    let from = script.iter().position(|call| Some(call) == guest.first());
+    let from = from.unwrap_or_else(|| panic!("{name}: {guest:?}\n{script:?}"));
+    // The frames of the kernel entry differ between unwinders.
+    let same = guest.iter().zip(&script[from..]).take_while(|(one, other)| one == other).count();
+    assert!(same + 1 >= guest.len(), "{name}: the guest {guest:?}\nwe {script:?}");
+}
+
 /// One test per release on this computer, and a skipped one for each missing kernel of the catalogue.
 fn main() -> ExitCode {
     let is_x86 = |release: &&Release| release.name.ends_with("amd64") || release.name.contains("686");
@@ -176,6 +189,7 @@ fn main() -> ExitCode {
             .iter()
             .map(|release| test("boots_and_is_the_same_under_probes", release, boots_and_is_the_same_under_probes))
             .collect(),
+        releases.iter().map(|release| test("a_stack_is_that_of_the_guest", release, a_stack_is_that_of_the_guest)).collect(),
         releases
             .iter()
             .filter(is_x86)

@@ -88,5 +88,5 @@ fn main() -> ExitCode {
         Test::new(harness::member("a_stack_passes_through_a_module", name), move || a_stack_passes_through_a_module(name))
             .needs(need)
     };
-    harness::run([guests::stock_in(Family::EventStacks).filter(|name| name.starts_with("debian/")).map(test).collect()])
+    harness::run([guests::stock_in(Family::KernelStacks).filter(|name| name.starts_with("debian/")).map(test).collect()])
 }

@@ -12,6 +12,7 @@ use trapline_probes::events::places::Places;
 use trapline_probes::events::set::EventSet;
 use trapline_probes::events::trace;
 use trapline_script::Options;
+use trapline_tests::stacks::{named_by_guest, named_by_script};
 use trapline_tests::stock::{AtShell, at_shell};
 
 const LONG: u64 = 60_000_000_000;
@@ -30,25 +31,6 @@ fn traced(stock: &AtShell, typed: &[u8], text: &str) -> (String, String) {
     session.end_script(&mut scripts[0]);
     let console = String::from_utf8_lossy(&session.machine_mut().take_console()).into_owned();
     (console, String::from_utf8_lossy(&session.take_script_output(&scripts[0]).0).into_owned())
-}
-
-/// Name and offset of each frame that the guest prints: `[<0>] vfs_read+0x9b/0x300`.
-fn named_by_guest(console: &str) -> Vec<(String, u64)> {
-    let call = |line: &str| {
-        let (_, call) = line.split_once("[<0>] ")?;
-        let (name, rest) = call.trim().split_once("+0x")?;
-        Some((name.to_string(), u64::from_str_radix(rest.split('/').next()?, 16).ok()?))
-    };
-    console.lines().filter_map(call).collect()
-}
-
-/// Name and offset of each frame that a script prints: `vfs_read+155`.
-fn named_by_script(printed: &str) -> Vec<(String, u64)> {
-    let call = |line: &str| {
-        let (name, offset) = line.trim().split_once('+')?;
-        Some((name.to_string(), offset.parse().ok()?))
-    };
-    printed.lines().filter_map(call).collect()
 }
 
 /// BY-1: by ORC, frame pointers, frame records, unwind tables, back chains or function prologues, as each kernel has them.

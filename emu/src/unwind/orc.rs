@@ -3,20 +3,38 @@
 //!
 //! The image has two parallel tables. One has the start of each piece, as a 32-bit relative offset. The other has six
 //! bytes per piece (arch/x86/include/asm/orc_types.h): two offsets, then a word with their base registers and the frame
-//! type. Linux 6.4 gave the frame types other numbers. A module has the same two tables, which its kernel sorts.
+//! type. Linux 6.4 gave the frame types other numbers, and a release between 6.12 and 7.2 the base registers. A module has the same two tables, which its kernel sorts.
 
 use crate::boot::Kernel;
 use std::ops::Range;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
-/// Base registers of an offset.
-const UNDEFINED: u16 = 0;
-const PREVIOUS_SP: u16 = 1;
-const BP: u16 = 4;
-const SP: u16 = 5;
-const BP_INDIRECT: u16 = 8;
-const SP_INDIRECT: u16 = 9;
+/// The base of an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    Undefined,
+    /// The caller's stack pointer.
+    PreviousSp,
+    Bp,
+    Sp,
+    /// The word at an offset from the frame pointer.
+    BpIndirect,
+    /// The word at the stack pointer, to which the offset is added.
+    SpIndirect,
+    /// A register whose value is not known here.
+    Other,
+}
+
+/// The bases by number: until 6.12, and of 7.2, as far as its tables have them.
+const OLD_BASES: &[Base] = &{
+    use Base::*;
+    [Undefined, PreviousSp, Other, Other, Bp, Sp, Other, Other, BpIndirect, SpIndirect]
+};
+const NEW_BASES: &[Base] = &{
+    use Base::*;
+    [Undefined, Other, Other, Sp, Bp, Other, Other, Other, PreviousSp, SpIndirect, BpIndirect]
+};
 
 /// The kind of frame that a piece of code has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,27 +75,19 @@ pub struct Orc {
 pub(super) struct OrcEntry {
     sp_offset: i16,
     bp_offset: i16,
-    /// 4 bits for each base register.
-    bases: u8,
+    sp: Base,
+    bp: Base,
     kind: Kind,
 }
 
 impl OrcEntry {
-    fn sp_base(self) -> u16 {
-        (self.bases & 15).into()
-    }
-
-    fn bp_base(self) -> u16 {
-        (self.bases >> 4).into()
-    }
-
     /// The number of the base register, given those of the stack pointer and the frame pointer. `None` if there is no caller,
     /// or the base is not a plain register.
     pub(super) fn base(self, sp: u8, bp: u8) -> Option<u8> {
-        match self.sp_base() {
+        match self.sp {
             _ if self.kind == Kind::None => None,
-            SP => Some(sp),
-            BP => Some(bp),
+            Base::Sp => Some(sp),
+            Base::Bp => Some(bp),
             _ => None,
         }
     }
@@ -99,7 +109,7 @@ impl OrcEntry {
 
     /// The distance of the saved frame pointer from the caller's stack pointer, if it is saved there.
     pub(super) fn bp_below_cfa(self) -> Option<i64> {
-        (self.bp_base() == PREVIOUS_SP).then_some(self.bp_offset.into())
+        (self.bp == Base::PreviousSp).then_some(self.bp_offset.into())
     }
 }
 
@@ -147,7 +157,7 @@ impl Orc {
     }
 }
 
-/// Reads the two tables. Most frames are those of calls, which tells the numbers of the frame types.
+/// Reads the two tables. Most frames are those of calls, whose base is the stack pointer: that tells the numberings.
 fn read(first: u64, places: &[u8], rows: &[u8]) -> (Vec<u64>, Vec<OrcEntry>) {
     let place = |(number, bytes): (usize, &[u8])| {
         let at = first + 4 * number as u64;
@@ -156,13 +166,20 @@ fn read(first: u64, places: &[u8], rows: &[u8]) -> (Vec<u64>, Vec<OrcEntry>) {
     let starts: Vec<u64> = places.chunks_exact(4).enumerate().map_while(place).collect();
     let half = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     let how = |row: &[u8]| half(row, 4);
-    let of_kind = |number: u16| rows.chunks_exact(6).filter(|row| how(row) >> 8 & 7 == number).count();
-    let is_new = of_kind(2) > of_kind(0);
+    let number = |fits: &dyn Fn(u16) -> bool| rows.chunks_exact(6).filter(|row| fits(how(row))).count();
+    let has_new_kinds = number(&|how| how >> 8 & 7 == 2) > number(&|how| how >> 8 & 7 == 0);
+    let bases = if number(&|how| how & 15 == 3) > number(&|how| how & 15 == 5) { NEW_BASES } else { OLD_BASES };
+    let base = |number: u16| bases.get(usize::from(number & 15)).copied().unwrap_or(Base::Other);
+    let kind = |how: u16| match has_new_kinds {
+        true => NEW_KINDS[usize::from(how >> 8 & 7)],
+        false => OLD_KINDS[usize::from(how >> 8 & 3)],
+    };
     let row = |bytes: &[u8]| OrcEntry {
         sp_offset: half(bytes, 0).cast_signed(),
         bp_offset: half(bytes, 2).cast_signed(),
-        bases: how(bytes) as u8,
-        kind: if is_new { NEW_KINDS[usize::from(how(bytes) >> 8 & 7)] } else { OLD_KINDS[usize::from(how(bytes) >> 8 & 3)] },
+        sp: base(how(bytes)),
+        bp: base(how(bytes) >> 4),
+        kind: kind(how(bytes)),
     };
     (starts, rows.chunks_exact(6).map(row).collect())
 }
@@ -176,13 +193,13 @@ impl Unwind for Orc {
         // After a call that does not return, the return address may be the start of the next function.
         let row = self.row(if at.called { at.pc.wrapping_sub(1) } else { at.pc })?;
         let distance = i64::from(row.sp_offset);
-        let base = match row.sp_base() {
-            SP => at.sp.wrapping_add_signed(distance),
-            BP => at.frame.wrapping_add_signed(distance),
-            SP_INDIRECT => read(at.sp)?.wrapping_add_signed(distance),
-            BP_INDIRECT => read(at.frame.wrapping_add_signed(distance))?,
+        let base = match row.sp {
+            Base::Sp => at.sp.wrapping_add_signed(distance),
+            Base::Bp => at.frame.wrapping_add_signed(distance),
+            Base::SpIndirect => read(at.sp)?.wrapping_add_signed(distance),
+            Base::BpIndirect => read(at.frame.wrapping_add_signed(distance))?,
             // The outermost frame, or a base register whose value is not known.
-            _ => return None,
+            Base::Undefined | Base::PreviousSp | Base::Other => return None,
         };
         let (slot, sp, cs) = match row.kind {
             Kind::Call => (base.wrapping_sub(8), base, 0),
@@ -197,11 +214,11 @@ impl Unwind for Orc {
             return None;
         }
         let kept = i64::from(row.bp_offset);
-        let frame = match (row.bp_base(), row.kind) {
+        let frame = match (row.bp, row.kind) {
             (_, Kind::Registers) => read(base.wrapping_add(SAVED_BP))?,
-            (PREVIOUS_SP, _) => read(base.wrapping_add_signed(kept))?,
-            (BP, _) => read(at.frame.wrapping_add_signed(kept))?,
-            (UNDEFINED, _) => at.frame,
+            (Base::PreviousSp, _) => read(base.wrapping_add_signed(kept))?,
+            (Base::Bp, _) => read(at.frame.wrapping_add_signed(kept))?,
+            (Base::Undefined, _) => at.frame,
             _ => return None,
         };
         let called = row.is_call();
@@ -213,26 +230,27 @@ impl Unwind for Orc {
 mod tests {
     use super::*;
 
-    /// BY-1: the frame types of both generations are read alike.
+    /// BY-1: the tables of each generation are read alike.
     #[test]
-    fn both_numberings_of_frame_types_are_known() {
-        // sp + 8 in a call, sp in an interrupt with all registers, sp in one with few, the outermost frame.
-        let table = |kinds: [u16; 5]| -> Vec<u8> {
-            let rows = [(8_i16, 5_u16), (8, 5), (0, 5), (0, 5), (0, 0)].into_iter().zip(kinds);
-            rows.flat_map(|((offset, base), kind)| {
-                [offset.to_le_bytes(), 0_i16.to_le_bytes(), (base | kind << 8).to_le_bytes()].concat()
-            })
-            .collect()
+    fn all_numberings_of_frames_and_bases_are_known() {
+        // Two calls with the frame pointer saved, an interrupt with all registers, one with few, the outermost frame.
+        let table = |[sp, saved]: [u16; 2], kinds: [u16; 5]| -> Vec<u8> {
+            let rows = [(8_i16, sp | saved << 4), (8, sp | saved << 4), (0, sp), (0, sp), (0, 0)].into_iter().zip(kinds);
+            let row = |((offset, bases), kind): ((i16, u16), u16)| {
+                [offset.to_le_bytes(), (-16_i16).to_le_bytes(), (bases | kind << 8).to_le_bytes()].concat()
+            };
+            rows.flat_map(row).collect()
         };
         let places: Vec<u8> = (0..5_i32).flat_map(|number| (0x100 + 12 * number).to_le_bytes()).collect();
-        let expected = [Kind::Call, Kind::Call, Kind::Registers, Kind::Saved, Kind::None];
-        for (kinds, is_new) in [([0, 0, 1, 2, 0], false), ([2, 2, 3, 4, 1], true)] {
-            let (starts, rows) = read(0x1000, &places, &table(kinds));
-            assert_eq!(starts, [0x1100, 0x1110, 0x1120, 0x1130, 0x1140], "{kinds:?}");
-            let found: Vec<Kind> = rows.iter().map(|row| row.kind).collect();
-            // Before 6.4 the outermost frame has the type of a call and no base.
-            assert_eq!(found[..4], expected[..4], "{kinds:?}");
-            assert_eq!((rows[4].base(7, 6), found[4] == Kind::None), (None, is_new), "{kinds:?}");
+        let kinds = [Kind::Call, Kind::Call, Kind::Registers, Kind::Saved];
+        for (release, bases, numbers) in
+            [("6.1", [5, 1], [0, 0, 1, 2, 0]), ("6.12", [5, 1], [2, 2, 3, 4, 1]), ("7.2", [3, 8], [2, 2, 3, 4, 1])]
+        {
+            let (starts, rows) = read(0x1000, &places, &table(bases, numbers));
+            assert_eq!(starts, [0x1100, 0x1110, 0x1120, 0x1130, 0x1140], "{release}");
+            assert_eq!(rows[..4].iter().map(|row| row.kind).collect::<Vec<_>>(), kinds, "{release}");
+            assert_eq!((rows[0].sp, rows[0].bp_below_cfa()), (Base::Sp, Some(-16)), "{release}");
+            assert_eq!(rows[4].base(7, 6), None, "{release}");
         }
     }
 }

@@ -162,6 +162,41 @@ fn steps_are_the_guests_instructions(name: &'static str) {
     }
 }
 
+/// TT-5: a run that is stepped for long comes to every place where a run in whole blocks stops.
+fn long_steps_change_nothing(name: &'static str) {
+    const FROM: u64 = 250_000;
+    const TO: u64 = 450_000;
+    for cpus in [1, 2] {
+        let what = format!("{name}, {cpus} CPUs");
+        let mut plain = Machine::new(&kernel(name), &config(cpus), |_| ()).expect("a machine");
+        let mut stops = Vec::new();
+        let mut limit = FROM;
+        while limit < TO && plain.run_until_ticks(limit) == Stop::Limit {
+            stops.push(plain.place());
+            limit += 150;
+        }
+        let mut timeline = timeline(name, cpus);
+        timeline.seek(FROM - 10_000).expect("a place");
+        let mut stepped: Vec<Place> = Vec::new();
+        while timeline.place().ticks < TO && !timeline.step().expect("it goes on").is_end() {
+            stepped.push(timeline.place());
+        }
+        let places: std::collections::HashSet<(u64, usize, u64, u64)> =
+            stepped.iter().map(|place| (place.turn, place.cpu, place.ticks, place.pc)).collect();
+        for (number, stop) in stops.iter().enumerate() {
+            let is_there = places.contains(&(stop.turn, stop.cpu, stop.ticks, stop.pc));
+            let at = stepped.iter().position(|place| place.is_behind(stop)).unwrap_or(0);
+            // At the end of a turn the run in blocks stops in front of an instruction that the next turn of this CPU executes.
+            let ends_turn = stepped[at].turn > stop.turn && at > 0 && stepped[at - 1].ticks < stop.ticks;
+            assert!(
+                is_there || ends_turn || at == 0,
+                "{what}: stop {number} at {stop:x?} is not among {:x?}",
+                &stepped[at.saturating_sub(14)..(at + 3).min(stepped.len())]
+            );
+        }
+    }
+}
+
 /// TT-6: breakpoints are found forwards and backwards, at the same places.
 fn breakpoints_are_found_both_ways(name: &'static str) {
     for cpus in [1, 2] {
@@ -290,6 +325,7 @@ fn main() -> ExitCode {
         on_tiny("no_written_page_is_missed", no_written_page_is_missed),
         on_tiny("a_run_goes_back_and_on_as_before", a_run_goes_back_and_on_as_before),
         on_tiny("steps_are_the_guests_instructions", steps_are_the_guests_instructions),
+        on_tiny("long_steps_change_nothing", long_steps_change_nothing),
         on_tiny("breakpoints_are_found_both_ways", breakpoints_are_found_both_ways),
         on_tiny("writes_are_found_both_ways", writes_are_found_both_ways),
         tests![input_and_changes_begin_another_future],

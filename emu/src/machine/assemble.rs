@@ -114,6 +114,7 @@ impl<L: Listener> Machine<L> {
             exact: None,
             tells_all: true,
             wish: None,
+            waiting: None,
             limit: Ticks::MAX,
             slice_end: 0,
             console: Vec::new(),

@@ -76,6 +76,13 @@ impl<L: Listener> Machine<L> {
         Ok(cpus.into_iter().map(|cpu| cpu.registers).chain([shared]).collect())
     }
 
+    /// Like [`Machine::all_registers`], without those that map the probe window: they depend on the engine.
+    pub fn guest_registers(&mut self) -> Result<Vec<Values>, SnapshotError> {
+        let windows = self.inner.view.model.window.registers;
+        let all = self.all_registers()?.into_iter();
+        Ok(all.map(|values| values.without(windows)).collect())
+    }
+
     /// Restores the state of the snapshot and clears the log of happenings and the coverage. The time that this takes depends on
     /// what the guest has written since the snapshot was restored last. If it fails, nothing has changed.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
@@ -121,7 +128,7 @@ impl<L: Listener> Machine<L> {
         let inner = &mut self.inner;
         inner.shown = None;
         inner.frozen = false;
-        inner.wish = None;
+        (inner.wish, inner.waiting) = (None, None);
         inner.arrival = None;
         inner.slice_end = state.slice_end;
         inner.turns.latest = state.latest;
@@ -146,7 +153,7 @@ impl<L: Listener> Machine<L> {
         if inner.board.power_off().is_some() {
             return not_now("the guest has powered off");
         }
-        if inner.wish.is_some() || inner.arrival.is_some() {
+        if inner.wish.is_some() || inner.waiting.is_some() || inner.arrival.is_some() {
             return not_now("an event is being handled: run the machine to its next stop first");
         }
         if inner.frozen || inner.cpus.iter().enumerate().any(|(number, cpu)| number != inner.view.current && cpu.frozen) {

@@ -129,7 +129,8 @@ impl<L: Listener> Inner<L> {
         if falls_through {
             self.view.clock.resume(0, Some(pc));
         }
-        self.wish = Some(Wish::Place);
+        // A store to a device may have put the CPU to sleep, which a CPU does at the end of its line of code.
+        self.waiting = self.wish.replace(Wish::Place);
         cpu.stop();
     }
 }

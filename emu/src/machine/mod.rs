@@ -111,6 +111,8 @@ pub(crate) struct Inner<L> {
     /// Whether every block is reported.
     pub(crate) tells_all: bool,
     pub(crate) wish: Option<Wish>,
+    /// The wish that waits for the next taken branch while the run stands at an exact place in front of it.
+    pub(crate) waiting: Option<Wish>,
     pub(crate) limit: Ticks,
     pub(crate) slice_end: Ticks,
     pub(crate) console: Vec<u8>,
@@ -311,7 +313,7 @@ impl<L: Listener> Machine<L> {
         self.inner.view.clock.resume(0, None);
         let current = self.inner.view.current;
         self.inner.cpus[current].halted = false;
-        self.inner.wish = None;
+        (self.inner.wish, self.inner.waiting) = (None, None);
     }
 
     /// Writes guest memory by physical address, and drops the translation blocks made from it.

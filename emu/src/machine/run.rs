@@ -117,6 +117,10 @@ impl<L: Listener> Machine<L> {
             // A callback set it, after which the core put itself to sleep.
             return self.grant(wish);
         }
+        if let Some(wish) = self.inner.waiting.take() {
+            self.inner.wish = Some(wish);
+            self.inner.set_next_look(0);
+        }
         if self.inner.exact.as_ref().is_some_and(|exact| exact.steps) {
             self.core.begin_alone();
         }

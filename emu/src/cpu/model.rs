@@ -147,6 +147,8 @@ pub struct Window {
     /// Returns the window address whose fetch raised this exception because it is not mapped. `None` for other
     /// exceptions.
     pub missed: fn(&Handle, &Exception, &WindowPlace) -> Option<u64>,
+    /// The names of registers in which the window's mapping stands. They are not the guest's own.
+    pub registers: &'static [&'static str],
 }
 
 impl Window {
@@ -161,6 +163,7 @@ impl Window {
         hide: |_, _| (),
         tables_in_force: Some(|_| 0),
         missed: |_, _, _| None,
+        registers: &[],
     };
 }
 

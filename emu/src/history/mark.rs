@@ -30,7 +30,7 @@ impl Mark {
     /// It flushes the TLB. That can be seen in page tables, whose marks of use depend on the flushes, so a replay makes
     /// its marks at the places where the recording has made them.
     pub fn of<L: Listener>(machine: &mut Machine<L>, printed: &Printed, with_registers: bool) -> Mark {
-        let registers = machine.all_registers().ok().filter(|_| with_registers).map(|registers| hash(&registers));
+        let registers = machine.guest_registers().ok().filter(|_| with_registers).map(|registers| hash(&registers));
         machine.forget_translated_addresses();
         let counts = machine.counts();
         Mark {

@@ -34,6 +34,12 @@ impl Values {
         self.values.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
+    /// The values without those of these names.
+    pub fn without(mut self, names: &[&str]) -> Values {
+        self.values.retain(|(name, _)| !names.contains(&name.as_str()));
+        self
+    }
+
     /// The values in the order in which they are wanted. Fails unless the names are exactly these.
     #[cfg(feature = "cpu")]
     pub(crate) fn read<'a>(&self, wanted: impl Iterator<Item = Wanted<'a>>) -> Result<Vec<u128>, String> {

@@ -82,6 +82,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             hide: crate::cpu::window::hide,
             tables_in_force: Some(paging::tables_in_force),
             missed: window::missed,
+            registers: &[],
         },
         entry: Entry { enter: boot::enter, start: Start { is_entered: true, set: state::start }, ..Entry::USUAL },
         registers: Registers {

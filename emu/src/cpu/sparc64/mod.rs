@@ -50,6 +50,7 @@ pub static SPARC64: Model = Model {
         most: |_| window::WINDOW_MOST,
         show: window::show_window,
         missed: window::missed,
+        registers: &window::REGISTERS,
         ..Window::USUAL
     },
     entry: Entry { enter: boot::enter, ..Entry::USUAL },

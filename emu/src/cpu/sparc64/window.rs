@@ -13,6 +13,8 @@ pub const WINDOW_MOST: u64 = PAGE;
 const PAGE: u64 = 4 << 20;
 /// The number of the last TLB entry.
 const ENTRY: u32 = 63;
+/// The tag and the data of that entry, as snapshots name them.
+pub const REGISTERS: [&str; 2] = ["itlb126", "itlb127"];
 /// Valid, 4 MiB, locked, cacheable, privileged, global.
 const BITS: u64 = 1 << 63 | 3 << 61 | 1 << 6 | 1 << 5 | 1 << 4 | 1 << 2 | 1;
 

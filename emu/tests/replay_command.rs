@@ -280,6 +280,92 @@ fn the_last_writer_is_found(name: &'static str) {
     );
 }
 
+/// TT-9: what `last_write` says at hits of probes of all kinds is what a watchpoint has seen last, on the way there.
+fn scripts_ask_for_the_last_write(name: &'static str) {
+    const SCRIPT: &str = r#"
+        watchpoint:context_switches:4:w { @now = *(uint32 *)kaddr("context_switches"); @writer = func; }
+        kprobe:schedule, kprobe:vfs_read, kretprobe:vfs_write /@asked < 40/ {
+            @asked++;
+            $line = last_write(kaddr("context_switches"), 4);
+            printf("%x %x %d %s\n", @now, @writer == last_writer(kaddr("context_switches"), 4) ? 1 : 0, strlen($line), $line);
+        }
+        kprobe:vfs_read /@asked >= 40 && !@done/ {
+            @done = 1;
+            if (strcontains(last_write(kaddr("context_switches"), 4), "nobody")) { printf("wrong\n"); }
+            printf("%s|%s|%d\n", last_write(kaddr("sys_call_table")), last_write(0), last_writer(0));
+        }"#;
+    let folder = Folder::new(&format!("past-{}", name.replace('/', "-")));
+    let file = folder.0.join("run.rec");
+    let file = file.to_str().unwrap();
+    for cpus in ["1", "2"] {
+        good(&["run", name, "--cpus", cpus, "--record", file, "-q", BARE[0], BARE[1]]);
+        let said = good(&["replay", file, "-q", "-e", SCRIPT]);
+        let lines: Vec<&str> = said.out.lines().filter(|line| line.contains(" -> 0x")).collect();
+        assert_eq!(lines.len(), 40, "{name}, {cpus} CPUs: {}", said.out);
+        let mut values = std::collections::BTreeSet::new();
+        for line in lines {
+            let [now, same, length, text] = line.splitn(4, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            assert!(text.ends_with(&format!("-> 0x{now}")), "{name}, {cpus} CPUs: {line}");
+            assert!(same == "1" && length == text.len().to_string() && text.contains("CPU ") && text.contains('+'), "{line}");
+            values.insert(now);
+        }
+        assert!(values.len() >= 3, "{name}, {cpus} CPUs: {values:?}");
+        assert!(said.out.contains("nobody|nobody|0\n") && !said.out.contains("wrong"), "{name}, {cpus} CPUs: {}", said.out);
+    }
+}
+
+/// TT-9: on a stock kernel the position that `vfs_read` is given was last written by its caller, with the value that it has.
+fn scripts_of_stock_guests_ask_for_the_last_write(name: &'static str) {
+    const SCRIPT: &str = r#"
+        kprobe:vfs_read /arg3 != 0 && @asked < 30/ {
+            @asked++;
+            printf("%x %s\n", *(uint64 *)arg3, last_write(arg3, 8));
+            @writers[last_writer(arg3, 8)] = count();
+        }"#;
+    harness::stock(name);
+    let folder = Folder::new(&format!("past-{}", name.replace('/', "-")));
+    let script = folder.write("work.sh", b"for i in 1 2 3 4; do cat /proc/stat | md5sum; done\n");
+    let file = folder.0.join("run.rec");
+    let [file, script] = [&file, &script].map(|path| path.to_str().unwrap());
+    good(&["run", name, "--from-boot", "--script", script, "--record", file, "-q"]);
+    let said = good(&["replay", file, "-q", "-e", SCRIPT]);
+    let lines: Vec<&str> = said.out.lines().filter(|line| line.contains(" -> 0x")).collect();
+    assert_eq!(lines.len(), 30, "{name}: {}\n{}", said.out, said.err);
+    for line in lines {
+        let (now, text) = line.split_once(' ').unwrap();
+        assert!(text.ends_with(&format!("-> 0x{now}")) && text.starts_with("ksys_read+"), "{name}: {line}");
+    }
+    assert!(said.out.contains("@writers[ksys_read]: 30"), "{name}: {}", said.out);
+}
+
+/// TT-9: a question in a run without a past is refused with the way out, and questions beyond the limit are counted.
+fn questions_to_no_past_are_refused() {
+    let ask = "kprobe:vfs_read { @[last_writer(arg1)] = count(); }";
+    let said = trapline(&["trace", "tiny/i386", "-q", "-e", ask]);
+    assert!(said.status == 2 && said.err.contains("last_writer() asks for the past of a run"), "{}", said.err);
+    assert!(said.err.contains("`trapline replay FILE SCRIPT`"), "{}", said.err);
+    let folder = Folder::new("past-refused");
+    let file = folder.0.join("run.rec");
+    let file = file.to_str().unwrap();
+    let said = trapline(&["trace", "tiny/i386", "-q", "--record", file, "-e", ask]);
+    assert!(said.status == 2 && said.err.contains("only a recording has"), "{}", said.err);
+    good(&["run", "tiny/i386", "--record", file, "-q", BARE[0], BARE[1]]);
+    let wrong = [
+        ("last_write()", "takes 1 to 2 arguments"),
+        ("last_write(arg0, 0)", "1 to 16777216 bytes, not 0"),
+        ("last_write(arg0, arg1)", "known before the script runs"),
+    ];
+    for (call, why) in wrong {
+        let said = trapline(&["replay", file, "-e", &format!("kprobe:vfs_read {{ print({call}); }}")]);
+        assert!(said.status == 2 && said.err.contains(why), "{call}: {}", said.err);
+    }
+    // Each hit asks about another byte, so that no answer is known already.
+    let many = r#"kprobe:vfs_read { for ($at : 0..1200) { $line = last_write(kaddr("tasks") + $at, 1); if ($line != "") { @answered++; } } exit(); }"#;
+    let said = good(&["replay", file, "-q", "--from", "50us", "-e", many]);
+    assert!(said.out.contains("@answered: 1000"), "{}", said.out);
+    assert!(said.err.contains("200 questions for the last write were not answered"), "{}", said.err);
+}
+
 /// TT-3: bytes that nobody wrote to, and bytes that cannot be, are answered with a sentence.
 fn questions_without_an_answer_get_a_sentence() {
     let folder = Folder::new("who-nobody");
@@ -325,6 +411,7 @@ fn main() -> ExitCode {
             a_part_of_a_run_is_replayed,
             the_documents_commands_work,
             questions_without_an_answer_get_a_sentence,
+            questions_to_no_past_are_refused,
         ],
         guests::tiny()
             .map(|name| Test::new(member("a_tiny_run_is_replayed", name), move || a_tiny_run_is_replayed(name)))
@@ -332,6 +419,10 @@ fn main() -> ExitCode {
         ["tiny/x86_64", "tiny/s390x", "tiny/mips"]
             .map(|name| Test::new(member("the_last_writer_is_found", name), move || the_last_writer_is_found(name)))
             .into(),
+        guests::tiny()
+            .map(|name| Test::new(member("scripts_ask_for_the_last_write", name), move || scripts_ask_for_the_last_write(name)))
+            .collect(),
+        each!(["debian/amd64", "debian/arm64", "debian/s390x"], scripts_of_stock_guests_ask_for_the_last_write),
         each!(STOCK, a_stock_run_is_replayed),
         each!(["debian/amd64"], a_probed_stock_run_is_replayed),
         each!(["debian/s390x"], a_stock_run_of_two_cpus_is_replayed),

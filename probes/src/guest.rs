@@ -255,6 +255,19 @@ pub struct Blacklisted {
     pub listed: bool,
 }
 
+/// The exact place of a CPU in its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instant {
+    /// The number of turns of CPUs that have begun.
+    pub turn: u64,
+    /// The CPU's number.
+    pub cpu: usize,
+    /// The CPU's virtual time, in the machine's own unit.
+    pub ticks: u64,
+    /// The address of the instruction.
+    pub pc: u64,
+}
+
 /// A CPU that has just trapped, stopped between two instructions. Memory accesses have the rights of the kernel code
 /// that ran.
 pub trait Cpu: Registers + Memory {
@@ -336,6 +349,10 @@ pub trait Cpu: Registers + Memory {
     /// The physical address of an address of the running code. `None` if unknown.
     fn physical_of(&mut self, address: u64) -> Option<u64> {
         let _ = address;
+        None
+    }
+    /// The exact place in the run. `None` if the machine cannot tell.
+    fn instant(&self) -> Option<Instant> {
         None
     }
     /// Asks the machine to call the engine at the next place where it can stop the CPUs.

@@ -79,6 +79,7 @@ impl Compiler<'_> {
                 let least = Num::Const((-4095_i64) as u64);
                 Ok((Any::Num(Num::Binary(super::program::Op::LessEqual, Box::new([least, num]))), truth))
             }
+            "last_write" | "last_writer" => self.last_write(name, arguments, at),
             "getopt" => self.option(arguments, at),
             "pid" | "tid" | "comm" | "ppid" | "pcomm" | "cpu" | "ncpus" | "nsecs" | "elapsed" | "rand" | "uid" | "gid"
             | "func" | "probe" | "username" | "jiffies" | "cgroup" | "curtask" | "numaid" | "usermode" | "retval"

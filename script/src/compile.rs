@@ -99,6 +99,8 @@ pub struct Options {
     pub process: Option<u32>,
     /// Whether a read of unmapped memory prints a warning.
     pub warns_of_reads: bool,
+    /// Whether the script is given a [`Past`](super::past::Past), which `last_write` asks.
+    pub has_past: bool,
     /// Follow bpftrace 0.17 where its dialect differs from the present one.
     pub old: bool,
 }

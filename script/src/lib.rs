@@ -41,6 +41,7 @@ mod operators;
 mod parse;
 mod parse_statements;
 mod parse_types;
+pub mod past;
 mod points;
 mod program;
 pub mod run;

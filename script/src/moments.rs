@@ -10,7 +10,7 @@ use trapline_isa::arch::Isa;
 use trapline_isa::call;
 use trapline_isa::regs::Reg;
 use trapline_probes::context::{Frame, Hit};
-use trapline_probes::guest::Cpu;
+use trapline_probes::guest::{Cpu, Instant};
 use trapline_probes::probe::ReturnHit;
 use trapline_probes::unwind::{self, Stacks, Standing, Unwind, Walked};
 use trapline_probes::user::Usdt;
@@ -150,6 +150,9 @@ macro_rules! of_the_hit {
         fn mapping_at(&mut self, address: u64) -> Option<u16> {
             self.hit.machine().mapping_at(address)
         }
+        fn physical_of(&mut self, address: u64) -> Option<u64> {
+            self.hit.machine().physical_of(address)
+        }
         fn in_user(&mut self) -> bool {
             self.hit.machine().runs_program()
         }
@@ -176,6 +179,9 @@ macro_rules! of_the_hit {
 }
 
 impl Moment for Entry<'_, '_> {
+    fn instant(&mut self) -> Option<Instant> {
+        self.hit.machine().instant()
+    }
     fn argument(&mut self, number: usize) -> u64 {
         self.hit.arg(number)
     }
@@ -203,6 +209,10 @@ impl Moment for Entry<'_, '_> {
 }
 
 impl Moment for Return<'_, '_> {
+    fn instant(&mut self) -> Option<Instant> {
+        let pc = self.hit.ret_addr();
+        self.hit.machine().instant().map(|instant| Instant { pc, ..instant })
+    }
     fn argument(&mut self, number: usize) -> u64 {
         self.kept.get(number).copied().unwrap_or(0)
     }
@@ -219,6 +229,10 @@ impl Moment for Return<'_, '_> {
 }
 
 impl Moment for Recorded<'_, '_> {
+    fn instant(&mut self) -> Option<Instant> {
+        let pc = self.hit.address();
+        self.hit.machine().instant().map(|instant| Instant { pc, ..instant })
+    }
     fn argument(&mut self, number: usize) -> u64 {
         let record = self.hit.record();
         if self.is_raw { record.argument(number) } else { record.address() }
@@ -243,6 +257,9 @@ pub(super) struct Marked<'a, 'b> {
 }
 
 impl Moment for Marked<'_, '_> {
+    fn instant(&mut self) -> Option<Instant> {
+        self.hit.machine().instant()
+    }
     fn argument(&mut self, number: usize) -> u64 {
         self.usdt.argument(number, self.hit).unwrap_or(0)
     }
@@ -259,6 +276,12 @@ impl Moment for Marked<'_, '_> {
 }
 
 impl Moment for Outside<'_> {
+    fn instant(&mut self) -> Option<Instant> {
+        self.cpu.instant()
+    }
+    fn physical_of(&mut self, address: u64) -> Option<u64> {
+        self.cpu.physical_of(address)
+    }
     fn argument(&mut self, _: usize) -> u64 {
         0
     }

@@ -10,7 +10,7 @@ use super::types::Type;
 use alloc::vec;
 
 /// The largest size of warnings about unreadable memory that wait to be printed, in bytes.
-const MOST_WARNINGS: usize = 1 << 20;
+pub(super) const MOST_WARNINGS: usize = 1 << 20;
 
 impl Runner<'_> {
     #[inline]
@@ -151,6 +151,7 @@ impl Runner<'_> {
                 let value = self.num(of);
                 value.swap_bytes() >> (64 - 8 * u32::from((*size).clamp(1, 8)))
             }
+            Num::LastWriter(address, length) => self.last_writer(address, *length),
             Num::Behind(acts, value) => {
                 if self.leads_on(acts) {
                     self.num(value)

@@ -283,6 +283,8 @@ pub enum Num {
     Frames(Box<Bytes>),
     /// A byte swap of this many bytes.
     Swap(Box<Num>, u8),
+    /// The address of the instruction that has written last to this many bytes.
+    LastWriter(Box<Num>, u64),
     /// Statements, then a number.
     Behind(Box<[Act]>, Box<Num>),
 }
@@ -346,6 +348,8 @@ pub enum Bytes {
         is_text: bool,
     },
     Join(Box<[Bytes; 2]>),
+    /// A line on the last write to this many bytes.
+    LastWrite(Box<Num>, u64),
     Behind(Box<[Act]>, Box<Bytes>),
 }
 

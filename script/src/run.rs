@@ -7,6 +7,7 @@
 use super::acts::Goes;
 use super::map::Map;
 pub use super::map::Secret;
+use super::past::Past;
 use super::program::{Block, Point, Program};
 use super::show::{Names, Show, Style};
 use super::stored::Stored;
@@ -15,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use trapline_isa::regs::Reg;
+use trapline_probes::guest::Instant;
 use trapline_probes::watch::Watchpoint;
 
 /// The view that a script has of a moment.
@@ -52,6 +54,15 @@ pub trait Moment {
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool;
     /// Writes the addresses of a call stack, innermost first, and returns how many.
     fn stack(&mut self, user: bool, into: &mut [u64]) -> usize;
+    /// The exact place in the run. `None` if it is not known.
+    fn instant(&mut self) -> Option<Instant> {
+        None
+    }
+    /// The physical address of an address of the running code. `None` if none is mapped.
+    fn physical_of(&mut self, address: u64) -> Option<u64> {
+        let _ = address;
+        None
+    }
     /// Makes the function return this value without running. Returns false if that is not possible here.
     fn skip(&mut self, value: u64) -> bool;
     /// Ends a watchpoint at an address where the script has set it. Does nothing outside of hits.
@@ -96,6 +107,9 @@ pub struct State {
     pub(super) cpus: u64,
     /// The watchpoints that the script sets at objects, with the watched memory's distance from the object's start.
     pub(super) objects: Vec<(Watchpoint, u64)>,
+    pub(super) past: Option<Box<dyn Past>>,
+    /// The number of questions to the past that had no answer.
+    pub(super) unanswered: u64,
 }
 
 /// The form of the output.
@@ -167,6 +181,8 @@ impl State {
             },
             cpus: settings.cpus as u64,
             objects: Vec::new(),
+            past: None,
+            unanswered: 0,
         }
     }
 
@@ -200,6 +216,16 @@ impl State {
     /// The reason why the script was ended, if it did something that no script may.
     pub fn failure(&self) -> Option<&'static str> {
         self.failure
+    }
+
+    /// Lets the script ask for the past of its run. Its program was compiled with [`Options::has_past`](crate::Options).
+    pub fn give_past(&mut self, past: Box<dyn Past>) {
+        self.past = Some(past);
+    }
+
+    /// The number of calls of `last_write` and `last_writer` that had no answer.
+    pub fn unanswered(&self) -> u64 {
+        self.unanswered
     }
 
     /// The number of values that each map has lost, for maps that lost some.

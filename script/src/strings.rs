@@ -152,6 +152,7 @@ impl Runner<'_> {
                 self.bytes(&both[0]);
                 self.bytes(&both[1]);
             }
+            Bytes::LastWrite(address, length) => self.line_on_last_write(address, *length),
             Bytes::Behind(acts, value) => {
                 if self.leads_on(acts) {
                     self.bytes(value);

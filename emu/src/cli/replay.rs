@@ -10,8 +10,10 @@ use super::until::guest_time;
 use super::{Failure, report, session};
 use crate::boot::Kernel;
 use crate::clock::nanoseconds;
+use crate::history::past::Past;
 use crate::history::recording::{self, Head, Recording};
 use crate::history::tape::Tape;
+use crate::history::timeline::Timeline;
 use crate::machine::Stop;
 use crate::probed::Session;
 use crate::snapshot::Snapshot;
@@ -79,7 +81,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let image = recording.head.image.clone();
     let compiled = match args.tracing.is_empty() {
         true => None,
-        false => match args.tracing.compile(&kernel, &image, &guest_args)? {
+        false => match args.tracing.compile(&kernel, &image, &guest_args, true)? {
             Some(compiled) => Some(compiled),
             None => return Ok(()),
         },
@@ -94,6 +96,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     }
     (guest.quiet, guest.limits) = (args.quiet, super::until::Limits { time: from, text: None });
     let has_commands = recording.commands() > 0;
+    let compiled = compiled.map(|compiled| compiled.with_past(&past(recording.clone(), guest.clone())));
     let (mut session, mut tape) = ready(recording, &guest)?;
     if from.is_some() {
         let mut driver = Driver::new(session, tape, &guest, Shown::Nowhere);
@@ -182,6 +185,15 @@ fn starts_alike(head: &Head, booted: Option<&Snapshot>) -> Result<(), Failure> {
         false => Err(Failure::failed("the booted guest from which the recording starts is another one here")
             .advise("it was recorded by a build of trapline whose guests boot differently: replay it with that build")),
     }
+}
+
+/// The past of a replay, for its scripts.
+fn past(recording: Recording, guest: Guest) -> Past {
+    Past::of(move || {
+        let booted = guest.snapshot().map_err(|failure| failure.message().to_string())?;
+        let machine = guest.observed(booted.as_ref()).map_err(|failure| failure.message().to_string())?;
+        Timeline::new(machine, Some(recording)).map_err(|error| error.to_string())
+    })
 }
 
 /// Notes on standard error that a recording was cut off or damaged.

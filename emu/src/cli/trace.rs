@@ -14,6 +14,7 @@ use super::summary::FollowedCalls;
 use super::{Failure, attach_points, report};
 use crate::boot::Kernel;
 use crate::boot::btf::Btf;
+use crate::history::past::{MOST_QUESTIONS, Past};
 use crate::history::tape::Tape;
 use crate::machine::Stop;
 use crate::outputs::records::{self, Records};
@@ -158,7 +159,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     if let Some(pattern) = &args.list {
         return args.tracing.with_facts(&kernel, |facts| attach_points::list(facts, pattern));
     }
-    let Some(compiled) = args.tracing.compile(&kernel, &args.image, &args.guest)? else { return Ok(()) };
+    let Some(compiled) = args.tracing.compile(&kernel, &args.image, &args.guest, false)? else { return Ok(()) };
     let record = args.record.of(&args.image, &args.guest)?;
     if record.is_some() && args.tracing.allows_unsafe {
         return Err(Failure::usage("--record: a script with override() changes the guest, so a replay would be another run")
@@ -182,6 +183,14 @@ pub(super) struct Compiled {
     scripts: Vec<Script>,
 }
 
+impl Compiled {
+    /// Gives the scripts the past of their run.
+    pub(super) fn with_past(self, past: &Past) -> Compiled {
+        let scripts = self.scripts.into_iter().map(|script| script.with_past(past.clone()));
+        Compiled { scripts: scripts.collect(), ..self }
+    }
+}
+
 impl TracingArgs {
     /// Whether there is something to attach.
     pub(super) fn is_empty(&self) -> bool {
@@ -202,8 +211,15 @@ impl TracingArgs {
         with(&mut Facts::with_types(kernel, btf))
     }
 
-    /// Compiles the scripts. With `--dry-run` prints their number of probes and returns `None`.
-    pub(super) fn compile(&self, kernel: &Kernel, image: &str, guest: &GuestArgs) -> Result<Option<Compiled>, Failure> {
+    /// Compiles the scripts, which may ask for the past of their run if it has one. With `--dry-run` prints their number of
+    /// probes and returns `None`.
+    pub(super) fn compile(
+        &self,
+        kernel: &Kernel,
+        image: &str,
+        guest: &GuestArgs,
+        has_past: bool,
+    ) -> Result<Option<Compiled>, Failure> {
         let (texts, parameters) = self.texts()?;
         let named = self.options.iter().map(|option| option.split_once('=').unwrap_or((option, "true")));
         let options = Options {
@@ -213,6 +229,7 @@ impl TracingArgs {
             settings: settings_of(std::env::vars()),
             process: self.pid,
             warns_of_reads: self.check_reads,
+            has_past,
             old: self.bpftrace_output == Version::Old,
         };
         let scripts = self.with_facts(kernel, |facts| {
@@ -478,6 +495,12 @@ impl Run {
         for script in &self.scripts {
             for (map, lost) in session.script_losses(script) {
                 eprintln!("{note} {lost} values found no room in {map}: raise its number of keys, or remove that limit");
+            }
+            let unanswered = session.script_unanswered(script);
+            if unanswered > 0 {
+                eprintln!(
+                    "{note} {unanswered} questions for the last write were not answered: a replay answers {MOST_QUESTIONS}; ask at fewer hits, by a filter or by --from"
+                );
             }
         }
     }

@@ -13,7 +13,7 @@ use trapline_isa::arch::Isa;
 use trapline_isa::insn::LONGEST;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers, get_each, put_back_each};
-use trapline_probes::guest::Cpu;
+use trapline_probes::guest::{Cpu, Instant};
 use trapline_probes::records::Flags;
 
 /// The stopped CPU, as the engine and its handlers see it.
@@ -381,6 +381,9 @@ impl Cpu for View {
     }
     fn physical_of(&mut self, address: u64) -> Option<u64> {
         self.physical(address)
+    }
+    fn instant(&self) -> Option<Instant> {
+        Some(Instant { turn: self.turn, cpu: self.current, ticks: self.clock.at(self.pc), pc: self.pc })
     }
     fn look_soon(&mut self) {
         self.is_asking = true;

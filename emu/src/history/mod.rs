@@ -4,7 +4,7 @@
 //! holds both ([`recording`]): a file of frames that is only ever appended to. [`tape`] is the one way to the console:
 //! it types live input, or types again what a recording has, at exactly the same places. [`mark`] has the fingerprints
 //! of the guest's state that a recording holds at intervals, and that its replay compares. [`timeline`] goes to any place of a
-//! run, backwards too.
+//! run, backwards too. [`past`] answers questions of scripts by one.
 
 #[cfg(feature = "cpu")]
 pub mod mark;
@@ -12,6 +12,8 @@ pub mod mark;
 pub mod observer;
 #[cfg(feature = "cpu")]
 mod pages;
+#[cfg(feature = "cpu")]
+pub mod past;
 pub mod recording;
 #[cfg(feature = "cpu")]
 pub mod tape;

@@ -4,7 +4,7 @@ use crate::clock::Meaning;
 use crate::cpu::View;
 use crate::machine::{Attention, Detours, Excepted, Follower, Place, ProbeWindow, Traps, UserCode, Watcher};
 use std::collections::VecDeque;
-use trapline_probes::guest::Answer;
+use trapline_probes::guest::{Answer, Cpu};
 use trapline_probes::watch::Access;
 
 /// An access to watched memory, at its exact place.
@@ -16,6 +16,10 @@ pub struct Seen {
     pub area: usize,
     /// The access.
     pub access: Access,
+    /// The pid of the running task.
+    pub pid: u32,
+    /// The name of the running task, zero-padded.
+    pub comm: [u8; 16],
 }
 
 /// An access by an instruction that is about to be made.
@@ -87,7 +91,8 @@ impl Watcher for Observer {
         if self.seen.len() == self.most {
             self.seen.pop_front();
         }
-        self.seen.push_back(Seen { place: Place::of(cpu), area, access: *access });
+        let (pid, comm) = (cpu.pid(), cpu.comm());
+        self.seen.push_back(Seen { place: Place::of(cpu), area, access: *access, pid, comm });
         self.wants = self.stops;
     }
 

@@ -27,6 +27,7 @@ use crate::symbols::pattern::Pattern;
 use crate::symbols::{Entry, Symbols};
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use trapline_probes::tracepoint::Tracepoint;
 use trapline_probes::unwind::{Stacks, Unwind};
 use trapline_probes::user::Usdt;
 use trapline_script::attach::{Attached, Outside, ScriptId};
+use trapline_script::past::Past;
 use trapline_script::run::{Secret, Settings};
 use trapline_script::show::Style;
 use trapline_script::types::Types;
@@ -206,15 +208,26 @@ fn texts(symbols: &Symbols) -> Vec<Range<u64>> {
 }
 
 /// A compiled script.
-#[derive(Debug)]
 pub struct Script {
     program: Program,
+    past: Option<Box<dyn Past>>,
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script").field("program", &self.program).field("has_past", &self.past.is_some()).finish()
+    }
 }
 
 impl Script {
     /// Compiles a script for a kernel. Returns all errors.
     pub fn compile(text: &str, facts: &Facts<'_>, options: &Options) -> Result<Script, Vec<ScriptError>> {
-        compile(text, facts, options).map(|program| Script { program })
+        compile(text, facts, options).map(|program| Script { program, past: None })
+    }
+
+    /// Lets the script ask for the past of its run ([`Options::has_past`]).
+    pub fn with_past(self, past: impl Past + 'static) -> Script {
+        Script { past: Some(Box::new(past)), ..self }
     }
 
     /// The compiled program.
@@ -300,7 +313,7 @@ impl Session {
     /// Runs a script's BEGIN block and attaches its probes. If a probe that is named exactly is refused, all are
     /// removed again.
     pub fn start_script(&mut self, script: Script, how: &How) -> Result<Tracing, Unattached> {
-        let program = script.program;
+        let Script { program, past } = script;
         let now = self.machine().now();
         let settings = Settings {
             style: how.style,
@@ -320,6 +333,9 @@ impl Session {
         self.with_engine(|engine, _| {
             if let Some(running) = id.of(engine) {
                 running.state().announce(count);
+                if let Some(past) = past {
+                    running.state().give_past(past);
+                }
             }
         });
         self.run_script_at(id, &PointKind::Begin, now);
@@ -425,6 +441,11 @@ impl Session {
             let lost = script.id.of(engine).map(|running| running.lost()).unwrap_or_default();
             lost.into_iter().map(|(name, count)| (name.to_string(), count)).collect()
         })
+    }
+
+    /// The number of questions of a script for the last write that had no answer.
+    pub fn script_unanswered(&mut self, script: &Tracing) -> u64 {
+        self.with_engine(|engine, _| script.id.of(engine).map_or(0, |running| running.state().unanswered()))
     }
 
     /// Removes a script's probes, runs its END block and prints its maps.

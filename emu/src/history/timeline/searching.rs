@@ -106,10 +106,22 @@ impl Timeline {
     /// The last writes to some bytes in front of a place, the last one at the end. The timeline may stand somewhere else
     /// afterwards.
     pub fn last_writes(&mut self, area: Area, before: Place, most: usize) -> Result<Vec<Seen>, TimelineError> {
+        self.last_writes_since(area, None, before, most)
+    }
+
+    /// Like [`Timeline::last_writes`], and does not look at checkpoints that lie in front of `since`. Writes a little in front
+    /// of it may be among the answers.
+    pub fn last_writes_since(
+        &mut self,
+        area: Area,
+        since: Option<Place>,
+        before: Place,
+        most: usize,
+    ) -> Result<Vec<Seen>, TimelineError> {
         let (breaks, areas) = (self.stops.breaks.clone(), self.areas.clone());
         self.set_breaks(BTreeSet::new());
         self.set_areas(vec![Area { reads: false, writes: true, ..area }]);
-        let found = self.writes(before, most);
+        let found = self.writes(since, before, most);
         self.set_areas(areas);
         self.set_breaks(breaks);
         found
@@ -120,7 +132,7 @@ impl Timeline {
         Ok(self.last_writes(area, before, 1)?.pop())
     }
 
-    fn writes(&mut self, before: Place, most: usize) -> Result<Vec<Seen>, TimelineError> {
+    fn writes(&mut self, since: Option<Place>, before: Place, most: usize) -> Result<Vec<Seen>, TimelineError> {
         let (mut upper, mut writes) = (before, Vec::new());
         let first = self.saved.iter().rposition(|saved| before.is_behind(&saved.place)).unwrap_or(0);
         for from in (0..=first).rev() {
@@ -132,10 +144,10 @@ impl Timeline {
                 });
                 writes.splice(0..0, found);
             }
-            if writes.len() >= most {
+            upper = self.saved[from].place;
+            if writes.len() >= most || since.is_some_and(|since| !upper.is_behind(&since)) {
                 break;
             }
-            upper = self.saved[from].place;
         }
         Ok(writes)
     }

@@ -9,9 +9,11 @@ use std::process::{Command, ExitCode, Stdio};
 use trapline_harness::guests::{self, Family, facts_of};
 use trapline_harness::{self as harness, each};
 
-/// Called by programs; out of the timer's interrupt; out of a soft interrupt; in the scheduler.
-const FUNCTIONS: [&str; 5] =
-    ["vfs_read", "update_process_times", "run_timer_softirq", "pick_next_task_fair", "enqueue_task_fair"];
+/// They are in every release. Called by programs; out of the timer's interrupt; out of a soft interrupt; in the scheduler.
+const FUNCTIONS: [&str; 5] = ["vfs_read", "update_process_times", "run_timer_softirq", "put_prev_task_fair", "enqueue_task_fair"];
+
+/// Kernels of other suites that say more: a lazy reschedule, and a preempt count at each letter.
+const NEWER: [&str; 1] = ["debian/riscv64@sid"];
 
 /// Prints what the function tracer has seen: `@function letters`.
 const SCRIPT: &str = "\
@@ -46,7 +48,8 @@ fn of_ours(line: &str) -> Option<(&str, &str)> {
 /// DV-4: the preempt count is in the CPU's own data or in the task. Its place comes from names, types or code. Our probes
 /// are behind the code that the guest's tracer changes.
 fn letters_are_the_guests_own(name: &'static str) {
-    let (process, behind) = (std::process::id(), facts_of(name).behind_ftrace);
+    let kernel = name.split_once('@').map_or(name, |(kernel, _)| kernel);
+    let (process, behind) = (std::process::id(), facts_of(kernel).behind_ftrace);
     let script = std::env::temp_dir().join(format!("trapline-moment-{process}-{}", name.replace('/', "-")));
     fs::write(&script, SCRIPT.replace("FUNCTIONS", &FUNCTIONS.join(" "))).expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
@@ -75,5 +78,6 @@ fn letters_are_the_guests_own(name: &'static str) {
 }
 
 fn main() -> ExitCode {
-    harness::run([each!(guests::stock_in(Family::Letters), letters_are_the_guests_own)])
+    let all = guests::stock_in(Family::Letters).chain(NEWER);
+    harness::run([each!(all, letters_are_the_guests_own)])
 }

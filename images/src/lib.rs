@@ -180,7 +180,7 @@ static BUILTINS: &[Builtin] = &[
         tools: ["riscv64-linux-gnu-gcc", "riscv64-linux-gnu-ld"],
         command_line: "",
         demo: DEMO_32,
-        measured: false,
+        measured: true,
     },
     Builtin {
         name: "tiny/parisc",

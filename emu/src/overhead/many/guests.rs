@@ -182,6 +182,23 @@ pub(super) const ALL: &[Many] = &[
         calls: Code::Words(&[0x0020_0097, 0xf000_80e7, 0xff9f_f06f]), // auipc, jalr ra, function; j back
         function: Code::Words(&[0x0000_0013, 0x0000_0013, 0x0000_8067]), // nop; nop; ret
     },
+    Many {
+        // The window is as on many/riscv64.
+        name: "many/riscv32", arch: Arch::Riscv32, most: 5_000, ram: 0x4000_0000, base: 0xc800_0000,
+        // Sv32; pages of 4 MiB.
+        tables: &[
+            Entries { at: 0x100 * 4,        first: 0x1000_00ef, step: 0,     count: 1, bytes: 4 },
+            Entries { at: 0x320 * 4,        first: 0x1000_00ef, step: 0x10_0000, count: 4, bytes: 4 },
+        ],
+        entry: Code::Words(&[
+            0x0000_0297, 0x0010_0337, 0x4062_82b3,  // auipc t0, 0; lui t1, 1 MiB; sub t0, t0, t1: tables
+            0x00c2_d293, 0x8000_0337, 0x0062_e2b3,  // srli t0, t0, 12; lui t1, Sv32; or t0, t0, t1
+            0x1802_9073, 0x1200_0073,               // csrw satp, t0; sfence.vma
+            0xc820_02b7, 0x1002_8293, 0x0002_8067,  // lui, addi t0, the loop; jr t0
+        ]),
+        calls: Code::Words(&[0x0020_0097, 0xf000_80e7, 0xff9f_f06f]), // auipc, jalr ra, function; j back
+        function: Code::Words(&[0x0000_0013, 0x0000_0013, 0x0000_8067]), // nop; nop; ret
+    },
 ];
 
 /// call function; jmp back

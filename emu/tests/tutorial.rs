@@ -68,6 +68,9 @@ fn the_tutorial_finds_its_bug() {
             rest = &rest[at + line.len()..];
         }
     }
+    // The picture on the page is the one that the page's command draws.
+    let drawn = std::fs::read_to_string(room.0.join("shelf.svg")).expect("the page draws it");
+    assert_eq!(drawn, include_str!("../../docs/tutorial/flame.svg"));
 }
 
 /// LV-9: with a module of another build, its lines are not shown, and a note says why.

@@ -190,7 +190,7 @@ pub struct Isa {
     pub entry: Entry,
     /// Facts about Linux on this ISA.
     pub linux: Linux,
-    /// Linux functions that return on another stack or break the calling convention. [`crate::plan::Policy::Best`]
+    /// Linux functions that return on another stack or break the calling convention, and code that no call enters. [`crate::plan::Policy::Best`]
     /// refuses return probes there, and on Linux's own, shorter list.
     pub switches_stacks: &'static [&'static str],
     /// The calling convention and the names of registers.
@@ -223,6 +223,28 @@ pub struct Isa {
     /// The jumps and detours of optimised probes; `None` if this ISA has none.
     pub detour: Option<&'static Detour>,
 }
+
+/// Code of Linux's tracers that is called between a function's caller and the function: it returns by the convention of the
+/// compiler's profiling, with the function's own return address in another place. On every ISA.
+pub const TRACER_CODE: &[&str] = &[
+    "mcount",
+    "_mcount",
+    "._mcount",
+    "__gnu_mcount_nc",
+    "ftrace_stub",
+    "ftrace_caller",
+    "ftrace_caller_from_init",
+    "ftrace_call",
+    "ftrace_common",
+    "ftrace_regs_caller",
+    "ftrace_regs_caller_from_init",
+    "ftrace_regs_call",
+    "ftrace_graph_caller",
+    "ftrace_graph_call",
+    "ftrace_graph_regs_caller",
+    "ftrace_graph_regs_call",
+    "return_to_handler",
+];
 
 impl Isa {
     /// The facts that most ISAs have, and functions of an ISA without instructions. A table names the ISA, its

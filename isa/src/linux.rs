@@ -45,6 +45,11 @@ pub struct Linux {
     pub named_entry: NamedEntry,
     /// Functions that switch stacks. Linux refuses return probes there.
     pub no_return_probes: &'static [&'static str],
+    /// Whether exceptions enter the code with this name: the link register belongs to what they have interrupted.
+    /// [`crate::plan::Policy::Best`] refuses return probes there.
+    pub is_entered_by_exceptions: fn(&str) -> bool,
+    /// Code that begins in another mode of the CPU than the kernel's. [`crate::plan::Policy::Best`] refuses probes there.
+    pub in_other_modes: &'static [&'static str],
     /// The functions that implement system calls.
     pub system_calls: SystemCalls,
     /// Names of signals, by number.
@@ -64,6 +69,8 @@ impl Linux {
         code_prefix: "",
         named_entry: crate::entry::named_at_symbol,
         no_return_probes: &[],
+        is_entered_by_exceptions: |_| false,
+        in_other_modes: &[],
         system_calls: SystemCalls::PLAIN,
         signals: SIGNALS,
         program: None,

@@ -173,6 +173,13 @@ impl Instances {
         self.of_task(task).find(|(_, call)| call.frame == frame && !self.is_pad(call.ret_addr)).map(|(_, call)| call.ret_addr)
     }
 
+    /// The task and the true return address of a call in flight with that frame key, in whatever task it was made: no two
+    /// stacks share a word.
+    pub fn real_anywhere(&self, frame: u64) -> Option<(u64, u64)> {
+        let fits = |call: &&Instance| call.frame == frame && !self.is_pad(call.ret_addr) && self.in_flight(call);
+        self.all.iter().find(fits).map(|call| (call.task, call.ret_addr))
+    }
+
     /// The true address for the task's return pad number `nth`, counted from the innermost call.
     pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
         self.of_task(task).filter(|(_, call)| !self.is_pad(call.ret_addr)).nth(nth).map(|(_, call)| call.ret_addr)
@@ -213,16 +220,20 @@ impl Instances {
 
     /// Slow path of [`Instances::find`]: newer calls were abandoned, the callee popped its arguments, or no call fits.
     fn search(&self, task: u64, key: u64) -> Option<Match> {
-        let of_task = |call: &Instance| Match { task, frame: call.frame, exact: true };
+        let of_call = |call: &Instance| Match { task: call.task, frame: call.frame, exact: true };
         if let Some((_, call)) = self.of_task(task).find(|(_, call)| call.frame == key) {
-            return Some(of_task(call));
+            return Some(of_call(call));
         }
         let popped = |call: &Instance| call.frame < key && key - call.frame <= CALLEE_POPS && self.same_stack(call.frame, key);
         if let Some((_, call)) = self.of_task(task).filter(|(_, call)| popped(call)).max_by_key(|(_, call)| call.frame) {
-            return Some(of_task(call));
+            return Some(of_call(call));
+        }
+        // The current task cannot be told while a kernel changes the base of its per-CPU data. No two stacks share a word.
+        if let Some(elsewhere) = self.all.iter().find(|call| call.frame == key && self.in_flight(call)) {
+            return Some(of_call(elsewhere));
         }
         if let Some((_, newest)) = self.of_task(task).next() {
-            return Some(Match { exact: false, ..of_task(newest) });
+            return Some(Match { exact: false, ..of_call(newest) });
         }
         let on_stack = |call: &&Instance| self.in_flight(call) && self.same_stack(call.frame, key);
         let nearest = self.all.iter().filter(on_stack).min_by_key(|call| call.frame.abs_diff(key))?;

@@ -9,6 +9,7 @@ use crate::errno::{Errno, Refusal, place, refused};
 use crate::guest::{Guest, Site, Symbol};
 use crate::jump::Jump;
 use crate::members::Action;
+use crate::point::Point;
 use crate::probe::Kprobe;
 use crate::slots::{self, Slot};
 use alloc::format;
@@ -156,6 +157,13 @@ impl Engine {
             let why = format!("{} is data among the code, which the kernel reads: it is never executed", place.name());
             return refused(Errno::EINVAL, why);
         }
+        if !policy.is_linux() && self.isa.linux.in_other_modes.contains(&place.symbol.name.as_str()) {
+            let why = format!(
+                "{} begins in another mode of the CPU than the kernel's, where a trap is not the kernel's own",
+                place.name()
+            );
+            return refused(Errno::EINVAL, why);
+        }
         if let Some(listed) = self.blacklisted(guest, place) {
             let why = format!(
                 "{} is blacklisted as part of {}: the delivery of traps itself depends on it; probe one of its callers",
@@ -258,13 +266,29 @@ impl Engine {
 
     /// Reads guest text with our breakpoints and jumps replaced by the original bytes.
     pub fn read_original(&self, guest: &dyn Guest, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.read_without(guest, address, into, |point| point.armed)
+    }
+
+    /// Like [`Engine::read_original`], with the breakpoints that the guest itself has put where a probe of ours stands, too.
+    pub fn read_guests_own(&self, guest: &dyn Guest, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.read_without(guest, address, into, |point| point.armed && !point.shared)
+    }
+
+    /// Reads text, without the breakpoints and jumps of some points.
+    fn read_without(
+        &self,
+        guest: &dyn Guest,
+        address: u64,
+        into: &mut [u8],
+        which: impl Fn(&Point) -> bool,
+    ) -> Result<(), Fault> {
         guest.read_text(address, into)?;
         let breakpoint = self.isa.longest as u64;
         let length = |far: Option<Reg>| self.isa.detour.map_or(0, |table| table.length_through(far));
         let longest = self.isa.detour.map_or(0, |table| table.far.map_or(table.jump_length, |far| far.jump_length));
         let end = address.saturating_add(into.len() as u64);
         for number in self.points.within(address.saturating_sub(breakpoint.max(longest) - 1)..end) {
-            let Some(point) = self.points.get(number).filter(|point| point.armed) else { continue };
+            let Some(point) = self.points.get(number).filter(|point| which(point)) else { continue };
             let (bytes, len) = match point.jump {
                 Jump::Optimised if !point.region.is_nothing() => (point.region.bytes(), length(point.region.through())),
                 _ => (point.insn.bytes(), (self.isa.breakpoint_over)(&point.insn).len() as u64),

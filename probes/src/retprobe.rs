@@ -22,6 +22,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use trapline_isa::abi::ReturnAddress;
+use trapline_isa::arch::TRACER_CODE;
 use trapline_isa::call::{exchange_return_address, leave_return_address, return_address};
 
 /// The suffix that compilers give to the cold part that they split off a function.
@@ -291,7 +292,11 @@ impl Engine {
         self.refuse_twice(probe.kprobe())?;
         let name = place.symbol.name.as_str();
         let is_best = !self.policy.is_linux();
-        if self.isa.linux.no_return_probes.contains(&name) || is_best && self.isa.switches_stacks.contains(&name) {
+        let is_no_function = || {
+            let is_entry = (self.isa.linux.is_entered_by_exceptions)(name);
+            self.isa.switches_stacks.contains(&name) || TRACER_CODE.contains(&name) || is_entry
+        };
+        if self.isa.linux.no_return_probes.contains(&name) || is_best && is_no_function() {
             let why = format!(
                 "{} returns on another stack than it was called on, or does not return like a function, so its return cannot be followed",
                 place.name()
@@ -473,14 +478,21 @@ impl Engine {
             let _ = leave_return_address(cpu, self.isa, key, before);
         }
         let Some(found) = self.scene.instances.find(task, key) else { return self.returned_again(cpu, task, key) };
-        let true_address = self.scene.instances.real_return_address(found.task, found.frame);
-        let Some(true_address) = true_address else { return self.returned_again(cpu, task, key) };
+        let instances = &self.scene.instances;
+        let own = instances.real_return_address(found.task, found.frame).map(|address| (found.task, address));
+        let Some((other, true_address)) = own.or_else(|| instances.real_anywhere(found.frame)) else {
+            return self.returned_again(cpu, task, key);
+        };
         if !found.exact {
             self.returns.mismatches += 1;
             self.report_mismatch(found.task, |_, call| call.frame == found.frame);
         }
         self.show_true_address(cpu, Some(found.frame).filter(|_| found.exact), true_address);
         self.run_return_handlers(cpu, found, true_address);
+        if other != found.task {
+            // Its other probes hit while the current task could not be told.
+            self.run_return_handlers(cpu, Match { task: other, ..found }, true_address);
+        }
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
     }
 

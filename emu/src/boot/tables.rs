@@ -101,6 +101,30 @@ const SITES: &[(Bounds, Site, RowSize)] = &[
                                                                         Site::Ftrace,     |_, word| word),
 ];
 
+/// Code that the kernel copies to where it runs, by its first and its last symbol: the detours of its own kprobes, ARM's
+/// helpers for user programs and its vectors, a hypervisor's replacements, ftrace's trampolines on z/Architecture. A breakpoint there would be copied, too.
+const COPIED: [(&str, &str); 7] = [
+    ("optprobe_template_entry", "optprobe_template_end"),
+    ("__kuser_helper_start", "__kuser_helper_end"),
+    ("__vectors_start", "__vectors_end"),
+    ("__stubs_start", "__stubs_end"),
+    ("kvm_template_start", "kvm_template_end"),
+    ("ftrace_shared_hotpatch_trampoline_br", "ftrace_shared_hotpatch_trampoline_br_end"),
+    ("ftrace_shared_hotpatch_trampoline_exrl", "ftrace_shared_hotpatch_trampoline_exrl_end"),
+];
+/// The longest of them.
+const MOST_COPIED: u64 = 1 << 16;
+
+/// The addresses of such code.
+fn copied_code(kernel: &Kernel) -> impl Iterator<Item = u64> {
+    let step = kernel.arch.isa().alignment.max(1) as usize;
+    COPIED.iter().flat_map(move |(start, end)| {
+        let at = |name: &str| kernel.symbols.address_of(name);
+        let range = at(start).zip(at(end)).map_or(0..0, |(start, end)| start..end.min(start.saturating_add(MOST_COPIED)));
+        range.step_by(step)
+    })
+}
+
 impl Tables {
     /// Whether ftrace has a site in this range; `None` if no site of ftrace is known at all.
     pub fn is_traced(&self, range: Range<u64>) -> Option<bool> {
@@ -155,6 +179,9 @@ impl Tables {
             for address in (marks.data_in_text)(kernel, text) {
                 tables.sites.entry(address).or_insert(Site::Data);
             }
+        }
+        for address in copied_code(kernel) {
+            tables.sites.entry(address).or_insert(Site::Data);
         }
         tables.missing = reader.missing;
         tables

@@ -79,7 +79,7 @@ impl Session {
             }
             let mut original = vec![0; (to - from) as usize];
             let address = piece.address + (from - piece.physical);
-            if probes.engine.read_original(&guest, address, &mut original).is_err() {
+            if probes.engine.read_guests_own(&guest, address, &mut original).is_err() {
                 continue;
             }
             let place = &mut copy[(from - physical) as usize..(to - physical) as usize];

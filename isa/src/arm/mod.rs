@@ -71,7 +71,7 @@ pub(crate) const A32: Isa = Isa {
     breakpoint_over: slot::breakpoint_over,
     is_breakpoint: slot::is_breakpoint,
     linux: Linux { program: Some(Program { below_top: 80, pc: 60, frame: None }), ..Linux::USUAL },
-    switches_stacks: &["__switch_to", "__switch_to_asm"],
+    switches_stacks: &["__switch_to", "__switch_to_asm", "ret_from_fork", "ret_from_exception"],
     abi: &abi::AAPCS,
     decode: decode::a32,
     plan: |insn, policy| rules::plan(Set::A32, insn, policy),

@@ -31,7 +31,7 @@ pub static ARM64: Isa = Isa {
         program: Some(Program { below_top: 336, pc: 256, frame: Some((232, "x29")) }),
         ..Linux::USUAL
     },
-    switches_stacks: &["__switch_to", "cpu_switch_to"],
+    switches_stacks: &["__switch_to", "cpu_switch_to", "ret_from_fork"],
     abi: &abi::AAPCS64,
     decode: decode::decode,
     plan: rules::plan,

@@ -33,6 +33,34 @@ pub enum Set {
     Little64,
 }
 
+/// The exceptions of 64-bit kernels; the code of each is called `data_access_common`, and for one entry `_virt` or `_real`.
+#[rustfmt::skip]
+const EXCEPTIONS: &[&str] = &[
+    "system_reset", "machine_check", "machine_check_early", "machine_check_idle", "data_access", "data_access_slb",
+    "instruction_access", "instruction_access_slb", "hardware_interrupt", "alignment", "program_check", "fp_unavailable",
+    "decrementer", "hdecrementer", "doorbell_super", "single_step", "h_data_storage", "h_instr_storage", "emulation_assist",
+    "hmi_exception", "hmi_exception_early", "h_doorbell", "h_virt_irq", "performance_monitor", "altivec_unavailable",
+    "vsx_unavailable", "facility_unavailable", "h_facility_unavailable", "instruction_breakpoint", "denorm_exception",
+    "altivec_assist", "soft_nmi",
+];
+
+/// Whether it is the code of an exception, or code that it jumps to.
+fn is_entered_by_exceptions(name: &str) -> bool {
+    let common = ["_virt", "_real"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    common.strip_suffix("_common").is_some_and(|name| EXCEPTIONS.contains(&name))
+        || ["exc_virt_", "exc_real_", "tramp_virt_", "tramp_real_"].iter().any(|start| name.starts_with(start))
+        || name == "load_up_vsx"
+}
+
+/// Code that switches stacks, and code that no call enters: the firmware returns to it, or an exception or a new task begins
+/// there. A name with a dot is that of the code, not of the descriptor.
+#[rustfmt::skip]
+const ENTRIES: &[&str] = &[
+    "__switch_to", "_switch", ".__switch_to", "._switch", "opal_return", "ret_from_fork", "ret_from_fork_scv",
+    "ret_from_kernel_thread", "system_call_common", "system_call_common_real", "system_call_vectored_common",
+    "system_call_vectored_sigill",
+];
+
 impl Set {
     /// Whether registers have 64 bits. Only then are there prefixed instructions.
     pub const fn is_64(self) -> bool {
@@ -139,11 +167,12 @@ const fn isa<V: Variant>() -> Isa {
             ftrace_carries: !matches!(V::SET, Set::Big64),
             code_prefix: if matches!(V::SET, Set::Big64) { "." } else { "" },
             named_entry: if matches!(V::SET, Set::Little64) { abi::named_entry } else { entry::named_at_symbol },
+            is_entered_by_exceptions,
+            // The firmware returns in real mode and big-endian.
+            in_other_modes: &["opal_return"],
             ..Linux::USUAL
         },
-        // A name with a dot is that of the code, not of the descriptor. `_mcount` counts calls for the compiler: it
-        // returns by another register, to a caller that has already read the link register.
-        switches_stacks: &["__switch_to", "_switch", ".__switch_to", "._switch", "_mcount", "mcount", "._mcount"],
+        switches_stacks: ENTRIES,
         abi: V::ABI,
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),

@@ -108,7 +108,7 @@ const COMMON: Isa = Isa {
     is_breakpoint: slot::is_breakpoint,
     variable_length: true,
     linux: LINUX,
-    switches_stacks: &["__switch_to", "call_on_irq_stack"],
+    switches_stacks: &["__switch_to", "call_on_irq_stack", "handle_exception", "ret_from_exception", "ret_from_fork"],
     abi: &abi::LP64,
     decode: |at, bytes| decode::decode(Set::Rv64, at, bytes),
     plan: |insn, policy| rules::plan(Set::Rv64, insn, policy),

@@ -19,6 +19,13 @@ use crate::plan::Then;
 /// Bytes in the longest instruction.
 pub const LONGEST: usize = 6;
 
+/// Code that switches stacks, and code that the CPU enters by itself: %r14 belongs to what it interrupted.
+#[rustfmt::skip]
+const ENTRIES: &[&str] = &[
+    "__switch_to", "__switch_to_asm", "system_call", "ret_from_fork", "kernel_thread_starter", "pgm_check_handler",
+    "ext_int_handler", "io_int_handler", "mcck_int_handler", "restart_int_handler", "stack_overflow", "psw_idle_exit", "sie_exit",
+];
+
 /// The table of s390x.
 pub static S390X: Isa = Isa {
     arch: Arch::S390x,
@@ -44,7 +51,7 @@ pub static S390X: Isa = Isa {
         },
         ..Linux::USUAL
     },
-    switches_stacks: &["__switch_to", "__switch_to_asm"],
+    switches_stacks: ENTRIES,
     abi: &abi::ELF,
     decode: decode::decode,
     plan: rules::plan,

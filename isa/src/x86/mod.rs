@@ -53,8 +53,13 @@ impl Mode {
 /// The table of 64-bit x86.
 pub static X86_64: Isa = LONG;
 
-/// `ret_from_fork` is where a new task begins: its stack holds no return address.
-const SWITCHES_STACKS: &[&str] = &["__switch_to_asm", "ret_from_fork", "ret_from_fork_asm"];
+/// A new task begins at `ret_from_fork`, and an early exception at `early_idt_handler_*` or `vc_*_ghcb`: the stack holds no
+/// return address there, but words of the CPU or of the entry code.
+#[rustfmt::skip]
+const SWITCHES_STACKS: &[&str] = &[
+    "__switch_to_asm", "ret_from_fork", "ret_from_fork_asm", "early_idt_handler_array", "early_idt_handler_common",
+    "early_ignore_irq", "xen_early_idt_handler_array", "vc_boot_ghcb", "vc_no_ghcb",
+];
 
 /// The table of 32-bit x86.
 pub static I386: Isa = Isa {

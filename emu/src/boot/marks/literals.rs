@@ -11,6 +11,8 @@ use std::ops::Range;
 const WORD: u64 = 4;
 /// The ending of the names of CPU records, such as `__v7_ca15mp_proc_info`.
 const RECORD: &str = "_proc_info";
+/// The shortest text that is told from code. An instruction for all conditions has a byte that is no letter.
+const SHORTEST: usize = 6;
 /// The number of instructions after an address computation in which the load must follow.
 const SOON: usize = 4;
 
@@ -21,6 +23,15 @@ pub fn of(kernel: &Kernel, text: &Range<u64>) -> Vec<u64> {
     // The records about each supported CPU (`__proc_info`) are among the code, too. They are found by their names.
     let records = kernel.symbols.extents(text.clone()).into_iter().filter(|symbol| symbol.name.ends_with(RECORD));
     let mut found: Vec<Range<u64>> = records.map(|record| record.start..record.start + record.size).collect();
+    // The names of CPUs (`cpu_v7_name`) are texts with a symbol.
+    let is_string = |held: &[u8]| {
+        let text = held.iter().position(|byte| *byte == 0).unwrap_or(0);
+        text >= SHORTEST
+            && held[..text].iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+            && held[text..].iter().all(|byte| *byte == 0)
+    };
+    let extents = kernel.symbols.extents(text.clone()).into_iter().map(|symbol| symbol.start..symbol.start + symbol.size);
+    found.extend(extents.filter(|range| kernel.held(range).is_some_and(is_string)));
     for (number, word) in code.iter().enumerate() {
         let pc = text.start + WORD * number as u64 + 8;
         let behind = &code[number + 1..][..SOON.min(code.len() - number - 1)];

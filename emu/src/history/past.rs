@@ -22,12 +22,15 @@ const PAGE: u64 = 4096;
 #[derive(Clone)]
 pub struct Past(Arc<Mutex<Asker>>);
 
+/// The memory that a question is about: its address space, its address and its length.
+type AskedBytes = (Option<u64>, u64, u64);
+
 /// Keeps the answers, and asks the thread that has the timeline.
 struct Asker {
     thread: Thread,
     left: u64,
     /// The last question about some bytes, and its answer.
-    known: HashMap<(Option<u64>, u64, u64), (Place, Option<Seen>)>,
+    known: HashMap<AskedBytes, (Place, Option<Seen>)>,
 }
 
 struct Thread {

@@ -96,7 +96,8 @@ mod tests {
             rules.caller(&at, &mut |_| None).map(|(caller, _)| caller.sp)
         };
         assert_eq!(by(0x1000, false), Some(1));
-        let module = |start, number| ModuleRule { text: vec![start..start + 0x100], rule: Arc::new(Told(number)) };
+        let module =
+            |start, number| ModuleRule { text: std::iter::once(start..start + 0x100).collect(), rule: Arc::new(Told(number)) };
         rules.set_modules(vec![module(0x1000, 2), module(0x1100, 3)]);
         assert_eq!(
             (by(0x1000, false), by(0x1100, false), by(0x1100, true), by(0x1200, false)),

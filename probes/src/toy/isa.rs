@@ -350,6 +350,8 @@ const LINUX: Linux = Linux {
     code_prefix: "",
     named_entry: trapline_isa::entry::named_at_symbol,
     no_return_probes: &["__switch_to"],
+    is_entered_by_exceptions: |_| false,
+    in_other_modes: &[],
     system_calls: SystemCalls::PLAIN,
     signals: &[],
     program: None,

@@ -180,7 +180,7 @@ impl Tables {
                 tables.sites.entry(address).or_insert(Site::Data);
             }
         }
-        for address in copied_code(kernel) {
+        for address in copied_code(kernel).filter(|address| tables.is_text(*address)).collect::<Vec<u64>>() {
             tables.sites.entry(address).or_insert(Site::Data);
         }
         tables.missing = reader.missing;

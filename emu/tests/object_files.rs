@@ -45,7 +45,7 @@ fn compile(room: &Folder, (_, compiler, flags): Toolchain, more: &[&str]) {
         "-fno-pic",
         "-Wl,--unresolved-symbols=ignore-all",
     ]);
-    // As kernels are: call frame information is in .debug_frame.
+    // Kernels have their call frame information in .debug_frame.
     gcc.args(["-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]);
     let output = gcc.args(flags).args(more).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -137,7 +137,7 @@ impl Orc {
         let ((first, places), (_, rows)) = (held(".orc_unwind_ip")?, held(".orc_unwind")?);
         let (starts, rows) = read(first, places, rows);
         let mut pairs: Vec<(u64, OrcEntry)> = starts.into_iter().zip(rows).collect();
-        // Where one section ends and another begins, both have an entry. The one that ends comes first.
+        // Two sections that meet both have an entry there. That of the section that ends comes first.
         pairs.sort_by_key(|(start, row)| (*start, row.kind != Kind::None));
         let (starts, rows) = pairs.into_iter().unzip();
         Some(Orc { starts, rows, bp: module.arch.isa().abi.register("bp")? })

@@ -195,13 +195,33 @@ fn commands_take_object_files() {
     assert!(Path::new(file).exists());
 }
 
+/// LV-5: a pipe, a folder and a missing file are refused at once, as images and by `--dwarf`.
+fn what_is_no_file_is_refused() {
+    let room = Folder::new("no-files");
+    let pipe = room.0.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [pipe, room.0.clone(), room.0.join("missing")] {
+        let path = path.to_str().unwrap();
+        let mut command = Command::new("timeout");
+        command.args(["60", env!("CARGO_BIN_EXE_trapline"), "vars", "tiny/x86_64", "vfs_read", "--dwarf", path]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{path}: {said}");
+        assert!(said.contains("cannot be read"), "{path}: {said}");
+    }
+}
+
 fn main() -> ExitCode {
     let isas = TOOLCHAINS.iter().map(|toolchain| {
         let (isa, compiler, _) = *toolchain;
         Test::new(member("an_object_file_answers_like_the_program", isa), || an_object_file_answers_like_the_program(*toolchain))
             .needs(tool(compiler, compiler))
     });
-    let with_gcc =
-        tests![packed_files_have_the_same_answers, damaged_object_files_end_in_answers_or_errors, commands_take_object_files,];
+    let with_gcc = tests![
+        packed_files_have_the_same_answers,
+        damaged_object_files_end_in_answers_or_errors,
+        commands_take_object_files,
+        what_is_no_file_is_refused
+    ];
     harness::run([isas.collect(), with_gcc.into_iter().map(|test| test.needs(tool("gcc", "gcc"))).collect()])
 }

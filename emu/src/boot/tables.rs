@@ -101,8 +101,9 @@ const SITES: &[(Bounds, Site, RowSize)] = &[
                                                                         Site::Ftrace,     |_, word| word),
 ];
 
-/// Code that the kernel copies to where it runs, by its first and its last symbol: the detours of its own kprobes, ARM's
-/// helpers for user programs and its vectors, a hypervisor's replacements, ftrace's trampolines on z/Architecture. A breakpoint there would be copied, too.
+/// Code that the kernel copies to another place and runs there, by its first symbol and the symbol behind it: the detours of
+/// its own kprobes, ARM's helpers for user programs and its vectors, a hypervisor's replacements, ftrace's trampolines on
+/// z/Architecture. A breakpoint in it would be copied, too.
 const COPIED: [(&str, &str); 7] = [
     ("optprobe_template_entry", "optprobe_template_end"),
     ("__kuser_helper_start", "__kuser_helper_end"),
@@ -112,10 +113,10 @@ const COPIED: [(&str, &str); 7] = [
     ("ftrace_shared_hotpatch_trampoline_br", "ftrace_shared_hotpatch_trampoline_br_end"),
     ("ftrace_shared_hotpatch_trampoline_exrl", "ftrace_shared_hotpatch_trampoline_exrl_end"),
 ];
-/// The longest of them.
+/// The most bytes between two such symbols.
 const MOST_COPIED: u64 = 1 << 16;
 
-/// The addresses of such code.
+/// The addresses of the code that a kernel copies.
 fn copied_code(kernel: &Kernel) -> impl Iterator<Item = u64> {
     let step = kernel.arch.isa().alignment.max(1) as usize;
     COPIED.iter().flat_map(move |(start, end)| {

@@ -123,13 +123,13 @@ fn check_build(path: &Path, file: &DebugFile, image: &str, kernel: &Kernel) -> R
     Ok(())
 }
 
+/// Opens a regular file. Opening a pipe would wait for somebody who writes it.
 fn open(path: &Path) -> std::io::Result<(BufReader<File>, u64)> {
-    let file = File::open(path)?;
-    let about = file.metadata()?;
+    let about = std::fs::metadata(path)?;
     if !about.is_file() {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"));
     }
-    Ok((BufReader::new(file), about.len()))
+    Ok((BufReader::new(File::open(path)?), about.len()))
 }
 
 /// The file that `trapline images pull --dwarf` put beside a stock kernel.

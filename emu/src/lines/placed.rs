@@ -24,7 +24,7 @@ const END: u64 = 1 << 31;
 /// Most bytes of a ULEB128 number.
 const LONGEST_LEB: usize = 10;
 
-/// The sections of a file without addresses of its own, at ours.
+/// The sections and symbols of an object file or a module, at the addresses that this file has given them.
 #[derive(Clone, Debug)]
 pub struct Placed {
     /// The name that the guest gives the module, if the file tells it. Files of debug information alone do not.

@@ -1,4 +1,4 @@
-//! Sections of docs/overhead.md that separate programs write. Each is between two marks.
+//! Sections of docs/overhead.md that the programs of this package write. Each is between two marks.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ fn marks(name: &str) -> [String; 2] {
 }
 
 /// A section as it is in the file, with its marks. Empty contents if it does not exist yet.
-pub fn kept(name: &str) -> String {
+fn kept(name: &str) -> String {
     let [begins, ends] = marks(name);
     let text = fs::read_to_string(file()).unwrap_or_default();
     let inside = text.split_once(&begins).and_then(|(_, rest)| rest.split_once(&ends)).map_or("", |(inside, _)| inside);

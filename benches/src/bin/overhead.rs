@@ -1,6 +1,5 @@
-//! Measures what a hit costs with each mechanism, and writes docs/overhead.md and its plots, docs/bench/*.svg:
-//! `cargo run -p trapline-benches --bin overhead`. Tables that other programs of this package measure are taken over
-//! from the old file. The constants are the document's text.
+//! Measures what a hit costs with each mechanism, what arming costs and what a record costs. It writes these sections of
+//! docs/overhead.md and the plots, docs/bench/*.svg: `cargo run -p trapline-benches --bin overhead`.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -14,101 +13,8 @@ use trapline_benches::{section, user_time};
 
 const ROUNDS: u32 = 15;
 
-const HEAD: &str = "\
-# What a hit costs
-
-This file is written by `cargo run -p trapline-benches --bin overhead` (part of `make bench`). `trapline bench --table` prints the same tables,
-`--json` the figures.
-
-The tiny kernel calls an empty function in a loop. Each mechanism probes that function in turn, for the same virtual time, with empty handlers. The
-time of the loop without a probe is subtracted. The letters are those of Linux's kprobes document: k kprobe (breakpoint, step, both handlers), b
-boosted, o optimised, j jprobe, r return probe, rb and ro return probes with such an entry, kr and jr two probes at once. The document's figures, for
-hardware of its time, are shown beside ours. Compare ratios, and rows of one table: the times depend on the computer.
-
-criterion times other handlers (reading 1 and 16 registers, counting in a map, an event with two arguments) with every mechanism, and one of 1 to
-100,000 armed probes, beside hooks and traps of the bare CPU core. `make bench` writes its report to `target/criterion/report/index.html`.
-
-`make budget` limits the host instructions per hit (`benches/budgets.tsv`), and those of a guest without probes: per instruction of short blocks and
-of loads and stores, per system call, per address space switch.
-";
-
-const WHY: &str = "\
-## Why it is not more
-
-- One comparison separates the guest's own blocks from those in the probe window (`emu/src/machine/gate.rs`). Window
-  blocks go to a function pointer that is replaced when a special state begins (`emu/src/machine/blocks.rs`), so a hit
-  does not test for such states.
-- A detour holds the number of its point, so its hit needs no lookup. If one probe stands there and no special state is
-  active, the engine has that probe at hand (`Points::lone` in `probes/src/point.rs`, fast paths in `probes/src/hit.rs`).
-- Each unit of the window is stored in the form in which the clock reads detours. Other uses have an end address that no
-  block reaches (`emu/src/probed/window.rs`).
-- A followed return takes no trap if the ISA has an instruction for the pad (`Detour::return_pad`): the pad is then the
-  start of a block, like a detour. The most recent task is found without hashing (`probes/src/instances.rs`).
-- Guest memory is read through the core's TLB (`emu/src/unicorn/live.rs`); page tables are walked only on a TLB miss.
-- The window's page-table entry is written only if the core has not fetched from that page since the last change of
-  address space (`emu/src/machine/fetched.rs`).
-- A hit takes no lock, allocates nothing and looks up at most one hash: `probes/tests/alloc.rs` counts allocations for
-  every kind of hit.
-- A point with one probe has 144 bytes; rare data is in a separate allocation (`probes/src/point.rs`). With the probe's
-  own object it is less than 300 bytes (`emu/tests/arming_memory.rs`).
-
-";
-
-const ARMING: &str = "\
-## Arming
-
-The guests have many functions of one block each (`cargo run -p trapline-benches --bin arming`; with `--check` it fails if a goal is missed). The
-table shows CPU time per probe, wall-clock time in brackets, and host memory per probe: its object, its point and all tables, without the guest's
-memory. The goals for 100,000 probes in one batch are 10 us and 300 bytes each. The optimizer scans the guest's memory once per batch, which makes a
-single probe expensive. 32-bit ARM stops at 80,000: the window must be in branch reach of the kernel and has 8 MiB there.
-
-";
-
-const RECORDS: &str = "
-## Records
-
-The time of one record of an event with two arguments, from the ring buffer to text, in addition to its hit (`cargo run -p trapline-benches --bin
-overhead records`; medians). Host instructions are in `benches/budgets.tsv`.
-
-";
-
 /// Guest time for about a thousand records, which fit into the ring. In nanoseconds.
 const RECORDED: u64 = 20_000;
-
-const MACHINES: &str = "\
-## Whole machines
-
-Written by `cargo run -p trapline-benches --bin machine -- --write`. Each stock kernel on the computer boots to busybox, runs a script of one line
-and powers off. QEMU (`-accel tcg`) runs the same kernel, initial file system and command line. The two alternate, each in its own process. The table
-shows medians of user time, with loading, symbols and (on x86, and s390x under QEMU) decompression of the kernel. Armed probes are in functions that
-the boot rarely runs. Guest seconds are virtual: sleep costs no host time. Instructions are executed bytes divided by the mean instruction length,
-which is sampled each guest millisecond.
-
-";
-
-const WORKS: &str = "
-Workloads in such a guest, measured by the same program: user seconds of each workload alone, between two lines on the guest's console. In each round
-each contestant boots once and runs all workloads in sequence. During development, `cargo run -p trapline-benches --bin machine -- --only amd64
---work syscalls,pipe` measures some of them, and `--beside PROGRAM` compares with another build of the program.
-
-";
-
-const TIME: &str = "
-The cost of exact virtual time, in host instructions per guest nanosecond of the tiny kernel's loop of short blocks: in total, and in the callback of
-blocks that do not count themselves (in the window, or when something is due). Counted by callgrind, and written by `cargo run -p trapline-benches
---bin virtual_time -- --write`. A block that counts itself starts with about eight instructions for that (`emu/src/unicorn/translator/loop.c`).
-
-";
-
-const GUESTS_OWN: &str = "
-## The same kernel's own kprobes, under QEMU
-
-For comparison: the cost of a hit of the guest's own kprobes, when Debian's kernel 6.1 for amd64 runs under QEMU's TCG. An early measurement gave
-1.0 us for a plain kprobe, 0.14 us for an optimised one, and 0.43 us for a return probe on an ftrace site. The table is measured with the handler of a
-kprobe event whose records are disabled, in three rounds: QEMU's user time between lines on the console, minus that of the same reads without a probe;
-medians. It is written by `cargo run -p trapline-benches --bin guest_kprobes -- --write`, which needs qemu-system-x86_64:
-
-";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -150,20 +56,10 @@ fn write_guest(guest: &str) -> Result<String, String> {
 }
 
 fn write_all() -> Result<(), String> {
-    let mut text = String::from(HEAD);
-    for guest in guests() {
-        text.push_str(&write_guest(guest)?);
-    }
-    text.push('\n');
-    text.push_str(WHY);
-    text.push_str(ARMING);
-    text.push_str(&arming_table()?);
-    text.push_str(RECORDS);
-    text.push_str(&records_table()?);
-    text.push('\n');
-    let [machine, works, time, guests_own] = ["machine", "works", "virtual-time", "guest-kprobes"].map(section::kept);
-    text.push_str(&[MACHINES, &machine, WORKS, &works, TIME, &time, GUESTS_OWN, &guests_own].concat());
-    write("overhead.md", &text)
+    let hits = guests().map(write_guest).collect::<Result<String, String>>()?;
+    section::replace("hits", &hits)?;
+    section::replace("arming", &arming_table()?)?;
+    section::replace("records", &records_table()?)
 }
 
 fn arming_table() -> Result<String, String> {

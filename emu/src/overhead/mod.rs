@@ -16,7 +16,7 @@ pub mod watched;
 use trapline_isa::arch::Arch;
 use trapline_isa::detour::Form;
 
-/// The guests that are measured by default: `tiny/x86_64`.
+/// The names of the guests that are measured by default, such as `tiny/x86_64`.
 pub fn guests() -> impl Iterator<Item = &'static str> {
     trapline_images::builtins().iter().filter(|builtin| builtin.measured).map(|builtin| builtin.name)
 }

@@ -5,6 +5,8 @@ pub mod check;
 pub mod core;
 pub mod debugger;
 pub mod deliver;
+#[cfg(test)]
+mod fences;
 pub mod named;
 pub mod paging;
 pub mod state;

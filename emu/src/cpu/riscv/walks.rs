@@ -2,7 +2,7 @@
 
 use super::core::{NARROW, WIDE};
 use super::paging::Start;
-use super::state::{WIDE as WIDE_PLACES, places};
+use super::state::places;
 use crate::unicorn::fills::{Numbers, Pair};
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::ram::Ram;
@@ -99,90 +99,5 @@ fn fast_walks_fill_in_the_same_as_the_library() {
             left += pair.left;
         }
         assert!(quick > 300 && left > 1_000, "{levels} levels: {quick} quick, {left} left to the library");
-    }
-}
-
-/// A fence with an address drops what it must: the page in both modes, all pieces of a large page, and nothing else.
-#[test]
-fn fences_drop_the_translations_that_they_name() {
-    use super::state::SUPERVISOR;
-    use crate::unicorn::engine::{By, Core};
-    use crate::unicorn::kinds::Register;
-    use crate::unicorn::witness::Witness;
-    use unicorn_engine_sys::RegisterRISCV;
-
-    /// The guest runs in the upper half, in a page of 4 KiB.
-    const CODE: u64 = 0xffff_ffc0_0000_0000;
-    const FRAME: u64 = 0x8_0000;
-    const SMALL: u64 = 0x1000;
-    const OTHER: u64 = 0x5000;
-    /// Two pages within one large page, in the lower half.
-    const LARGE: [u64; 2] = [0x40_0000, 0x40_3000];
-    const UPPER_LARGE: [u64; 2] = [0xffff_ffc0_0040_0000, 0xffff_ffc0_0040_3000];
-    const SPACE: u64 = 7;
-    const EBREAK: u32 = 0x0010_0073;
-    const LEAF: u64 = VALID | 0xce;
-    const PROGRAMS: u64 = 0x10;
-    let fence = |address: u32, space: u32| 0x1200_0073 | address << 15 | space << 20;
-    // The register with the address is a1, that with the number of the space a2.
-    let (by_address, whole) = (fence(11, 0), fence(0, 0));
-    let (in_space, all_of_space) = (fence(11, 12), fence(0, 12));
-    let (small, upper) = (vec![SMALL, OTHER], vec![CODE + SMALL, CODE + OTHER]);
-    let first_large = [&LARGE[..], &small].concat();
-    #[rustfmt::skip]
-    type Case<'a> = (u32, u64, u64, &'a [u64], &'a [u64]);
-    let cases: [Case<'_>; 12] = [
-        // the fence, a1, a2, the pages that were used, those that are still translated
-        (by_address, SMALL, 0, &small, &[OTHER]),
-        (by_address, SMALL + 0x123, 0, &small, &[OTHER]),
-        (by_address, 0x9000, 0, &small, &small),
-        (whole, SMALL, SPACE, &small, &[]),
-        (in_space, SMALL, SPACE, &small, &[OTHER]),
-        (in_space, SMALL, SPACE | 1 << 16, &small, &[OTHER]),
-        (in_space, SMALL, SPACE + 1, &small, &small),
-        (all_of_space, 0, SPACE, &small, &[]),
-        (by_address, LARGE[1], 0, &LARGE, &[]),
-        (by_address, SMALL, 0, &first_large, &[]),
-        (by_address, upper[0], 0, &upper, &upper[1..]),
-        (by_address, SMALL, 0, &[SMALL, OTHER, UPPER_LARGE[1]], &[OTHER, UPPER_LARGE[1]]),
-    ];
-    let ram = Ram::at(0, RAM_BYTES, ByteOrder::Little).unwrap();
-    let start = Start { table: TABLES, levels: 3, stride: 9 };
-    let put = |at: u64, value: u64| assert!(ram.write(at, &value.to_le_bytes()));
-    for (half, extra) in [(0, PROGRAMS), (CODE, 0)] {
-        // A table of each level for each half.
-        let middle = TABLES + if half == 0 { PAGE } else { 3 * PAGE };
-        put(start.entry(TABLES, 2, half), middle >> 2 | VALID);
-        put(start.entry(middle, 1, half), (middle + PAGE) >> 2 | VALID);
-        put(start.entry(middle, 1, half + LARGE[0]), 2 << 20 >> 2 | LEAF | extra);
-        for page in 0..16 {
-            put(start.entry(middle + PAGE, 0, half + page * PAGE), (FRAME + page * PAGE) >> 2 | LEAF | extra);
-        }
-    }
-    for (number, (word, address, space, used, left)) in cases.into_iter().enumerate() {
-        let mut core: Core<Witness> = Core::new(&WIDE, &ram).unwrap();
-        core.stopped().prepare_riscv(0);
-        core.stopped().set_live64(WIDE_PLACES.satp, (8 << 60) | (SPACE << 44) | (TABLES / PAGE));
-        core.stopped().set_riscv_status(SUM);
-        ram.set_word32(FRAME, word);
-        ram.set_word32(FRAME + 4, EBREAK);
-        let mut modes = vec![SUPERVISOR as i32];
-        if used.iter().all(|page| *page < CODE) {
-            modes.push(0);
-        }
-        for (page, mode) in used.iter().flat_map(|page| modes.iter().map(move |mode| (*page, *mode))) {
-            assert!(core.fill_by(By::Walk, page, 0, mode).is_some(), "case {number}: {page:#x} in mode {mode}");
-        }
-        let set = |register: RegisterRISCV, value| core.stopped().write(Register::from(register), value);
-        set(RegisterRISCV::X11, address);
-        set(RegisterRISCV::X12, space);
-        core.stopped().set_pc(CODE);
-        let mut witness = Witness { stops: true, ..Witness::default() };
-        core.run(&mut witness);
-        assert_eq!(witness.last, Some((Some(3), CODE + 4)), "case {number}: the breakpoint behind the fence");
-        for (page, mode) in used.iter().flat_map(|page| modes.iter().map(move |mode| (*page, *mode))) {
-            let is_there = core.fill_by(By::Nobody, page, 0, mode).is_some_and(|kept| kept[0] == page);
-            assert_eq!(is_there, left.contains(&page), "case {number}: {page:#x} in mode {mode}");
-        }
     }
 }

@@ -56,10 +56,35 @@ static target_ulong access_status(CPURISCVState *env, target_ulong value, target
     return before;
 }
 
+/*
+ * Writes bits of satp and returns the value before. If it changes, all translations are dropped, once: the library keeps them if
+ * only the table or the mode changes, and a change of the mode has an effect at once. If the address space's number changes,
+ * the library would drop them itself, without correcting the TLB's counts. So it finds the new number there already.
+ */
+static target_ulong access_tables(CPURISCVState *env, target_ulong value, target_ulong mask)
+{
+    target_ulong before = env->satp, after = (before & ~mask) | (value & mask);
+    int refused;
+
+    env->satp = (before & ~(target_ulong)SATP_ASID) | (after & SATP_ASID);
+    refused = riscv_csrrw(env, CSR_SATP, NULL, after, -1);
+    if (refused < 0 || env->satp != after) {
+        /* The library does not write a mode that does not exist. */
+        env->satp = before;
+    }
+    if (refused < 0) {
+        refuse(env);
+    }
+    if (env->satp != before) {
+        fence(env_cpu(env));
+    }
+    return before;
+}
+
 /* Reads a CSR, and writes the bits of `mask` to it. */
 static target_ulong access_csr(CPURISCVState *env, uint32_t csr, target_ulong value, target_ulong mask, bool writes)
 {
-    target_ulong before = 0, tables = env->satp;
+    target_ulong before = 0;
     bool has_upper_halves = TARGET_LONG_BITS == 32;
 
     if (writes && IS_READ_ONLY(csr)) {
@@ -79,16 +104,15 @@ static target_ulong access_csr(CPURISCVState *env, uint32_t csr, target_ulong va
     if (env->priv >= PRV_S && csr == CSR_SIP) {
         return access_pending(env, value, mask);
     }
+    if (env->priv >= PRV_S && csr == CSR_SATP && mask) {
+        return access_tables(env, value, mask);
+    }
     if (riscv_csrrw(env, (int)csr, &before, value, mask) < 0) {
         refuse(env);
     }
     if (csr == CSR_SEPC) {
         /* Instructions are at even addresses. */
         env->sepc &= ~(target_ulong)1;
-    } else if (env->satp != tables) {
-        /* The library keeps translations if only the table or the mode changes. A change of the mode has an effect at
-           once. */
-        fence(env_cpu(env));
     }
     return before;
 }

@@ -8,7 +8,7 @@ use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline::verify::{self, Difference, News, Outcome, Parted, Place, Run, Seen, Settings, Side, Verdict};
-use trapline_harness::{self as harness, each, tests};
+use trapline_harness::{self as harness, Test, each, tests};
 use trapline_isa::arch::Arch;
 use trapline_isa::function;
 use trapline_isa::insn::Flow as Kind;
@@ -93,6 +93,27 @@ fn tiny_kernels_are_identical_under_probes() {
             // Internal probes are the only change then.
             assert!(alone.accounted.text < known.text, "{name}: {:?}", alone.accounted);
         }
+    }
+}
+
+/// Times at which runs are stopped: some instructions apart, so that the last code differs.
+const ENDS: u64 = 12;
+const APART: u64 = 1_777;
+
+/// BY-4: wherever a run stops, all registers are those of the unprobed run, also those that only exceptions save: the
+/// address of PowerPC's last branch was that of a detour.
+fn registers_are_the_same_wherever_the_run_stops(name: &'static str) {
+    let kernel = kernel(name);
+    let places = boundaries(&kernel);
+    for end in (0..ENDS).map(|number| 400_000 + number * APART) {
+        let mut probes = 0;
+        let (outcome, _) = compare(&kernel, &Config::default(), end, &mut |session| {
+            let made = places.iter().map(|at| Kprobe::at_address(*at).pre(|_| Flow::Continue));
+            probes = made.filter(|probe| session.register_kprobe(probe).is_ok()).count();
+            session.with_engine(|engine, _| engine.set_optimization_delay(0));
+        });
+        hash_of(&format!("{name}, {end} ns"), &outcome);
+        assert!(probes > 100 && outcome.stop == Stop::Limit, "{name}, {end} ns: {probes} probes, {:?}", outcome.stop);
     }
 }
 
@@ -360,6 +381,11 @@ fn bytes_of_the_pad_are_accounted_for_in_unused_stack_slots_alone() {
     }
 }
 
+fn registers_at_stops(name: &'static str) -> Test {
+    let family = "registers_are_the_same_wherever_the_run_stops";
+    Test::new(harness::member(family, name), move || registers_are_the_same_wherever_the_run_stops(name))
+}
+
 fn main() -> ExitCode {
     let stock = ["debian/amd64", "debian/arm64", "debian/s390x", "debian/riscv64"];
     harness::run([
@@ -373,6 +399,7 @@ fn main() -> ExitCode {
             bytes_of_the_pad_are_accounted_for_in_unused_stack_slots_alone,
             a_difference_that_does_not_come_again_has_no_place,
         ],
+        GUESTS.iter().map(|(_, name)| registers_at_stops(name)).collect(),
         each!(stock, stock_kernels_are_identical_under_probes),
     ])
 }

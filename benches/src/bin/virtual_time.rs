@@ -59,13 +59,20 @@ fn table() -> Result<String, String> {
     };
     put("| guest | host instructions a guest nanosecond | of them in the callback | share |\n".into());
     put("| --- | --- | --- | --- |\n".into());
+    let mut is_found = false;
     for guest in guests() {
         let (all, callback) = (instructions(guest, ALL)?, instructions(guest, CALLBACK)?);
-        if callback == 0 || callback > all {
-            return Err(format!("{guest}: {callback} of {all} instructions in the callback: is it called {CALLBACK} still?"));
-        }
         let each = |count: u64| count as f64 / LONG as f64;
+        if callback == 0 {
+            // The interpreter has the clock in its loop.
+            put(format!("| {guest} | {:.1} | - | - |\n", each(all)));
+            continue;
+        }
+        is_found = true;
         put(format!("| {guest} | {:.1} | {:.1} | {:.0} % |\n", each(all), each(callback), 100.0 * callback as f64 / all as f64));
+    }
+    if !is_found {
+        return Err(format!("no instruction in the callback: is it called {CALLBACK} still?"));
     }
     Ok(table)
 }

@@ -86,7 +86,7 @@ pub struct Effect {
     pub written: Vec<(String, String)>,
     /// The pc behind it.
     pub pc: String,
-    /// Whether the instruction in the delay slot runs in between.
+    /// Whether the instruction in the delay slot must run in between. A `nop` need not.
     pub delay_slot: bool,
 }
 

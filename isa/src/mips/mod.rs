@@ -195,7 +195,7 @@ const fn isa<V: Variant>() -> Isa {
         rows: Rows {
             example: |row, free| rules::example(V::SET, row, free),
             of: |insn| rules::number_of(V::SET, insn),
-            flags: &[],
+            flags: &[("r0", 0, 0)],
         },
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),

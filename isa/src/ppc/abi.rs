@@ -33,6 +33,8 @@ pub const DAR: Reg = Reg(40);
 pub const DSISR: Reg = Reg(41);
 /// The target of `bctar`. Not in `pt_regs`.
 pub const TAR: Reg = Reg(42);
+/// The address of the last branch that was taken, on 64-bit CPUs. Not in `pt_regs`.
+pub const CFAR: Reg = Reg(43);
 /// The first of 128 halves of vector and floating-point registers, two for each of vs0 to vs63. Not in `pt_regs`.
 pub const VECTORS: Reg = Reg(64);
 

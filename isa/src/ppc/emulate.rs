@@ -4,7 +4,7 @@
 //! none can fault; a target that cannot be executed faults when it is fetched.
 
 use super::Set;
-use super::abi::{CR, CTR, LR};
+use super::abi::{CFAR, CR, CTR, LR};
 use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
 use crate::regs::{Reg, Registers};
@@ -55,6 +55,9 @@ pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registe
     let is_taken = is_taken(set, condition, regs);
     if condition.links {
         regs.set(LR, next);
+    }
+    if is_taken && set.is_64() {
+        regs.set(CFAR, insn.address);
     }
     regs.set_pc(if is_taken { target } else { next });
     Ok(())

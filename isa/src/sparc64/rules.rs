@@ -89,7 +89,7 @@ const TRAP_ALWAYS: u32 = 0xffff_ffff;
 pub const ROWS: Rows = Rows {
     example: |row, free| TABLE.get(row).map(|row| filled(row.mask, row.value, free).to_be_bytes().to_vec()),
     of: |insn| TABLE.iter().position(|row| word(insn) & row.mask == row.value),
-    flags: &[],
+    flags: &[("g0", 0, 0), ("ccr", 0xff, 0), ("cwp", 7, 0), ("cansave", 0, 3), ("canrestore", 0, 3)],
 };
 
 #[rustfmt::skip]

@@ -207,6 +207,8 @@ pub struct Before {
     pub seed: u64,
     /// Other memory contents, by address.
     pub memory: Vec<(u64, Vec<u8>)>,
+    /// Registers that are set last, to these values.
+    pub exact: Vec<(Reg, u64)>,
 }
 
 /// Registers by name.
@@ -362,9 +364,10 @@ impl Lab {
         Ok(())
     }
 
-    /// Runs the instruction of a case in its place. Returns the registers in front of it, and those behind it with the
-    /// watched memory, eight bytes at each physical address. `None` if it raises an exception or ends the run.
-    pub fn step(&mut self, case: &Before, watched: &[u64]) -> Option<(Values, Step)> {
+    /// Runs the instruction of a case in its place, and what follows. Returns the registers in front of it, those in front of
+    /// each instruction that ran next, with the watched memory, eight bytes at each physical address, and the pc of the first
+    /// exception. `None`: the instruction did not run.
+    pub fn step(&mut self, case: &Before, watched: &[u64]) -> Option<(Values, Vec<Step>, Option<u64>)> {
         self.fill(case);
         self.set_registers(case);
         let before = self.session.machine_mut().registers();
@@ -373,13 +376,11 @@ impl Lab {
         self.session.run_until(until);
         let mut steps = self.session.machine_mut().take_steps().into_iter();
         let happened = &self.session.machine().happenings()[self.happened..];
-        // Behind it the CPU sleeps.
-        let has_happened = happened.iter().any(|event| event.what != What::Halt);
+        let raised = happened.iter().find(|event| event.what != What::Halt).map(|event| event.pc);
         self.happened += happened.len();
         let first = steps.next().filter(|step| step.pc == place(self.arch))?;
-        let second = steps.next().filter(|_| !has_happened)?;
         let names = before.iter().map(|(name, _)| *name);
-        Some((names.zip(first.registers).collect(), second))
+        Some((names.zip(first.registers).collect(), steps.collect(), raised))
     }
 
     /// Whether the machine must not be reused after this case.
@@ -468,6 +469,7 @@ impl Lab {
             if let Some(flags) = abi.register(name) {
                 view.set(flags, of_case(case.flags));
             }
+            case.exact.iter().for_each(|(reg, value)| view.set(*reg, *value));
         });
     }
 }

@@ -27,7 +27,7 @@ pub static BENCH: Bench = Bench {
     // The handlers' page has 8 KiB.
     refreshed: |_| vec![(HANDLERS + HANDLERS_BYTES, halts(&HALT.to_be_bytes(), HANDLERS_BYTES))],
     behind: |_| behind(),
-    not_general: &["g0", "tstate", "pc", "npc", "lr"],
+    not_general: &["g0", "tstate", "pc", "npc", "lr", "cwp", "cansave", "canrestore", "window"],
     ready: |regs, case| ready(regs, case.flags),
     flags: ("", |_| 0),
     media: &ALL_WINDOWS,

@@ -205,7 +205,7 @@ fn every_shape_of_it_block_does_the_same_with_a_probe_at_each_place() {
                     registers: (0..15).map(|register| spread(Arch::Thumb2, seed, register)).collect(),
                     flags,
                     seed,
-                    memory: Vec::new(),
+                    ..Before::default()
                 };
                 tally.compare_case(&format!("condition {condition}, mask {mask:04b}, place {place}, {holds}"), &case);
                 let hit = tally.labs.hits;

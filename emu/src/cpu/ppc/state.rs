@@ -152,6 +152,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
         abi::DAR => handle.live64(DAR),
         abi::DSISR => handle.live64(DSISR) & 0xffff_ffff,
         abi::TAR => handle.live64(TARGET),
+        abi::CFAR => handle.live64(offset::CFAR),
         Reg(number) if number >= abi::VECTORS.0 => handle.live64(vector_half(number)),
         _ => 0,
     }
@@ -170,6 +171,7 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
         abi::DAR => cpu.set_live64(DAR, value),
         abi::DSISR => cpu.set_live64(DSISR, value),
         abi::TAR => cpu.set_live64(TARGET, value),
+        abi::CFAR => cpu.set_live64(offset::CFAR, value),
         Reg(number) if number >= abi::VECTORS.0 => cpu.set_live64(vector_half(number), value),
         _ => {}
     }
@@ -206,6 +208,7 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
         ("pid", PID),
         ("ptcr", PTCR),
         ("fpscr", FPSCR),
+        ("cfar", offset::CFAR),
     ];
     let special = special.map(|(name, at)| (name, handle.live64(at)));
     own.map(|(name, reg)| (*name, get(handle, *reg, handle.pc()))).chain(special).collect()

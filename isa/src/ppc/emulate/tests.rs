@@ -6,7 +6,7 @@ use super::super::decode::decode;
 use super::super::rules;
 use super::*;
 use crate::plan::{Plan, Policy};
-use crate::ppc::abi::{TAR, r};
+use crate::ppc::abi::{CFAR, TAR, r};
 use crate::testing::{NoMemory, Toy};
 
 const HERE: u64 = 0xc000_0000_0101_0ff0;
@@ -21,7 +21,11 @@ fn toy(set: Set) -> Toy<64> {
     Toy { regs, pc: set.cut(HERE) }
 }
 
-/// Runs a branch with these registers changed. Returns the new pc, and checks that no other register changed.
+/// `bcl 20,31,.+4`: it is taken, and leads to the next instruction.
+const TO_THE_NEXT: u32 = 0x429f_0005;
+
+/// Runs a branch with these registers changed. Returns the new pc, and checks that no other register changed but CFAR, which
+/// 64-bit CPUs set if the branch is taken.
 fn goes(set: Set, what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u64)]) -> u64 {
     let mut cpu = toy(set);
     before.iter().for_each(|(reg, value)| cpu.set(*reg, *value));
@@ -31,6 +35,9 @@ fn goes(set: Set, what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u
     (set.isa().emulate)(&computed, &insn, &mut cpu, &mut NoMemory(set.order())).unwrap_or_else(|fault| panic!("{what}: {fault}"));
     after.iter().for_each(|(reg, value)| expected.set(*reg, *value));
     expected.pc = cpu.pc;
+    if set.is_64() && (cpu.pc != HERE + 4 || word == TO_THE_NEXT) {
+        expected.set(CFAR, HERE);
+    }
     assert_eq!(cpu, expected, "{what}");
     cpu.pc
 }
@@ -48,7 +55,7 @@ fn branches_go_to_the_architectures_target() {
         ("b, the farthest back",                     0x4a00_0000, &[],                               &[],                      HERE - 0x200_0000),
         ("ba 0x100",                                 0x4800_0102, &[],                               &[],                      0x100),
         ("bl .+8",                                   0x4800_0009, &[],                               &[link],                  HERE + 8),
-        ("bcl 20,31,.+4: reads the pc",              0x429f_0005, &[],                               &[link],                  HERE + 4),
+        ("bcl 20,31,.+4: reads the pc",              TO_THE_NEXT, &[],                               &[link],                  HERE + 4),
         ("blt .+16, taken",                          0x4180_0010, &[],                               &[],                      HERE + 16),
         ("bge .+16, not taken",                      0x4080_0010, &[],                               &[],                      HERE + 4),
         ("bso cr7,.+16: the last bit",               0x419f_0010, &[],                               &[],                      HERE + 16),

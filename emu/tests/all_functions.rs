@@ -14,6 +14,7 @@ const KERNELS: &[&str] = &[
     "debian/mips64el",
     "debian/riscv64",
     "debian/ppc64el",
+    "debian/s390x",
 ];
 
 /// KP-1, RP-1, OP-1: nothing but the probes' own bytes differs, and no run ends early.

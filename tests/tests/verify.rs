@@ -378,6 +378,17 @@ fn bytes_of_the_pad_are_accounted_for_in_unused_stack_slots_alone() {
         assert_eq!(found(back, [0, 0]), (vec![64], 0), "{name}: a return address's bytes, but no stack");
         assert_eq!(found(back, [back, back]), (vec![], 1), "{name}: the rest of a return address in a stack");
         assert_eq!(found(entry, [back, back]), (vec![64], 0), "{name}: a pointer to a function in a stack");
+
+        // A kernel may store the address that it returns to in a record without alignment.
+        let mut unaligned = |words: [u64; 2]| {
+            [64, 64 + isa.word as u64].map(|at| put([&mut unprobed, &mut probed], page + at, [0, 0]));
+            put([&mut unprobed, &mut probed], page + 64 + 1, words);
+            let (words, with) = verify::different_memory(&unprobed, &mut probed, 9);
+            (words.is_empty(), with.pads > accounted.pads)
+        };
+        assert_eq!(unaligned([back, pad]), (true, true), "{name}: a return address across two words");
+        assert!(!unaligned([back, pad ^ 0x100]).1, "{name}: another address");
+        assert_eq!(unaligned([0x5a5a, pad]), (false, false), "{name}: the pad's address for a number");
     }
 }
 

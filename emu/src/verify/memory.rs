@@ -89,6 +89,7 @@ impl Rules {
                 Some(Known::Pad) => accounted.pads += 1,
                 Some(Known::Link) => accounted.links += 1,
                 None if self.is_rest([here, there], page_of(bytes[0], number * self.isa.word), probed) => accounted.pads += 1,
+                None if self.is_across(bytes, number * self.isa.word, probed) => accounted.pads += 1,
                 None if [one, other].into_iter().any(|bytes| self.maps_window(bytes)) => accounted.tables += 1,
                 None => {
                     found.push(Word { physical: at + (number * self.isa.word) as u64, unprobed: here, probed: there });
@@ -108,6 +109,21 @@ impl Rules {
         let mut others =
             page.chunks_exact(self.isa.word).map(|word| self.isa.order.number(word)).filter(|word| *word != words[0]);
         others.any(|word| self.is_return_address(word & self.pad.bits(), probed))
+    }
+
+    /// Whether all bytes that differ in the word at this offset of a chunk belong to a return address that lies across two
+    /// words: kernels store the address that they return to in records without alignment. Those across the end of a chunk
+    /// are not found.
+    fn is_across(&self, chunk: [&[u8]; 2], at: usize, probed: &Session) -> bool {
+        let word = self.isa.word;
+        let value = |bytes: &[u8], start: usize| Some(self.isa.order.number(bytes.get(start..start + word)?));
+        let differ = (at..at + word).filter(|place| chunk[0].get(*place) != chunk[1].get(*place));
+        let (Some(first), Some(last)) = (differ.clone().next(), differ.last()) else { return false };
+        let mut starts = (last + 1).saturating_sub(word)..=first;
+        starts.any(|start| {
+            let (Some(here), Some(there)) = (value(chunk[0], start), value(chunk[1], start)) else { return false };
+            start != at && matches!(self.pad.explains(here, there, probed), Some(Known::Pad))
+        })
     }
 
     /// Whether an address is that of code behind a call.

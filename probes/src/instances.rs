@@ -28,6 +28,9 @@ pub(crate) struct Instance {
     pub ret_addr: u64,
     /// The next older call of the task or, for a free instance, the next free one of the pool.
     pub next: u32,
+    /// Further entries of the same call: a function that loops jumps to its own start. 0 unless the return address is the
+    /// pad's, and for a free instance.
+    pub again: u32,
 }
 
 /// All instances, in flight or free.
@@ -150,6 +153,20 @@ impl Instances {
         let (older, ret_addr) = (call.next, call.ret_addr);
         self.set_newest(task, older);
         Some((number, ret_addr))
+    }
+
+    /// The instance of a call in flight into which a further entry can be merged: the function jumped to its own start, so
+    /// that its return address is the pad's already, and has done so before.
+    #[cold]
+    pub fn entered_again(&mut self, task: u64, frame: u64, pool: u32) -> Option<&mut Instance> {
+        // As many instances of one frame as there are probes at one function.
+        const MOST_PROBES: usize = 16;
+        let of_frame = |(_, call): &(u32, &Instance)| call.frame == frame && self.is_pad(call.ret_addr);
+        let found = {
+            let mut calls = self.of_task(task).take_while(of_frame).take(MOST_PROBES);
+            calls.find(|(_, call)| call.pool == pool && call.again < u32::MAX).map(|(number, _)| number)
+        };
+        self.all.get_mut(found? as usize)
     }
 
     /// A task's calls in flight, newest first.

@@ -41,7 +41,7 @@ struct Pool {
     grows: bool,
     /// Whether the pool is in [`Returns::short`].
     is_short: bool,
-    in_flight: u32,
+    in_flight: u64,
     members: Vec<u32>,
     data: Vec<u8>,
 }
@@ -197,9 +197,17 @@ impl Returns {
         let Ok(ret_addr) = exchange_return_address(cpu, isa, frame, pad | isa.pointer_bits) else {
             return owner.count_missed();
         };
-        pool.free = next;
-        pool.in_flight += 1;
         let task = cpu.task();
+        pool.in_flight += 1;
+        if scene.instances.is_pad(ret_addr)
+            && pool.grows
+            && owner.wanted_data_size() == 0
+            && let Some(call) = scene.instances.entered_again(task, frame, of)
+        {
+            call.again += 1;
+            return;
+        }
+        pool.free = next;
         scene.instances.push(number, task, frame, ret_addr);
     }
 
@@ -248,7 +256,7 @@ impl Returns {
 
     /// Number of calls that have not returned.
     pub fn in_flight(&self) -> u64 {
-        self.pools.iter().flatten().map(|pool| u64::from(pool.in_flight)).sum()
+        self.pools.iter().flatten().map(|pool| pool.in_flight).sum()
     }
 
     /// Forgets all calls in flight, because they will never return.
@@ -262,11 +270,22 @@ impl Returns {
 
     /// Puts the instance of a call that will never return back into its pool's free list.
     fn abandon(&mut self, instances: &mut Instances, number: u32) {
+        let times = self.take_entries(instances, number);
         let pool = instances.all.get(number as usize).and_then(|instance| self.pools.get(instance.pool as usize));
         if let Some(Some(Pool { owner: Some(owner), .. })) = pool {
-            owner.count_abandoned();
+            (0..times).for_each(|_| owner.count_abandoned());
         }
         self.give_back(instances, number);
+    }
+
+    /// The number of entries of a call. Afterwards it is in flight once.
+    fn take_entries(&mut self, instances: &mut Instances, number: u32) -> u64 {
+        let Some(instance) = instances.all.get_mut(number as usize) else { return 0 };
+        let again = core::mem::take(&mut instance.again);
+        if let Some(Some(pool)) = self.pools.get_mut(instance.pool as usize) {
+            pool.in_flight -= u64::from(again);
+        }
+        u64::from(again) + 1
     }
 
     /// Frees the instances of a task's calls, which will never return. No handler runs.
@@ -549,7 +568,9 @@ impl Engine {
         while let Some(number) = self.scene.instances.take(found.task, of_frame) {
             let instances = &self.scene.instances;
             let last = instances.all.get(number as usize).is_none_or(|call| !instances.is_pad(call.ret_addr));
-            self.run_return_handler(cpu, number, true_address);
+            for _ in 0..self.returns.take_entries(&mut self.scene.instances, number) {
+                self.run_return_handler(cpu, number, true_address);
+            }
             self.returns.give_back(&mut self.scene.instances, number);
             if last {
                 break;

@@ -35,7 +35,7 @@ impl Returns {
             let Some(owner) = pool.owner.as_ref().filter(|owner| !owner.kprobe().is_internal()) else { continue };
             all.entries += owner.hits();
             all.returns += owner.returns();
-            all.in_flight += u64::from(pool.in_flight);
+            all.in_flight += pool.in_flight;
             all.abandoned += owner.abandoned();
             all.declined += owner.declined();
             all.missed += owner.nmissed();

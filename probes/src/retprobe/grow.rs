@@ -23,7 +23,7 @@ const MOST_DATA_BYTES: usize = 256 << 20;
 /// The caller has reserved memory.
 pub(super) fn stock(instances: &mut Instances, members: &mut Vec<u32>, pool: u32, places: Range<u32>, mut free: u32) -> u32 {
     for place in places {
-        let instance = Instance { pool, place, task: 0, frame: 0, ret_addr: 0, next: free };
+        let instance = Instance { pool, place, task: 0, frame: 0, ret_addr: 0, next: free, again: 0 };
         let unused = instances.unused.pop().filter(|number| (*number as usize) < instances.all.len());
         free = match unused {
             Some(number) => {

@@ -175,6 +175,64 @@ fn a_probe_without_a_limit_loses_no_return() {
     }
 }
 
+/// RP-2, RP-3: each jump of a function to its own start is an entry, and has its return. Entries without private data share an
+/// instance, so that a loop of millions needs no memory.
+#[test]
+fn a_loop_to_the_functions_start_loses_no_return() {
+    const TIMES: u64 = 200;
+    for (sizes, grows) in [(&[0][..], false), (&[0, 0], false), (&[8], true), (&[0, 8], true)] {
+        let back = -((Op::Add(1, 255).length() + Op::Jnz(1, 0).length()) as i32);
+        let delay = [Op::Add(1, 255), Op::Jnz(1, back), Op::Ret];
+        let start = [Op::Mov(1, TIMES as u32), Op::Call("delay"), Op::Halt];
+        let functions: Vec<_> =
+            [("start", &start[..]), ("delay", &delay)].into_iter().chain(sample::FUNCTIONS.iter().copied()).collect();
+        let (mut guest, mut engine) = (ToyGuest::new(&TOY, 1, &functions), Engine::new(&TOY, 1));
+        let (entered, left) = (Notes::default(), Notes::default());
+        for size in sizes {
+            let (enters, leaves) = (entered.clone(), left.clone());
+            let probe = Kretprobe::at("delay").data_size(*size).entry(move |_| {
+                enters.add("in");
+                Flow::Continue
+            });
+            let probe = probe.handler(move |call| leaves.add(format!("{:#x}", call.ret_addr())));
+            engine.register_kretprobe(&mut guest, &probe).expect("a function");
+        }
+        while guest.run_steps(&mut engine, 0, 1) != Stop::Halted {
+            guest.cpus[0].registers[1] &= 0xff;
+            engine.tick(&mut guest, 0);
+        }
+        let expected = TIMES * sizes.len() as u64;
+        let calls = engine.calls();
+        assert_eq!((calls.entries, calls.returns, calls.missed, calls.in_flight), (expected, expected, 0, 0), "{sizes:?}");
+        assert_eq!((entered.take().len() as u64, left.take().len() as u64), (expected, expected), "{sizes:?}");
+        let members: usize = engine.returns.pools.iter().flatten().map(|pool| pool.members.len()).sum();
+        assert_eq!(members > 10 * sizes.len(), grows, "{sizes:?}: {members} instances");
+        assert_eq!(engine.counts().mismatched_returns, 0, "{sizes:?}");
+    }
+}
+
+/// RP-3, RP-8: the entries of a loop that share an instance are all given up with their task, and may be in flight.
+#[test]
+fn shared_entries_of_a_task_that_exits_are_accounted_for() {
+    let back = -((Op::Add(1, 255).length() + Op::Jnz(1, 0).length()) as i32);
+    let functions =
+        [("start", &[Op::Mov(1, 9), Op::Call("delay"), Op::Halt][..]), ("delay", &[Op::Add(1, 255), Op::Jnz(1, back), Op::Ret])];
+    let functions: Vec<_> = functions.into_iter().chain(sample::FUNCTIONS.iter().copied()).collect();
+    let (mut guest, mut engine) = (ToyGuest::new(&TOY, 1, &functions), Engine::new(&TOY, 1));
+    let probe = Kretprobe::at("delay");
+    engine.register_kretprobe(&mut guest, &probe).expect("a function");
+    while engine.calls().entries < 7 {
+        guest.run_steps(&mut engine, 0, 1);
+    }
+    assert_eq!(engine.calls().in_flight, 7);
+    engine.task_exited(0x100);
+    let calls = engine.calls();
+    assert_eq!((calls.in_flight, calls.abandoned, probe.abandoned()), (0, 7, 7), "{calls:?}");
+    assert!(calls.add_up());
+    engine.unregister_kretprobe(&mut guest, &probe);
+    assert!(engine.returns.pools.iter().all(Option::is_none), "its pool is freed");
+}
+
 /// RP-2: Linux's policy keeps Linux's number.
 #[test]
 fn linuxs_policy_follows_ten_calls() {

@@ -381,7 +381,9 @@ fn bytes_of_the_pad_are_accounted_for_in_unused_stack_slots_alone() {
 
         // A kernel may store the address that it returns to in a record without alignment.
         let mut unaligned = |words: [u64; 2]| {
-            [64, 64 + isa.word as u64].map(|at| put([&mut unprobed, &mut probed], page + at, [0, 0]));
+            for at in [64, 64 + isa.word as u64] {
+                put([&mut unprobed, &mut probed], page + at, [0, 0]);
+            }
             put([&mut unprobed, &mut probed], page + 64 + 1, words);
             let (words, with) = verify::different_memory(&unprobed, &mut probed, 9);
             (words.is_empty(), with.pads > accounted.pads)

@@ -118,7 +118,7 @@ impl Rules {
         let word = self.isa.word;
         let value = |bytes: &[u8], start: usize| Some(self.isa.order.number(bytes.get(start..start + word)?));
         let differ = (at..at + word).filter(|place| chunk[0].get(*place) != chunk[1].get(*place));
-        let (Some(first), Some(last)) = (differ.clone().next(), differ.last()) else { return false };
+        let (Some(first), Some(last)) = (differ.clone().next(), differ.clone().next_back()) else { return false };
         let mut starts = (last + 1).saturating_sub(word)..=first;
         starts.any(|start| {
             let (Some(here), Some(there)) = (value(chunk[0], start), value(chunk[1], start)) else { return false };

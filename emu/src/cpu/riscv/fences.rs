@@ -50,7 +50,7 @@ const WIDTHS: [Width; 2] = [
 impl Width {
     /// satp, with this number of an address space.
     fn satp(&self, space: u64) -> u64 {
-        self.mode | space << self.space | TABLES / PAGE
+        self.mode | (space << self.space) | (TABLES / PAGE)
     }
 
     /// The smallest large page that does not hold the small ones.
@@ -194,7 +194,7 @@ fn each_change_of_satp_drops_all_translations() {
         let table = TABLES + 8 * PAGE;
         let elsewhere = at - TABLES / PAGE + table / PAGE;
         // The other root has the same rows. Without translation the guest runs at the same address in RAM.
-        let bare = 7 << width.space | TABLES / PAGE;
+        let bare = (7 << width.space) | (TABLES / PAGE);
         let mut cases = vec![
             // the instruction, satp, a1, satp afterwards
             (write, at, at, at),

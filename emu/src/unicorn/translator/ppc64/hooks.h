@@ -97,37 +97,34 @@ static void hint(TCGContext *s, CPUPPCState *env, unsigned register_number)
 /* `b`: a branch that is always taken, to an address relative to its own, without a link. */
 enum { BRANCH_MASK = 0xfc000003, BRANCH = 0x48000000, DISTANCE_TOP = 0x02000000, DISTANCE = 0x03fffffc };
 
-/* The pc among the variables of translated code. The library's translator declares it and does not show it. */
-static TCGTemp *next_pc(TCGContext *s)
+/* Whether an operation sets CFAR, a variable of translated code that the library's translator declares and does not show. */
+static bool sets_last_branch(const TCGOp *op)
 {
-    for (int n = 0; n < s->nb_globals; n++) {
-        if (s->temps[n].name != NULL && strcmp(s->temps[n].name, "nip") == 0) {
-            return &s->temps[n];
-        }
-    }
-    return NULL;
+    const TCGTemp *set = op->opc == INDEX_op_movi_i64 ? arg_temp(op->args[0]) : NULL;
+
+    return set != NULL && set->temp_global && set->name != NULL && strcmp(set->name, "cfar") == 0;
 }
 
 /*
  * Translates a branch of the engine's, which leads into the probe window or out of it: as the library does, but CFAR stays.
  * CFAR is the address of the last branch that was taken; Linux saves it at each exception. False: it is another instruction.
  */
-static bool unseen_branch(TCGContext *s, DisasContextBase *db, struct trapline_machine *machine, uint32_t word)
+static bool unseen_branch(TCGContext *s, const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu,
+                          struct trapline_machine *machine, uint32_t word)
 {
     uint64_t distance = ((word & DISTANCE) ^ DISTANCE_TOP) - (uint64_t)DISTANCE_TOP, target = db->pc_next + distance;
-    TCGTemp *pc;
+    TCGOp *before = tcg_last_op(s), *op, *next;
 
     if ((word & BRANCH_MASK) != BRANCH || !(machine->is_window(machine, target) || machine->is_window(machine, db->pc_next))) {
         return false;
     }
-    pc = next_pc(s);
-    if (pc == NULL) {
-        return false;
+    ops->translate_insn(db, cpu);
+    for (op = before ? QTAILQ_NEXT(before, link) : QTAILQ_FIRST(&s->ops); op != NULL; op = next) {
+        next = QTAILQ_NEXT(op, link);
+        if (sets_last_branch(op)) {
+            tcg_op_remove(s, op);
+        }
     }
-    tcg_gen_movi_i64(s, temp_tcgv_i64(s, pc), target);
-    tcg_gen_lookup_and_goto_ptr(s);
-    db->pc_next += INSTRUCTION_BYTES;
-    db->is_jmp = DISAS_NORETURN;
     return true;
 }
 
@@ -137,12 +134,12 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
     CPUPPCState *env = cpu->env_ptr;
     uint32_t word = next_word(db, cpu), named = word >> 21 & 31;
 
+    if (unseen_branch(s, ops, db, cpu, machine, word)) {
+        return BY_US;
+    }
     /* The library itself ends a stepped instruction. */
     if (ask_before(s, machine, db, word) || msr_se || msr_be) {
         return BY_THE_LIBRARY;
-    }
-    if (unseen_branch(s, db, machine, word)) {
-        return BY_US;
     }
     if (!IS_HINT(word) || named == 0 || named != (word >> 16 & 31) || named != (word >> 11 & 31)) {
         return BY_THE_LIBRARY;

@@ -112,7 +112,10 @@ pub fn wide(arch: Arch, numbers: &mut Numbers<'_>) -> Case {
         changes.set(to[1], before["msr"] & !NOT_SAVED | raise.reason);
         let kept = before["msr"] & (ME | if raise.vector == EMULATION { RI } else { 0 });
         changes.set("msr", SF | HV | kept | order | if stays { TRANSLATED } else { 0 });
-        changes.set("nip", if stays { 0xc000_0000_0000_4000 } else { 0 } + raise.vector);
+        let handler = if stays { 0xc000_0000_0000_4000 } else { 0 } + raise.vector;
+        changes.set("nip", handler);
+        // The handler is a branch to itself, the last one that is taken.
+        changes.set("cfar", handler);
         if let Some(why) = raise.access {
             changes.set("dar", nowhere);
             changes.set("dsisr", why);

@@ -8,6 +8,7 @@ use crate::snapshot::cache::{self, NotKept};
 use crate::snapshot::file::Key;
 use crate::snapshot::{Snapshot, SnapshotError};
 use std::path::PathBuf;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// The prompt of the shell in our initial file system.
@@ -138,7 +139,7 @@ impl Recipe<'_> {
         let mut machine = self.boot(&mut tell)?;
         let snapshot = snapshot_of(&mut machine);
         let mut kernel = self.kernel.clone();
-        for segment in &mut kernel.segments {
+        for segment in Arc::make_mut(&mut kernel.segments) {
             if !machine.ram().read(segment.physical, &mut segment.bytes) {
                 return Err(BootedError::NotInMemory(segment.virtual_address));
             }
@@ -194,7 +195,7 @@ impl Snapshot {
     /// Returns the kernel with its text and data as they are in this snapshot.
     pub fn live(&self, kernel: &Kernel) -> Kernel {
         let mut live = kernel.clone();
-        for segment in &mut live.segments {
+        for segment in Arc::make_mut(&mut live.segments) {
             self.memory.read(segment.physical, &mut segment.bytes);
         }
         live

@@ -36,7 +36,7 @@ fn probes_leave_nothing_in_a_core_dump(name: &'static str) {
     };
     let calls: Vec<String> = CALLS.iter().map(|function| format!("r {function}")).collect();
     let events: Vec<&str> = calls.iter().flat_map(|event| ["-e", event]).chain(["-e", "p vfs_read", "--out", &trace]).collect();
-    let text = Kernel::from_bytes(trapline_images::find(name).unwrap().bytes).unwrap().tables.text;
+    let text = Kernel::from_bytes(trapline_images::find(name).unwrap().bytes).unwrap().tables.text.clone();
     for (time, events) in [("90us", &events[events.len() - 4..]), ("650us", &events[..])] {
         let (with, without) = (run(events, &probed, time), run(&["-f", &nothing], &plain, time));
         let elf = Elf::parse(&with).unwrap();

@@ -205,7 +205,7 @@ proptest! {
         }
         if let Ok(kernel) = Kernel::from_bytes(&bytes) {
             let mut into = [0; 64];
-            for segment in &kernel.segments {
+            for segment in kernel.segments.iter() {
                 prop_assert!(kernel.read(segment.range().end - 1, &mut into[..1]).is_ok());
             }
             for symbol in kernel.symbols.extents(kernel.tables.text.clone()) {

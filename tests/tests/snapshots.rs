@@ -265,7 +265,7 @@ fn cpu_time() -> u64 {
 }
 
 /// Kilobytes that a further machine may take, with what it has translated.
-const MOST_FURTHER: u64 = 130 << 10;
+const MOST_FURTHER: u64 = 40 << 10;
 
 /// DV-4: machines of one process share the snapshot's pages, and each has only those that its guest has written.
 fn a_further_machine_shares_the_snapshot(name: &'static str) {

@@ -143,7 +143,7 @@ impl<'a> Btf<'a> {
     /// The first types in an image that nothing names. Each byte order reads each byte of the image at most once as a
     /// type, so the budget of [`Btf::budget`] is enough for every image.
     pub fn search(kernel: &'a Kernel, budget: &Budget) -> Result<Option<Btf<'a>>, Spent> {
-        for segment in &kernel.segments {
+        for segment in kernel.segments.iter() {
             for header in &BEGINNINGS {
                 if let Some(btf) = Btf::search_in(&segment.bytes, header, budget)? {
                     return Ok(Some(btf));

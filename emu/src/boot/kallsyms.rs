@@ -59,7 +59,7 @@ pub fn find_within(kernel: &Kernel, budget: &Budget) -> Result<Option<Symbols>, 
         let inside = |address: &&u64| kernel.segment_at(**address).is_some();
         addresses.iter().filter(inside).count() * 2 > addresses.len()
     };
-    for segment in &kernel.segments {
+    for segment in kernel.segments.iter() {
         let start = Some(segment.virtual_address);
         if let Some(found) = (Piece { bytes: &segment.bytes, word, order, start, budget }).tables(&fits)? {
             return Ok(Some(Symbols::in_table_order(found.entries)));

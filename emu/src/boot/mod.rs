@@ -48,12 +48,12 @@ pub struct Kernel {
     pub arch: Arch,
     /// The entry point, as a physical address.
     pub entry: u64,
-    /// The segments to load, sorted by virtual address.
-    pub segments: Vec<Segment>,
+    /// The segments to load, sorted by virtual address. Machines of one kernel share them.
+    pub segments: Arc<Vec<Segment>>,
     /// The symbols.
     pub symbols: Symbols,
-    /// The kernel's information about its own text.
-    pub tables: Tables,
+    /// The kernel's information about its own text. Machines of one kernel share it.
+    pub tables: Arc<Tables>,
     /// The boot stub, if the kernel cannot be entered directly.
     pub starter: Option<Arc<Starter>>,
     sections: Vec<Section>,
@@ -133,11 +133,11 @@ impl Kernel {
     pub fn from_shelf_with(shelf: &dyn Shelf, bytes: &[u8], given: Option<Symbols>) -> Result<Kernel, BootError> {
         let inner = payload::unpack_from(shelf, bytes, &payload::budget())?;
         let image = image::parse(shelf, &inner, given.as_ref()).unwrap_or_else(|| elf::parse(&inner))?;
-        let tables = Tables::default();
+        let tables = Arc::default();
         let kernel = Kernel {
             arch: image.arch,
             entry: image.entry,
-            segments: image.segments,
+            segments: Arc::new(image.segments),
             symbols: Symbols::default(),
             tables,
             starter: image.starter.map(Arc::new),
@@ -154,7 +154,7 @@ impl Kernel {
     /// A kernel without a file: generated code, for tests and experiments.
     pub fn from_parts(arch: Arch, entry: u64, mut segments: Vec<Segment>, symbols: Symbols) -> Kernel {
         segments.sort_by_key(|segment| segment.virtual_address);
-        let (tables, sections) = (Tables::default(), Vec::new());
+        let (tables, sections, segments) = (Arc::default(), Vec::new(), Arc::new(segments));
         Kernel { arch, entry, segments, symbols: Symbols::default(), tables, starter: None, sections }.with_symbols(symbols)
     }
 
@@ -168,7 +168,7 @@ impl Kernel {
     /// Replaces the kernel's symbols, for an image without its own, and reads its tables again.
     pub fn with_symbols(mut self, symbols: Symbols) -> Kernel {
         self.symbols = symbols;
-        self.tables = Tables::of(&self);
+        self.tables = Arc::new(Tables::of(&self));
         self
     }
 

@@ -217,7 +217,7 @@ fn starts_alone(kernel: &Kernel) -> Result<(), MachineError> {
 /// Loads the kernel's segments `behind` bytes after their own addresses. Returns the end of the last segment.
 fn load(kernel: &Kernel, behind: u64, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
     let mut last = 0;
-    for segment in &kernel.segments {
+    for segment in kernel.segments.iter() {
         let start = segment.physical.saturating_add(behind);
         let end = start.saturating_add(segment.size);
         if end > most || !ram.write(start, &segment.bytes) {

@@ -10,6 +10,7 @@ pub mod system_map;
 
 use pattern::Pattern;
 use std::ops::Range;
+use std::sync::Arc;
 use trapline_probes::guest::Symbol;
 
 /// A symbol.
@@ -37,15 +38,15 @@ impl Entry {
     }
 }
 
-/// All symbols of a kernel.
+/// All symbols of a kernel. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
     /// The symbols that are addresses, sorted by address.
-    places: Vec<Entry>,
+    places: Arc<[Entry]>,
     /// The absolute symbols, sorted by name.
-    absolute: Vec<Entry>,
+    absolute: Arc<[Entry]>,
     /// Indices into `places`, sorted by name and then by address.
-    by_name: Vec<u32>,
+    by_name: Arc<[u32]>,
     /// The kernel's own address ranges; an address outside has no symbol.
     covered: Vec<Range<u64>>,
     /// Ranges of data within the code, sorted by address.
@@ -66,7 +67,13 @@ impl Symbols {
         absolute.sort_by(|one, other| one.name.cmp(&other.name));
         let mut by_name: Vec<u32> = (0..places.len() as u32).collect();
         by_name.sort_by(|one, other| places[*one as usize].name.cmp(&places[*other as usize].name));
-        let mut symbols = Symbols { places, absolute, by_name, covered: Vec::new(), data: Vec::new() };
+        let mut symbols = Symbols {
+            places: places.into(),
+            absolute: absolute.into(),
+            by_name: by_name.into(),
+            covered: Vec::new(),
+            data: Vec::new(),
+        };
         symbols.covered = symbols.kernel_ranges();
         symbols
     }

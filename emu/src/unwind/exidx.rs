@@ -119,7 +119,7 @@ fn distance(at: u64, word: u32) -> u64 {
 /// The longest sequence of pairs that look like the table. Returns its address and number of entries.
 fn find(kernel: &Kernel) -> Option<(u64, usize)> {
     let mut longest = (0, 0);
-    for segment in &kernel.segments {
+    for segment in kernel.segments.iter() {
         for odd in [0, 4] {
             let (mut run, mut last, mut start) = (0, 0, 0);
             let bytes = segment.bytes.get(odd..).unwrap_or_default();

@@ -51,7 +51,7 @@ pub fn elf(kernel: &Kernel, machine: u64) -> Vec<u8> {
         to.number(half, 2);
     }
     let mut at = header + program * kernel.segments.len() as u64;
-    for segment in &kernel.segments {
+    for segment in kernel.segments.iter() {
         let (address, bytes) = (segment.virtual_address, segment.bytes.len() as u64);
         to.number(LOADED, 4);
         if is_wide {
@@ -64,7 +64,7 @@ pub fn elf(kernel: &Kernel, machine: u64) -> Vec<u8> {
         to.words(&[1]);
         at += bytes;
     }
-    for segment in &kernel.segments {
+    for segment in kernel.segments.iter() {
         to.file.extend(&segment.bytes);
     }
     to.file

@@ -96,6 +96,19 @@ static void hint(TCGContext *s, CPUPPCState *env, unsigned register_number)
 
 /* `b`: a branch that is always taken, to an address relative to its own, without a link. */
 enum { BRANCH_MASK = 0xfc000003, BRANCH = 0x48000000, DISTANCE_TOP = 0x02000000, DISTANCE = 0x03fffffc };
+/* `blr`, with which the return pad leads on. */
+enum { RETURN = 0x4e800020 };
+
+/* Whether a branch is the engine's: it stands in the probe window or leads there. */
+static bool is_unseen(struct trapline_machine *machine, uint64_t pc, uint32_t word)
+{
+    uint64_t distance = ((word & DISTANCE) ^ DISTANCE_TOP) - (uint64_t)DISTANCE_TOP;
+
+    if ((word & BRANCH_MASK) == BRANCH) {
+        return machine->is_window(machine, pc) || machine->is_window(machine, pc + distance);
+    }
+    return word == RETURN && machine->is_window(machine, pc);
+}
 
 /* Whether an operation sets CFAR, a variable of translated code that the library's translator declares and does not show. */
 static bool sets_last_branch(const TCGOp *op)
@@ -106,16 +119,15 @@ static bool sets_last_branch(const TCGOp *op)
 }
 
 /*
- * Translates a branch of the engine's, which leads into the probe window or out of it: as the library does, but CFAR stays.
+ * Translates a branch of the engine's as the library does, but CFAR stays.
  * CFAR is the address of the last branch that was taken; Linux saves it at each exception. False: it is another instruction.
  */
 static bool unseen_branch(TCGContext *s, const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu,
                           struct trapline_machine *machine, uint32_t word)
 {
-    uint64_t distance = ((word & DISTANCE) ^ DISTANCE_TOP) - (uint64_t)DISTANCE_TOP, target = db->pc_next + distance;
     TCGOp *before = tcg_last_op(s), *op, *next;
 
-    if ((word & BRANCH_MASK) != BRANCH || !(machine->is_window(machine, target) || machine->is_window(machine, db->pc_next))) {
+    if (!is_unseen(machine, db->pc_next, word)) {
         return false;
     }
     ops->translate_insn(db, cpu);

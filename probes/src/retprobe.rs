@@ -194,12 +194,13 @@ impl Returns {
             }
         }
         let frame = cpu.get(isa.abi.sp);
-        let Ok(ret_addr) = exchange_return_address(cpu, isa, frame, pad | isa.pointer_bits) else {
+        let returns_to = pad | isa.pointer_bits;
+        let Ok(ret_addr) = exchange_return_address(cpu, isa, frame, returns_to) else {
             return owner.count_missed();
         };
-        let task = cpu.task();
         pool.in_flight += 1;
-        if scene.instances.is_pad(ret_addr)
+        let task = cpu.task();
+        if ret_addr == returns_to
             && pool.grows
             && owner.wanted_data_size() == 0
             && let Some(call) = scene.instances.entered_again(task, frame, of)

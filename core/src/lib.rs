@@ -19,11 +19,11 @@ use core::cell::Cell;
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Line {
-    /// The address of the last block.
+    /// The address of the last block that was counted.
     pub start: Cell<u64>,
-    /// Incremented by the bytes of each block. From 0 on the host is called instead.
+    /// Each block adds its bytes. While the count is 0 or more, the core calls [`Host::block`] instead of adding.
     pub count: Cell<i64>,
-    /// The number of bytes of the last block that count.
+    /// The bytes that the last counted block added.
     pub size: Cell<u64>,
 }
 
@@ -48,7 +48,7 @@ pub struct Access {
 
 /// Everything that is not the CPU.
 pub trait Host {
-    /// Whether the core calls [`Host::accesses`] and [`Host::accessed`]. Without, they cost nothing.
+    /// Whether the core calls [`Host::accesses`] and [`Host::accessed`]. If false, they cost nothing.
     const TELLS: bool = false;
     /// The instruction at `pc` is about to load from an address or to store to it. No exception prevents that.
     fn accesses(&mut self, pc: u32, address: u32, size: u32, is_store: bool) {
@@ -58,7 +58,7 @@ pub trait Host {
     fn accessed(&mut self, access: &Access) {
         let _ = access;
     }
-    /// Whether a block must end in front of this address; asked when it is decoded.
+    /// Whether a block must end in front of this address. Asked when the block is decoded.
     fn breaks_at(&mut self, pc: u64) -> bool {
         let _ = pc;
         false
@@ -71,17 +71,19 @@ pub trait Host {
     fn device_in(&mut self, physical: u64, size: u32) -> u32;
     /// Writes to a device.
     fn device_out(&mut self, physical: u64, size: u32, value: u32);
-    /// A block is about to run and has not been counted.
+    /// A block is about to run. The core has not counted its `size` bytes in the [`Line`].
     fn block(&mut self, pc: u64, size: u32);
-    /// Whether the block at this address must always call [`Host::block`]; asked when it is decoded.
+    /// Whether the block at this address must call [`Host::block`] at each run, whatever the count is. Asked when the
+    /// block is decoded.
     fn always_wants(&mut self, pc: u64) -> bool;
-    /// An exception, by its number. The state says where and why. The host changes the state.
+    /// An exception was raised. The state says where and why. The host delivers it by changing the state.
     fn exception(&mut self, number: u32);
     /// A read of the clock: the host sets the register whose number is in the state.
     fn read_clock(&mut self);
-    /// The first address that the core executes code from in a page that had none. Writes to the page from outside must be
-    /// reported by [`Host::dropped`] from now on.
+    /// A block was decoded from the page at this physical address. From now on [`Host::dropped`] must report writes to
+    /// the page by anyone but this core.
     fn has_code(&mut self, page: u64);
-    /// The next page of RAM whose code may have been changed from outside, since the last call.
+    /// Takes a page of RAM that anyone but this core may have written to, by its physical address. `None` if no such
+    /// page is left. The core then drops the page's blocks.
     fn dropped(&mut self) -> Option<u64>;
 }

@@ -1,4 +1,4 @@
-//! Loads and stores.
+//! Executes loads and stores. A small cache in front of the TLB translates most data addresses.
 
 use super::decode::Op;
 use super::execute::Step;
@@ -11,21 +11,22 @@ use trapline_isa::parisc::fields::{bits, opcode, signed5, signed14};
 /// A translation of a data page that was used before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cached {
-    /// Space, page, level and whether it may be written, in one number; 0 if there is none.
+    /// Space, page and privilege level in one number. 0 if the entry is empty; no key is 0.
     key: u64,
     physical: u32,
 }
 
-/// The number of cached translations.
+/// The number of cached translations for loads, and of those for stores.
 const CACHED: usize = 256;
 
-/// The cached translations of data pages. They are a subset of the TLB.
+/// The cached translations of data pages: those for loads, then those for stores. Each is also in the TLB.
 #[derive(Debug)]
 pub(super) struct Data([Cached; 2 * CACHED]);
 
 impl Data {
     pub(super) const NONE: Data = Data([Cached { key: 0, physical: 0 }; 2 * CACHED]);
 
+    /// The index of an address. It does not depend on the space, so that [`Data::forget`] needs none.
     fn place(address: u32, purpose: Purpose) -> usize {
         (address >> PAGE_BITS) as usize % CACHED + if purpose == Purpose::Store { CACHED } else { 0 }
     }
@@ -34,21 +35,21 @@ impl Data {
         u64::from(space) << 32 | u64::from(address >> PAGE_BITS << PAGE_BITS) | u64::from(level) << 1 | 1
     }
 
-    /// Forgets an address in all spaces.
+    /// Drops the translations of an address in all spaces.
     pub(super) fn forget(&mut self, address: u32) {
         for purpose in [Purpose::Load, Purpose::Store] {
             self.0[Data::place(address, purpose)].key = 0;
         }
     }
 
-    /// Forgets all.
+    /// Drops all translations.
     pub(super) fn forget_all(&mut self) {
         self.0.iter_mut().for_each(|cached| cached.key = 0);
     }
 }
 
 impl Core {
-    /// The space of a data address.
+    /// The space of a data address. If the instruction chooses none, the top two bits of the address choose it.
     pub(super) fn space_of(&self, chosen: u8, address: u32) -> u32 {
         let number = if chosen == 0 { 4 + (address >> 30) as usize } else { usize::from(chosen & 3) };
         self.state.spaces[number].get()
@@ -79,13 +80,14 @@ impl Core {
         }
     }
 
-    /// Notes the address of an exception.
+    /// Saves the data address and its space, which become IOR and ISR when the exception is delivered.
     pub(super) fn data_exception(&self, op: Op, address: u32, number: u32) -> Step {
         self.state.at_space.set(self.space_of(op.space, address));
         self.state.at.set(address);
         Step::Exception(number)
     }
 
+    /// Sets the queue to the instruction, because the host is about to look at the state.
     fn is_at(&self, pc: u32, back: u32) {
         self.state.front.set(pc);
         self.state.back.set(back);
@@ -115,7 +117,7 @@ impl Core {
         })
     }
 
-    /// Writes memory or a device. The core must look at its code again if the page has any.
+    /// Writes memory or a device. Drops the decoded code of the page, if it has any.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the parts of one access")]
     fn write<H: Host>(
@@ -149,7 +151,7 @@ impl Core {
         Ok(())
     }
 
-    /// A load to a register.
+    /// Loads to a register.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the parts of one access")]
     pub(super) fn load(&mut self, host: &mut impl Host, op: Op, pc: u32, back: u32, at: u32, size: u32, to: u8) -> Step {
@@ -162,7 +164,7 @@ impl Core {
         }
     }
 
-    /// A store of a value.
+    /// Stores a value.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the parts of one access")]
     pub(super) fn store(&mut self, host: &mut impl Host, op: Op, pc: u32, back: u32, at: u32, size: u32, value: u32) -> Step {
@@ -172,12 +174,13 @@ impl Core {
         }
     }
 
+    /// The step behind an access. [`Step::Look`] if the access dropped code, which may be the rest of this block.
     #[inline(always)]
     fn looks(&mut self) -> Step {
         if core::mem::take(&mut self.has_dropped) { Step::Look } else { Step::Next }
     }
 
-    /// An access that modifies its base, has an index, or is none of the plain ones.
+    /// Executes `ldwm` and `stwm`, and the instructions with opcode 3: accesses with an index or a short displacement.
     pub(super) fn access(&mut self, host: &mut impl Host, op: Op, pc: u32, back: u32) -> Step {
         let (word, queue) = (op.word, (pc, back));
         let base = self.r(op.a);
@@ -209,6 +212,7 @@ impl Core {
             (false, true) => return Step::Exception(number::ILLEGAL),
         };
         let moved = base.wrapping_add(distance);
+        // Plain and `,mb` accesses are at the sum. `,ma` and `,m` modify the base after an access at the base.
         let is_before = if is_short { first || !modifies } else { !modifies };
         let at = if is_before { moved } else { base };
         let is_absolute = matches!(code, 6 | 14);
@@ -216,6 +220,7 @@ impl Core {
             return Step::Exception(number::PRIVILEGED);
         }
         let before = self.state.status.get();
+        // `ldwa` and `stwa` have physical addresses: without PSW D the access is not translated.
         if is_absolute {
             self.state.status.set(before & !psw::D);
         }
@@ -231,7 +236,8 @@ impl Core {
         if modifies { self.moved(op, step, moved, !is_store) } else { step }
     }
 
-    /// Sets the base register after an access. A load to the base register itself stays.
+    /// Sets the base register after an access. It keeps its value after an exception, and the loaded one if it is also
+    /// the target of the load.
     fn moved(&self, op: Op, step: Step, moved: u32, is_load: bool) -> Step {
         let to = if opcode(op.word) == 0x03 { op.t } else { op.b };
         let stays = matches!(step, Step::Exception(_)) || is_load && to == op.a;
@@ -241,8 +247,9 @@ impl Core {
         step
     }
 
+    /// `ldcw`: loads a word and sets it to 0.
     fn load_and_clear(&mut self, host: &mut impl Host, op: Op, queue: (u32, u32), at: u32) -> Step {
-        // A store must be allowed before anything is read.
+        // An exception of the store must come first: the host is told of the load, and a device may be read.
         if let Err(step) = self.physical(op, at, 4, Purpose::Store) {
             return step;
         }
@@ -257,7 +264,7 @@ impl Core {
         self.looks()
     }
 
-    /// `stby`: the bytes of a word from an address on, or up to it.
+    /// `stby`: stores the bytes of a word from an address on (`,b`), or those in front of it (`,e`), which may be none.
     fn store_bytes(&mut self, host: &mut impl Host, op: Op, queue: (u32, u32)) -> Step {
         let (modifies, is_end) = (bits(op.word, 26, 26) != 0, bits(op.word, 18, 18) != 0);
         let at = self.r(op.a).wrapping_add(signed5(op.t.into()) as u32);

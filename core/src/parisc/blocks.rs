@@ -1,4 +1,7 @@
-//! Decoded blocks by physical address.
+//! Decoded blocks, found by physical address.
+//!
+//! Each page of RAM with code has a table with an entry for each word at which a block may start. A block also
+//! remembers the last two blocks that followed it, so that most blocks are found without a translation of the pc.
 
 use super::decode::{Op, decode};
 use crate::Host;
@@ -16,27 +19,27 @@ const IN_PAGE: u32 = 1024;
 /// A block: its decoded instructions, and the blocks that followed it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
-    /// The first of its instructions.
+    /// The index of its first instruction in [`Code::ops`].
     pub first: u32,
     /// The number of instructions.
     pub len: u32,
-    /// Whether the host is called in any case.
+    /// Whether [`Host::block`] is called at each run, whatever the count is.
     pub always: bool,
     links: [Link; 2],
 }
 
-/// A block that followed, and where it was.
+/// A block that followed another one, and the place at which it did. Valid only in its generation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     pc: u32,
     space: u32,
-    /// The privilege level and the translation of code.
+    /// The privilege level, and the PSW bits C (code is translated) and P (protection identifiers are checked).
     mode: u32,
     generation: u32,
     block: u32,
 }
 
-/// The block of one instruction that runs once, and its instruction.
+/// The number of the block that [`Code::alone_at`] makes: one instruction, which runs once.
 pub(super) const ALONE: u32 = 1;
 
 /// All blocks. Number 0 is none, and [`ALONE`] is at no address.
@@ -46,8 +49,9 @@ pub(super) struct Code {
     pub blocks: Vec<Block>,
     /// For each page of RAM, the number of its table, or 0.
     pages: Vec<u32>,
+    /// For each word of a page, the number of the block that starts there, or 0. Table 0 belongs to no page.
     tables: Vec<Box<[u32; IN_PAGE as usize]>>,
-    /// Tables that no page has.
+    /// Tables whose pages were dropped. They may be used for other pages.
     free: Vec<u32>,
     base: u64,
     /// Incremented when a link may lead to the wrong block.
@@ -82,7 +86,7 @@ impl Code {
         self.pages.iter().filter(|table| **table != 0).count()
     }
 
-    /// Drops the blocks of a page.
+    /// Drops the blocks of a page. Their numbers and instructions stay taken until [`Code::drop_all`].
     pub fn drop_page(&mut self, physical: u64) {
         let page = self.page(physical);
         let Some(number) = self.pages.get_mut(page).map(core::mem::take).filter(|number| *number != 0) else { return };
@@ -100,7 +104,7 @@ impl Code {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// The block that followed this one at that place, if it still may.
+    /// The block that has followed `from` at this place in this generation. `None` if it must be looked up by [`Code::at`].
     #[inline(always)]
     pub fn linked(&self, from: u32, pc: u32, space: u32, mode: u32) -> Option<u32> {
         let block = self.blocks.get(from as usize)?;
@@ -111,7 +115,7 @@ impl Code {
         found.map(|link| link.block)
     }
 
-    /// Notes that a block followed.
+    /// Notes that `block` has followed `from` at this place. Replaces the older of the two links.
     pub fn link(&mut self, from: u32, pc: u32, space: u32, mode: u32, block: u32) {
         if let Some(from) = self.blocks.get_mut(from as usize).filter(|_| from > ALONE) {
             from.links[1] = from.links[0];
@@ -131,7 +135,7 @@ impl Code {
         self.tables.len() as u32 - 1
     }
 
-    /// The block of the one instruction at a physical address. `None` where no RAM is.
+    /// Makes block [`ALONE`] of the instruction at a physical address. `None` where no RAM is.
     pub fn alone_at(&mut self, host: &mut impl Host, physical: u64, pc: u64) -> Option<u32> {
         let op = decode(host.load(physical, 4)?);
         *self.ops.first_mut()? = op;
@@ -139,7 +143,11 @@ impl Code {
         Some(ALONE)
     }
 
-    /// The block at a physical address, decoded now if it was not. `None` where no RAM is.
+    /// The block at a physical address. Decodes it if it is not known. `None` where no RAM is.
+    ///
+    /// A block has at most [`LONGEST`] instructions of one page, or one if `one_by_one` is set. It ends earlier behind a
+    /// branch and its delay slot, or if the host or an instruction demands it. A slot is left out if it is beyond that
+    /// limit or holds a branch.
     pub fn at(&mut self, host: &mut impl Host, physical: u64, pc: u64, one_by_one: bool) -> Option<u32> {
         let page = self.page(physical);
         let place = (physical >> 2) as usize % IN_PAGE as usize;

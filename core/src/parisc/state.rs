@@ -1,4 +1,5 @@
-//! The state of a CPU. All fields are cells: the host looks at them, and changes them, while the core runs.
+//! The state of a CPU, and the delivery of interruptions. All fields are cells: the host reads and changes them while
+//! the core runs.
 
 use super::psw;
 use super::tlb::{Blocks, Tlb};
@@ -7,15 +8,15 @@ use alloc::rc::Rc;
 use core::cell::Cell;
 use core::mem::offset_of;
 
-/// Numbers of interruptions and of control registers.
+/// Numbers of interruptions, which are their places in the vector table, and numbers of control registers.
 pub mod number {
-    /// Interruptions by their place in the vector table.
+    /// An external interrupt, which the instruction at the front has not caused.
     pub const EXTERNAL: u32 = 4;
     /// No translation of the address of an instruction.
     pub const CODE_MISS: u32 = 6;
     /// The page's rights forbid to execute it.
     pub const CODE_RIGHTS: u32 = 7;
-    /// No instruction.
+    /// The word is no instruction, or there is no RAM at the pc.
     pub const ILLEGAL: u32 = 8;
     /// `break`.
     pub const BREAK: u32 = 9;
@@ -75,25 +76,25 @@ const SHADOWED: [usize; 7] = [1, 8, 9, 16, 17, 24, 25];
 pub struct State {
     /// The general registers. Number 0 is always 0.
     pub general: [Cell<u32>; 32],
-    /// The addresses of the queue without privilege levels: front and back.
+    /// The address at the front of the queue, without its privilege level: the next instruction to run.
     pub front: Cell<u32>,
-    /// See [`State::front`].
+    /// The address at the back of the queue, without its privilege level: the instruction behind that one.
     pub back: Cell<u32>,
-    /// Behind the back, for hosts that set it as a number of 64 bits. The CPU does not look at it.
+    /// The upper half of [`State::back`] for hosts that access it as 64 bits. The core only clears it.
     pub above_back: Cell<u32>,
-    /// The spaces of the queue.
+    /// The space of the address at the front.
     pub front_space: Cell<u32>,
-    /// See [`State::front_space`].
+    /// The space of the address at the back.
     pub back_space: Cell<u32>,
-    /// The privilege levels of the queue, 0 to 3.
+    /// The privilege level of the instruction at the front, 0 (the kernel) to 3.
     pub front_level: Cell<u32>,
-    /// See [`State::front_level`].
+    /// The privilege level of the instruction at the back.
     pub back_level: Cell<u32>,
-    /// 1 if the instruction at the front is nullified.
+    /// PSW N: 1 if the instruction at the front is nullified.
     pub nullify: Cell<u32>,
-    /// The carries out of the eight digits, each at the digit's highest bit.
+    /// The PSW's carries out of the eight digits, each at the digit's highest bit.
     pub carries: Cell<u32>,
-    /// The divide step's bit.
+    /// PSW V, which divide steps use: 0 or 1.
     pub divides: Cell<u32>,
     /// The other bits of the PSW.
     pub status: Cell<u32>,
@@ -101,7 +102,7 @@ pub struct State {
     pub spaces: [Cell<u32>; 8],
     /// The control registers.
     pub control: [Cell<u32>; 32],
-    /// The back of the saved spaces and addresses.
+    /// The back elements of IIASQ and IIAOQ. The front elements are in `control`.
     pub saved_back: [Cell<u32>; 2],
     /// The shadow registers.
     pub shadows: [Cell<u32>; 7],
@@ -111,13 +112,14 @@ pub struct State {
     pub tlb: Tlb,
     /// The TLB's entries of many pages.
     pub blocks: Blocks,
-    // From here on nothing belongs to the CPU that is saved and restored.
-    /// The word of the last exception and its data address: they become registers when it is delivered. A breakpoint that the
-    /// host takes is none of the guest's exceptions, so a CPU's state is without them.
+    // The fields from here on do not belong to a CPU: they are not in the first `SAVED` bytes.
+    /// The word of the instruction that raised the last exception. It becomes IIR when the exception is delivered, as
+    /// `at_space` and `at` become ISR and IOR. The host may take the exception instead, as for a probe's breakpoint, and
+    /// then the guest's registers must not show it.
     pub word: Cell<u32>,
-    /// The space of that address.
+    /// The space of the data address of the last exception.
     pub at_space: Cell<u32>,
-    /// The address.
+    /// The data address of the last exception.
     pub at: Cell<u32>,
     /// The number of the register that a read of the clock sets.
     pub clock_to: Cell<u32>,
@@ -126,11 +128,11 @@ pub struct State {
     /// The window of the machine's own code: start, bytes, and physical address. Instructions there are fetched from it
     /// in space 0 at level 0, without the TLB.
     pub window: [Cell<u32>; 3],
-    /// The words in which blocks count time.
+    /// The count of executed bytes, by which the host knows the time.
     pub line: Line,
 }
 
-/// The bytes of the state that belong to a CPU. The rest belongs to the core that runs it.
+/// The bytes at the start of the state that belong to a CPU. The rest belongs to the core that runs it.
 pub const SAVED: usize = offset_of!(State, word);
 
 impl State {
@@ -153,7 +155,7 @@ impl State {
         self.status.set(value & !(psw::N | psw::V | psw::CARRIES));
     }
 
-    /// Sets the queue to an address and the one behind it, in the space and at the level of the front.
+    /// Sets the queue to an address and the next one, in the space and at the level of the front.
     pub fn go_to(&self, address: u32) {
         self.front.set(address);
         self.back.set(address.wrapping_add(4));
@@ -162,7 +164,8 @@ impl State {
         self.back_level.set(self.front_level.get());
     }
 
-    /// Delivers an interruption: saves the queue and the PSW, and continues at the vector.
+    /// Delivers an interruption: saves the PSW, the queue, the cause and the shadow registers, and continues at the
+    /// vector. While PSW Q is 0, only the PSW is saved.
     pub fn interrupt(&self, vector: u32) {
         let status = self.psw();
         self.control[number::IPSW].set(status);
@@ -188,7 +191,8 @@ impl State {
         self.go_to((self.control[number::IVA].get() & !0x7ff).wrapping_add(32 * vector));
     }
 
-    /// Ends an interruption.
+    /// Ends an interruption (`rfi`): restores the PSW and the queue. `restores` is true for `rfi,r`, which also restores
+    /// the shadow registers.
     pub(super) fn return_from_interruption(&self, restores: bool) {
         if restores {
             for (shadow, reg) in self.shadows.iter().zip(SHADOWED) {

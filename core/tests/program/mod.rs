@@ -1,4 +1,6 @@
-//! Random programs, without what is undefined or what QEMU 7.2 does otherwise (listed at `arithmetic`).
+//! Generates random PA-RISC programs, which must end the same under our core and under QEMU 7.2.
+//!
+//! They contain no instruction whose result is undefined, and none that QEMU executes wrongly (see `arithmetic`).
 
 /// A generator of random numbers.
 pub struct Random(pub u64);
@@ -17,16 +19,18 @@ impl Random {
         self.next() % end
     }
 
+    /// One of these values.
     fn of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u32) as usize]
     }
 
+    /// True once in `count` calls on average.
     fn one_in(&mut self, count: u32) -> bool {
         self.below(count) == 0
     }
 }
 
-/// Encodes a number with its sign in the lowest bit.
+/// Encodes an immediate of this many bits. PA-RISC has the sign in the lowest bit.
 fn low_sign(value: i32, bits: u32) -> u32 {
     let mask = (1 << bits) - 1;
     let value = value as u32 & mask;
@@ -90,6 +94,7 @@ fn instruction(random: &mut Random) -> u32 {
     }
 }
 
+/// The condition field of an instruction, and the bit that negates it.
 fn condition(random: &mut Random) -> (u32, u32) {
     match random.below(3) {
         0 => (0, 0),
@@ -98,8 +103,11 @@ fn condition(random: &mut Random) -> (u32, u32) {
     }
 }
 
-/// Left out: `dcor`, for which QEMU takes the carries into the highest bits of digits; `ds` whose target is its second operand, for which QEMU sets V by the new value; conditions of `shladd` on
-/// overflow and carry, for which it ignores the bits that are shifted out.
+/// A random instruction between registers. QEMU executes some wrongly, so these are left out:
+///
+/// * `dcor`: QEMU takes the carries into the highest bits of digits.
+/// * `ds` whose target is its second operand: QEMU computes V from the new value.
+/// * Conditions of `shladd` on overflow and carry: QEMU ignores the bits that are shifted out.
 fn arithmetic(random: &mut Random, [a, b, t]: [u32; 3]) -> u32 {
     const CODES: [u32; 21] = [
         0x00, 0x08, 0x09, 0x0a, 0x0e, 0x26, 0x22, 0x11, 0x18, 0x19, 0x1a, 0x1b, 0x28, 0x29, 0x2a, 0x2b, 0x1c, 0x10, 0x14, 0x18,
@@ -124,7 +132,7 @@ fn arithmetic(random: &mut Random, [a, b, t]: [u32; 3]) -> u32 {
     2 << 26 | a << 21 | b << 16 | condition << 13 | negated << 12 | code << 6 | t
 }
 
-/// A branch over a few instructions.
+/// A branch forwards, over its delay slot and at most three more instructions.
 fn branch(random: &mut Random, [a, b]: [u32; 2]) -> u32 {
     let (distance, nullifies) = (random.below(4), random.below(2));
     let low = distance << 3 | nullifies << 1;
@@ -144,7 +152,7 @@ fn branch(random: &mut Random, [a, b]: [u32; 2]) -> u32 {
 fn access(random: &mut Random, t: u32) -> u32 {
     let word = 4 * random.below(64);
     match random.below(10) {
-        // Short distances, stby and load-and-clear.
+        // 0 to 3: `ldw` with a short displacement, `stby`, `ldcw`, and stores with a short displacement.
         0 => 3 << 26 | POINTER << 21 | low_sign(random.below(4) as i32 * 4, 5) << 16 | 1 << 12 | 2 << 6 | t,
         1 => 3 << 26 | POINTER << 21 | t << 16 | random.below(2) << 13 | 1 << 12 | 12 << 6 | low_sign(random.below(15) as i32, 5),
         2 => 3 << 26 | POINTER << 21 | low_sign(0, 5) << 16 | 1 << 12 | 7 << 6 | t,
@@ -168,10 +176,12 @@ fn access(random: &mut Random, t: u32) -> u32 {
     }
 }
 
-/// The body of a program: no branch stands in the delay slot of another one, and all branches lead into the body.
+/// The body of a program, of `len` instructions and eight no-ops. No branch is in the delay slot of another one. The
+/// no-ops are the targets of branches near the end.
 pub fn body(seed: u64, len: usize) -> Vec<u32> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut words: Vec<u32> = Vec::new();
+    // The first numbers of similar seeds are similar.
     for _ in 0..10 {
         random.next();
     }

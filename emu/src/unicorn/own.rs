@@ -1,22 +1,25 @@
-//! Cores of our own, behind the interface that Unicorn stands behind: a plain structure of bytes at offsets, run until
-//! stopped, with a call before blocks.
+//! The interface between the engine and the CPU cores that this project implements itself (`trapline-core`).
+//!
+//! The engine uses such a core as it uses Unicorn: it reads and writes the CPU's state as bytes at offsets, runs the core
+//! until it is stopped, and is called before blocks.
 
 use super::engine::{BlockContext, Events, Handle, InstructionContext, TrapContext};
 use super::ram::Ram;
 use super::watched::Watched;
 use trapline_core::{Access, Host, Line};
 
-/// A core of ours. Its state stays where it is as long as the core exists, and consists of cells.
+/// A core of ours. Its state does not move while the core exists. It consists of cells, because the machine also changes
+/// it while the core runs.
 pub trait OwnCore {
-    /// The state: its start, its bytes, and the bytes at its start that belong to a CPU.
+    /// The address of the state, its size in bytes, and the number of bytes at its start that belong to a CPU.
     fn state(&self) -> (*mut u8, usize, usize);
-    /// The word of the state that ends a run, if it is not 0.
+    /// The word of the state that ends a run before the next block, if it is not 0.
     fn stop(&self) -> *mut u32;
     /// The words in which blocks count time.
     fn line(&self) -> &Line;
     /// Runs until stopped.
     fn run(&mut self, host: &mut OwnHost<'_, false>);
-    /// Runs until stopped, and tells the host of each access to memory.
+    /// Runs until stopped, and reports each load and store to the host.
     fn run_telling(&mut self, host: &mut OwnHost<'_, true>);
     /// Has the next run begin with a block of one instruction.
     fn begin_alone(&mut self);
@@ -28,8 +31,8 @@ pub trait OwnCore {
     fn pages_with_code(&self) -> usize;
 }
 
-/// The surroundings of a core of ours: the guest's RAM, and the machine's callbacks. The core tells it of accesses to memory
-/// if somebody wants to know.
+/// The [`Host`] of a core of ours: the guest's RAM, and the machine's callbacks. The core reports loads and stores to it
+/// only if `TELLS` is true, because reports make the core slower.
 pub struct OwnHost<'a, const TELLS: bool> {
     pub(super) handle: Handle,
     pub(super) ram: &'a Ram,
@@ -37,19 +40,19 @@ pub struct OwnHost<'a, const TELLS: bool> {
     pub(super) tells: Tells<'a>,
 }
 
-/// The accesses to memory that somebody wants to know.
+/// The reports of loads and stores that the machine has asked for.
 #[derive(Clone, Copy, Default)]
 pub struct Tells<'a> {
-    /// Those to watched ranges, afterwards.
+    /// The ranges whose accesses are reported after they were made.
     pub(super) watched: Option<&'a Watched>,
-    /// All, before they are made.
+    /// Whether each access is reported before it is made.
     pub(super) each: bool,
-    /// The pages that are written.
+    /// Whether the RAM records the pages that are written.
     pub(super) notes_pages: bool,
 }
 
 impl Tells<'_> {
-    /// Whether there are any.
+    /// Whether any report was asked for.
     pub(super) fn any(&self) -> bool {
         self.watched.is_some() || self.each || self.notes_pages
     }

@@ -1,10 +1,10 @@
 /*
- * 64-bit SPARC (docs/unicorn.md, "SPARC"). Part of loop.c; defaults.h says what each hook is for.
+ * The hooks of 64-bit SPARC (docs/unicorn.md, "SPARC"). Part of loop.c. defaults.h says what each hook is for.
  */
 #include "own.h"
 #include "refused.h"
 
-/* Stands in for `helper_done` of win_helper.c, 2.1.5, which counts the trap levels below 0. */
+/* Stands in for `helper_done` of win_helper.c, 2.1.5, which at trap level 0 decrements the level below 0. */
 static void done(CPUSPARCState *env)
 {
     if (env->tl == 0) {
@@ -13,7 +13,7 @@ static void done(CPUSPARCState *env)
     HELPER(done)(env);
 }
 
-/* Stands in for `helper_retry` of win_helper.c, 2.1.5, which counts the trap levels below 0. */
+/* Stands in for `helper_retry` of win_helper.c, 2.1.5, which at trap level 0 decrements the level below 0. */
 static void retry(CPUSPARCState *env)
 {
     if (env->tl == 0) {
@@ -22,8 +22,8 @@ static void retry(CPUSPARCState *env)
     HELPER(retry)(env);
 }
 
-/* Stands in for `helper_wrcwp` of win_helper.c, 2.1.5. It takes the number as signed and selects a window that does not
-   exist. A CPU looks at the lowest bits. */
+/* Stands in for `helper_wrcwp` of win_helper.c, 2.1.5. It takes the number as signed, and a negative one
+   selects a window that does not exist. A CPU uses only the lowest bits. */
 static void write_window(CPUSPARCState *env, target_ulong number)
 {
     HELPER(wrcwp)(env, number % env->nwindows);

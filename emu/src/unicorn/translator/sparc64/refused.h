@@ -1,22 +1,22 @@
 /*
- * Instructions of 64-bit SPARC that Unicorn's translator handles wrongly (docs/unicorn.md, "SPARC"); included by
- * loop.c.
+ * Instructions of 64-bit SPARC that Unicorn's translator handles wrongly (docs/unicorn.md, "SPARC"). Part of loop.c.
  *
- * Branches and moves on a register's value have eight conditions, two of which are reserved: Unicorn looks them up in a
- * table without such entries, and its compiler ends the process. On a CPU they are illegal instructions, and here, too.
+ * Branches and moves on a register's value (BPr, MOVr, FMOVr) have eight conditions, two of which are reserved. Unicorn
+ * looks them up in a table without such entries, and its compiler ends the process. Here they raise illegal_instruction,
+ * as on a CPU.
  *
- * If the delay slot of a branch has another branch, the target of the first is known only at run time when the second
- * is translated: Unicorn takes the marker for an unknown target as an address. So the second branch begins a block of
- * its own.
+ * A branch in the delay slot of a conditional or indirect branch is translated before the first branch's target is known.
+ * Unicorn then uses its marker for an unknown target as an address. So the second branch begins a block of its own.
  *
- * addccc and subccc: where Unicorn knows that there is no carry, after logic operations and divisions in the same
- * block, it translates them without carry; but then it computes the new condition codes as those of a logic operation,
- * with no carry and no overflow. As the first instruction of a block they are right.
+ * After logic operations and divisions in the same block, Unicorn knows that there is no carry and translates addccc and
+ * subccc without it. Then it computes the new condition codes as those of a logic operation, with no carry and no
+ * overflow. As the first instruction of a block addccc and subccc are right, so they always begin one.
  */
 enum { INSTRUCTION_BYTES = 4 };
 
-/* Whether the instruction is a branch or move on a register's value with a reserved condition. */
-static bool is_none(uint32_t word)
+/* Whether the instruction is a branch or move on a register's value with a reserved condition or, for a branch, with the
+   reserved bit 28 set. */
+static bool has_reserved_bits(uint32_t word)
 {
     uint32_t op3 = word >> 19 & 0x3f, by_register = word >> 10 & 3;
 
@@ -24,7 +24,7 @@ static bool is_none(uint32_t word)
     case 0:
         return (word >> 22 & 7) == 3 && ((word >> 25 & 3) == 0 || word >> 28 & 1);
     case 2:
-        /* Moves of general registers, and of the three sizes of floating-point registers. */
+        /* MOVr, and FMOVr of the three sizes of floating-point registers. */
         return by_register == 0 && (op3 == 0x2f || (op3 == 0x35 && (word & 0x23e0) >= 0x00a0 && (word & 0x23e0) <= 0x00e0));
     default:
         return false;
@@ -53,7 +53,7 @@ static bool sets_codes_by_carry(uint32_t word)
     return (word & 0xc1d80000) == 0x80c00000;
 }
 
-/* Address spaces for loads of 128 bits, which only LDDA may use. */
+/* Whether the address space (ASI) is one for loads of 128 bits, which only LDDA may use. */
 static bool is_of_128_bits(unsigned space)
 {
     switch (space) {
@@ -65,8 +65,8 @@ static bool is_of_128_bits(unsigned space)
     }
 }
 
-/* Floating-point accesses, LDSTUBA and SWAPA with such a space: Unicorn calls a helper for them that ends the
-   process. */
+/* Whether the instruction is a floating-point access, LDSTUBA or SWAPA with such a space. Unicorn calls a helper for
+   them that ends the process. */
 static bool misses_128_bits(uint32_t word, const TranslationBlock *tb)
 {
     uint32_t op3 = word >> 19 & 0x3f;
@@ -75,7 +75,8 @@ static bool misses_128_bits(uint32_t word, const TranslationBlock *tb)
     return word >> 30 == 3 && (op3 == 0x1d || op3 == 0x1f || (op3 >= 0x30 && op3 <= 0x37)) && is_of_128_bits(space);
 }
 
-/* Unicorn has just emitted the pc and npc of the instruction. */
+/* Whether the instruction must be the first of its block. Unicorn has just emitted insn_start, with the pc and npc as its
+   arguments. An npc that is not known during translation is a marker with one of the two low bits set. */
 static bool begins_block(TCGContext *s, DisasContextBase *db, CPUState *cpu)
 {
     TCGOp *start = tcg_last_op(s);
@@ -85,6 +86,7 @@ static bool begins_block(TCGContext *s, DisasContextBase *db, CPUState *cpu)
     return sets_codes_by_carry(word) || (!is_known && is_branch(word));
 }
 
+/* Called by translated code in place of a refused instruction. */
 static void refuse(CPUSPARCState *env)
 {
     cpu_raise_exception_ra(env, TT_ILL_INSN, GETPC());
@@ -100,7 +102,7 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
         return IN_NEXT_BLOCK;
     }
     word = cpu_ldl_code(cpu->env_ptr, db->pc_next);
-    if (!is_none(word) && !misses_128_bits(word, db->tb)) {
+    if (!has_reserved_bits(word) && !misses_128_bits(word, db->tb)) {
         return BY_THE_LIBRARY;
     }
     know(s, (void *)(uintptr_t)refuse, "refuse", 0, dh_sizemask(void, 0) | dh_sizemask(env, 1));

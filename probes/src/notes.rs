@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Notes {
+    /// Adds a line.
     pub fn add(&self, line: impl ToString) {
         self.0.lock().expect("no handler panics").push(line.to_string());
     }

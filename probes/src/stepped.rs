@@ -8,8 +8,9 @@ use crate::slots::Slot;
 use trapline_isa::plan::Plan;
 
 impl Engine {
-    /// Handles a step trap with the pc in the window. Ours if no instruction of the guest's own has run since the last
-    /// trap. `NotOurs` if one has; the pc is then set to where the guest continues.
+    /// Handles a step trap with the pc in the window. The trap is ours if none of the guest's own instructions has run
+    /// since the last one. If one has, the answer is `NotOurs`, and the pc is set to the address where the guest
+    /// continues.
     pub fn stepped(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
         if self.scene.instances.trap_pad() == Some(pc) {
@@ -17,6 +18,7 @@ impl Engine {
             self.returned(cpu);
             return Answer::NotOurs;
         }
+        // The CPU stands at the start of the pad, or at the breakpoint that ends a jprobe's handler, and has yet to run it.
         if self.scene.instances.pad == Some(pc) || self.stub == Some(pc) {
             return self.resume(number, 0, true);
         }
@@ -28,7 +30,7 @@ impl Engine {
         }
         let Some(point) = self.leave_slot(cpu, number, pc) else { return Answer::NotOurs };
         match self.points.get(point).filter(|found| found.address() == cpu.pc()) {
-            // One iteration of a repeated instruction.
+            // One iteration of a repeated instruction has run, and the guest continues at the same instruction.
             Some(found) => {
                 let execution = Execution::of(cpu, self.isa, &found.insn, point);
                 self.paused.add(execution);
@@ -38,8 +40,9 @@ impl Engine {
         Answer::NotOurs
     }
 
-    /// Handles a step trap at the start of a detour. Stepping through the detour, or a frame that a faithful one
-    /// pushes, would be visible to the guest. So the handlers run here, then the instruction alone.
+    /// Handles a step trap at the start of a detour. The guest would see traps in the lead of the detour, and the frame that
+    /// a faithful one pushes. So the handlers run here. The CPU goes on at the boosted copy of the instruction or, without
+    /// one, behind the lead.
     fn detour_in_steps(&mut self, cpu: &mut impl Cpu, point: u32, slot: Slot) {
         let Some(found) = self.points.get(point) else { return };
         let to = if found.plan == Plan::Boost { slot.boosted() } else { slot.detoured() };

@@ -125,12 +125,12 @@ const MOST_ERRORS: usize = 100;
 const MOST_POINTS: u64 = 1 << 18;
 /// Largest limit that a script can set with `max_probes`.
 const MOST_POINTS_EVER: u64 = 1 << 20;
-/// Largest number of timers, all of which are checked at every tick.
+/// Largest number of `interval` and `profile` points, all of which are checked whenever one is due.
 const MOST_CLOCKS: usize = 1024;
 /// Comparing this many names with a pattern costs one step.
 pub(super) const NAMES_A_STEP: u64 = 16;
 
-/// Looking at so many members of a structure, or copying so many bytes of their names, costs as much as any other step.
+/// Looking at this many members of a structure, or copying this many bytes of their names, costs one step.
 const TYPE_WORK_A_STEP: u64 = 8;
 
 /// Compiles a script within a budget of work.
@@ -224,7 +224,9 @@ pub(super) struct MapTypes {
 /// The state of the compiler inside one block.
 #[derive(Default)]
 pub(super) struct Scope {
+    /// The number and the type of each variable.
     pub variables: BTreeMap<String, (u16, Type)>,
+    /// The number of variables so far.
     pub count: u16,
     pub kinds: Kinds,
     /// The function whose parameters `args` means.
@@ -233,10 +235,13 @@ pub(super) struct Scope {
     pub program: Option<String>,
     /// Its USDT probes, with their names.
     pub usdt: Vec<(String, Arc<Usdt>)>,
+    /// The number of loops around the present statement.
     pub loops: u32,
+    /// Whether the block calls `override`.
     pub overrides: bool,
     /// The nesting depth of code that may be skipped, such as the branches of an `if`.
     pub depth: u32,
+    /// See [`Block::emptied`].
     pub emptied: Vec<u16>,
     /// The system-call tracepoint whose fields `args` means.
     pub event: Option<super::program::SystemCall>,
@@ -295,11 +300,11 @@ pub(super) struct Compiler<'a> {
     missing: Missing,
     /// The budget for parsing and compiling the script.
     pub(super) budget: &'a Budget,
-    /// The work of look-ups of types that is charged already.
+    /// The value of [`Types::work`] up to which the budget has been charged.
     charged_types: Cell<u64>,
     /// Macros by their names.
     pub by_name: BTreeMap<&'a str, &'a ast::Macro>,
-    /// The resolved attach points of each probe. They are looked up only once.
+    /// The resolved attach points of each probe, kept from the first pass.
     points: Vec<Option<Vec<Point>>>,
     /// The number of resolved attach points.
     found_points: u64,
@@ -606,7 +611,8 @@ impl<'a> Compiler<'a> {
                 }
             },
         };
-        // BEGIN, END and timers belong to no process, so the process filter does not apply to them.
+        // BEGIN, END and `interval` belong to no process. A block with such a point has no process filter, for none of its
+        // points. `profile` has one: it samples the process that runs.
         let is_somebodys =
             points.iter().all(|point| !matches!(point.kind, PointKind::Begin | PointKind::End | PointKind::Interval(_)));
         let filter = match (self.options.process.filter(|_| is_somebodys), filter) {

@@ -1,5 +1,5 @@
-//! Implementations of [`Moment`]: hits of probes, returns, tracepoint records and timer ticks. Also the stacks seen
-//! from them.
+//! Implementations of [`Moment`], through which a script sees the guest: hits of probes, returns, tracepoint records and
+//! timers. Also reads the kernel's and the user's stack.
 
 use super::attach::KEPT;
 use super::run::Moment;
@@ -18,11 +18,11 @@ use trapline_probes::watch::Watchpoint;
 
 /// Writes the kernel stack of a hit, innermost frame first, and returns its length.
 pub(super) fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
-    // Most scripts use the default length, which needs a smaller array.
+    // Frames are first written to an array on the host's stack. A small one suffices for the default length.
     if into.len() > USUAL { frames_of::<DEEPEST_STACK>(hit, stacks, into) } else { frames_of::<USUAL>(hit, stacks, into) }
 }
 
-/// The default length of a stack.
+/// The default length of a stack, in frames.
 const USUAL: usize = 127;
 
 fn frames_of<const MOST: usize>(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
@@ -40,6 +40,7 @@ fn frames_of<const MOST: usize>(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [
 /// program without them shows one frame.
 pub(super) fn user_frames(cpu: &mut dyn Cpu, isa: &Isa, runs: bool, into: &mut [u64]) -> usize {
     let Some(program) = isa.linux.program else { return 0 };
+    // The kernel saves the user registers at a fixed distance below the top of the task's kernel stack.
     let saved = (cpu.get(isa.abi.sp) | (isa.abi.stack_size.max(1) - 1)).wrapping_add(1).wrapping_sub(program.below_top.into());
     let kept = |cpu: &mut dyn Cpu, at: u16| cpu.read_number(saved.wrapping_add(at.into()), isa.word).unwrap_or(0);
     let (pc, mut frame) = match (runs, program.frame) {
@@ -74,6 +75,7 @@ pub(super) fn user_frames(cpu: &mut dyn Cpu, isa: &Isa, runs: bool, into: &mut [
 pub(super) struct Entry<'a, 'b> {
     pub hit: &'a mut Hit<'b>,
     pub stacks: &'a Stacks,
+    /// Whether the script has skipped the function (`override`).
     pub redirected: bool,
 }
 
@@ -81,6 +83,7 @@ pub(super) struct Entry<'a, 'b> {
 pub(super) struct Return<'a, 'b> {
     pub hit: &'a mut ReturnHit<'b>,
     pub stacks: &'a Stacks,
+    /// The function's arguments, kept at its entry.
     pub kept: [u64; KEPT],
 }
 
@@ -108,7 +111,8 @@ pub struct Outside<'a> {
     pub isa: &'static Isa,
 }
 
-/// A CPU between two instructions.
+/// The stack of a CPU outside of any hit, with the bytes of a word. Return-pad addresses stay, because a CPU alone does not
+/// know the followed calls.
 struct Stopped<'a>(&'a mut dyn Cpu, usize);
 
 impl Walked for Stopped<'_> {

@@ -32,7 +32,7 @@ impl Set {
     }
 }
 
-/// Bytes in each A32 instruction, and in the longest Thumb instruction.
+/// Bytes in an A32 instruction, and in the longest Thumb instruction.
 pub const LENGTH: usize = 4;
 
 /// The table of kernels in A32 code.
@@ -63,6 +63,7 @@ pub static THUMB2: Isa = Isa {
     ..A32
 };
 
+/// The value of [`ARM`]. It is a constant because [`THUMB2`] copies fields from it.
 pub(crate) const A32: Isa = Isa {
     arch: Arch::Arm,
     word: 4,

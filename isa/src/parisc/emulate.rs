@@ -22,14 +22,15 @@ pub enum Computation {
     ReadPc(Reg),
     /// Another instruction, in a delay slot: its copy runs, and execution continues at the back of the queue.
     InDelaySlot,
-    /// `rfi`: ends an interruption; and whether it is `rfi,r`, which restores seven registers.
+    /// `rfi` and `rfi,r`: ends an interruption.
     Return {
-        /// The shadow registers are restored.
+        /// Whether seven general registers are restored from the shadow registers (`rfi,r`).
         restores: bool,
     },
 }
 
-/// Emulates an instruction and sets the pc. None of them faults.
+/// Emulates an instruction and sets the pc. Never returns `Err`, because none of these instructions accesses
+/// memory.
 pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Result<Then, Fault> {
     let next = regs.get(NPC);
     match what {
@@ -62,7 +63,7 @@ pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Res
     }
 }
 
-/// Emulates a branch. In the delay slot of another branch its own slot is at that one's target.
+/// Emulates a branch. If it is in the delay slot of another branch, its own slot is at that branch's target.
 fn branch(transfer: Transfer, insn: &Insn, regs: &mut dyn Registers) -> Then {
     let (word, back) = (word(insn), regs.get(NPC));
     let behind = back.wrapping_add(4) & 0xffff_ffff;

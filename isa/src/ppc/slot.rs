@@ -8,10 +8,10 @@ use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 
 /// `trap`: the breakpoint, and the end of a step.
 pub const TRAP: u32 = 0x7fe0_0008;
-/// An illegal instruction on every CPU.
+/// An instruction that is illegal on every CPU.
 const UNDEFINED: u32 = 0;
 
-/// Whether this is a trap instruction, conditional or not, ours or another.
+/// Whether this is a trap instruction, conditional or not, whoever has written it.
 pub fn is_breakpoint(set: Set, bytes: &[u8]) -> bool {
     let word = set.word(bytes.get(..LENGTH).unwrap_or_default());
     // tw, td; twi, tdi.
@@ -27,8 +27,9 @@ pub static OUT_OF_REACH: Rule = Rule::new(
 
 /// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
 ///
-/// An instruction that uses the pc is emulated. Its copy runs only in a detour, and if it is a prefixed load or store.
-/// If the relocated copy does not reach its target, it is refused, or becomes an illegal instruction if it never runs.
+/// Branches and `addpcis` are emulated, so their copies run only in detours. Prefixed instructions that use the pc always
+/// run as copies. [`Tail::JumpBack`] fails if the copy does not reach its target, or the jump back does not reach the
+/// next instruction. With [`Tail::Breakpoint`], a copy that does not reach its target becomes an illegal instruction.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let behind = at.wrapping_add(insn.length());
@@ -45,15 +46,16 @@ pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>
     Ok(copy)
 }
 
-/// Instructions with `word & mask == value`, and a function that changes their pc-relative displacement.
+/// Instructions with `word & mask == value`, and the function that adjusts their pc-relative displacement.
 struct RelativeRow {
     mask: u32,
     value: u32,
-    names: fn(words: [u32; 2], moved_by: i64) -> Option<[u32; 2]>,
+    /// Returns the relocated words; `moved_by` is the old address minus the new one. `None` if the field is too small.
+    adjust: fn(words: [u32; 2], moved_by: i64) -> Option<[u32; 2]>,
 }
 
-const fn row(mask: u32, value: u32, names: fn([u32; 2], i64) -> Option<[u32; 2]>) -> RelativeRow {
-    RelativeRow { mask, value, names }
+const fn row(mask: u32, value: u32, adjust: fn([u32; 2], i64) -> Option<[u32; 2]>) -> RelativeRow {
+    RelativeRow { mask, value, adjust }
 }
 
 /// `addpcis`.
@@ -69,16 +71,16 @@ static RELATIVE: &[RelativeRow] = &[
     row(0xff10_0000, 0x0610_0000, prefixed),                                                  // MLS with R: paddi, plwz, pstw..
 ];
 
-/// The instruction, relocated to `at`; `None` if its target is out of reach from there. The second word belongs to
+/// The instruction, relocated to `at`. `None` if its target is out of reach from there. The second word counts only for
 /// prefixed instructions.
 fn relocated(set: Set, insn: &Insn, at: u64) -> Option<[u32; 2]> {
     let words = [word(set, insn), set.word(insn.bytes().get(LENGTH..).unwrap_or_default())];
     let is_it = |row: &&RelativeRow| words[0] & row.mask == row.value && (words[0] >> 26 != 1 || insn.bytes().len() > LENGTH);
     let Some(row) = RELATIVE.iter().find(is_it).filter(|row| set.is_64() || row.value != ADDPCIS) else { return Some(words) };
-    (row.names)(words, set.distance(at, insn.address))
+    (row.adjust)(words, set.distance(at, insn.address))
 }
 
-/// Changes the displacement of a branch; its two low bits are flags.
+/// Adjusts the displacement of a branch, which has `bits` bits. The two low bits of the field are flags (AA, LK).
 fn displaced(word: u32, bits: u32, moved_by: i64) -> Option<u32> {
     let mask = (1 << bits) - 4;
     let old = i64::from(word & mask) << (64 - bits) >> (64 - bits);
@@ -86,13 +88,13 @@ fn displaced(word: u32, bits: u32, moved_by: i64) -> Option<u32> {
     (new & 3 == 0).then_some(word & !mask | new)
 }
 
-/// Changes the immediate of `addpcis`, which counts 64 KiB.
+/// Adjusts the immediate of `addpcis`, which counts units of 64 KiB. `None` if the move is not a multiple of that.
 fn with_pages(word: u32, moved_by: i64) -> Option<u32> {
     let new = field(pages(word).checked_add(moved_by >> 16)?, 16)?;
     (moved_by & 0xffff == 0).then_some(word & !0x001f_ffc1 | (new >> 6) << 6 | (new >> 1 & 31) << 16 | new & 1)
 }
 
-/// Changes the displacement of a prefixed instruction: 34 bits in two parts.
+/// Adjusts the displacement of a prefixed instruction: 34 bits in two parts.
 fn prefixed([prefix, suffix]: [u32; 2], moved_by: i64) -> Option<[u32; 2]> {
     let old = (i64::from(prefix & 0x3_ffff) << 16 | i64::from(suffix & 0xffff)) << 30 >> 30;
     let new = old.checked_add(moved_by)?;
@@ -100,7 +102,7 @@ fn prefixed([prefix, suffix]: [u32; 2], moved_by: i64) -> Option<[u32; 2]> {
     fits.then_some([prefix & !0x3_ffff | (new >> 16) as u32 & 0x3_ffff, suffix & !0xffff | new as u32 & 0xffff])
 }
 
-/// A signed number in so many bits; `None` if it does not fit.
+/// Encodes a signed number in this many bits. `None` if it does not fit.
 pub(super) fn field(value: i64, bits: u32) -> Option<u32> {
     let fits = value >> (bits - 1) == 0 || value >> (bits - 1) == -1;
     fits.then_some(value as u32 & ((1 << bits) - 1))

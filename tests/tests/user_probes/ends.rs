@@ -1,4 +1,5 @@
-//! A program whose calls end in every way, and which has USDT probes: images/programs/calls.c.
+//! Probes a program whose calls end in every way: by returns, tail calls, longjmp, in signal handlers, threads and a forked
+//! child. It also has USDT probes. Its source is images/programs/calls.c.
 
 use crate::{Ended, LONG, Stock, assert_same, run};
 use std::path::Path;
@@ -7,19 +8,20 @@ use trapline::machine::Stop;
 use trapline::probed::scripts::{Facts, How, Script};
 use trapline_probes::user::{Place, UserProbe};
 
-/// The functions of the program, with their calls and returns.
+/// The functions of the program, each with the number of its calls and of its returns.
 const FUNCTIONS: [(&str, u64, u64); 11] = [
-    // 21 by the first call, 3 in each of 5 handlers, and those of three threads.
+    // A call with depth N makes N + 1 calls. There is one of depth 20, one of depth 2 in each of 5 signal handlers, and
+    // each of 3 threads makes 4 of depth 3, 4 or 5.
     ("recursive", 21 + 15 + 4 * (4 + 5 + 6), 21 + 15 + 4 * (4 + 5 + 6)),
     ("tail_first", 1, 1),
     ("tail_middle", 1, 1),
     ("tail_last", 1, 1),
-    // A jump leaves them.
+    // It is left by longjmp, and does not return.
     ("leaves", 24, 0),
     ("catches", 6, 6),
     ("handler", 5, 5),
     ("interrupted", 5, 5),
-    // Returns in parent and child.
+    // It returns in the parent and in the child.
     ("forks", 1, 2),
     ("works", 3, 3),
     ("marks", 5, 5),
@@ -34,15 +36,16 @@ uprobe:/calls:tail_* { @tails = count(); @[usym(uaddr(\"tail_first\"))] = count(
 /// The program's line on the console.
 const LINE: &str = "calls: recursive 21 tail 4 caught 6 handled 15 status 0 threads 3";
 
-/// The guest with the program of that ISA, and the program.
+/// The guest with the program for that ISA, and the bytes of the program.
 pub fn guest(name: &str, isa: &str) -> (Stock, Vec<u8>) {
     let programs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../images/programs/prebuilt"));
     let program = std::fs::read(programs.join(format!("calls-{isa}"))).expect("it is in the tree");
     (Stock::with_files(name, b"/calls; echo status=$?\n", &[("calls".to_string(), program.clone())]), program)
 }
 
-/// BY-2: recursion, tail calls, jumps out of functions, signal handlers, threads and forks; the returns are those that the
-/// program makes. USDT probes read the arguments that the program has, and addresses of the program have names.
+/// BY-2: each call and each return is a hit of its probe, with recursion, tail calls, longjmp, signal handlers, threads
+/// and forks. USDT probes read the arguments that the program passes, and addresses of the program have names. The run
+/// is the same as without probes.
 pub fn calls_that_end_in_any_way_are_seen([name, program]: [&'static str; 2]) {
     let (stock, _) = guest(name, program);
     let plain = run(&mut stock.session());
@@ -81,6 +84,7 @@ pub fn calls_that_end_in_any_way_are_seen([name, program]: [&'static str; 2]) {
     assert_eq!(printed_marks, marks, "{name}: {printed}");
     assert!(printed.contains("@first: 10\n") && printed.contains("@tails: 3\n"), "{name}: {printed}");
     assert!(printed.contains("@[tail_first]: 3\n"), "{name}: {printed}");
+    // Without `program`, the user's stack is not known for this ISA.
     for function in ["tail_first", "tail_middle", "tail_last"] {
         let framed = format!("at {function}\n        {function}+0\n");
         assert!(printed.contains(&framed) || isa.linux.program.is_none(), "{name}: {printed}");

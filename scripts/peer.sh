@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Brings the newest QEMU that Debian ships in any release, beside the installed one, for benches/src/bin/machine.
+# Downloads the newest QEMU of the Debian releases in RELEASES, beside the installed one, for benches/src/bin/machine.
 #
 #   scripts/peer.sh [--quiet]     the last line of the output is the folder with the programs qemu-system-*
 #
-# The packages and all libraries that they need, the C library included, are unpacked into the user's cache folder. Nothing is installed,
-# root is not needed, and the system's apt configuration and package lists stay as they are. TRAPLINE_DEBIAN_MIRROR names another archive.
+# The packages and all libraries that they need, with the C library, are unpacked into the user's cache folder. Nothing is
+# installed, root is not needed, and the system's apt configuration and package lists stay as they are.
+# TRAPLINE_DEBIAN_MIRROR is the address of another archive.
 set -euo pipefail
 
 readonly MIRROR=${TRAPLINE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
@@ -35,7 +36,7 @@ mkdir -p "$state/lists/partial" "$state/archives/partial"
 for release in "${RELEASES[@]}"; do
     echo "deb [signed-by=$KEYRING] $MIRROR $release main"
 done >"$state/sources.list"
-# apt takes a package out of backports only where it is asked to.
+# Backports have a low priority by default, and apt would not choose their version. All releases get the same priority.
 printf 'Package: *\nPin: release *\nPin-Priority: 500\n' >"$state/preferences"
 
 apt=(-o "Dir::State=$state" -o "Dir::State::status=$state/status" -o "Dir::State::Lists=$state/lists" -o "Dir::Cache=$state"
@@ -55,7 +56,7 @@ root=$cache/$name
 if [[ ! -e $root/complete ]]; then
     rm -rf "$root" "$state/archives"
     mkdir -p "$root" "$state/archives/partial"
-    # Not one of these may be of another version than the first: they share data.
+    # All packages must have the version of the first one, because they share data.
     wanted=()
     for package in "${PACKAGES[@]}"; do
         wanted+=("$package=$version")
@@ -74,7 +75,7 @@ if [[ ! -e $root/complete ]]; then
     mkdir "$root/bin"
     for program in "$root"/usr/bin/qemu-system-*; do
         [[ -x $program ]] || continue
-        # The program needs a newer C library than the host has, and that needs its own loader.
+        # The program may need a newer C library than the host's, and that library needs its own loader.
         cat >"$root/bin/${program##*/}" <<WRAPPER
 #!/bin/sh
 QEMU_MODULE_DIR='$modules' exec '$loader' --library-path '$libraries' '$program' -L '$root/usr/share/qemu' -L '$root/usr/share/seabios' "\$@"

@@ -3,13 +3,14 @@
 #
 #   scripts/try-kernels.sh [KERNEL...]
 #
-# KERNEL is a name such as debian/arm64@sid, which is pulled first, or a kernel's file. Without any, the newest kernel of each
-# flavour and suite that apt may reach is tried. Four kinds of probes are set: at the entry and the return of vfs_read, in its
-# middle, at the timer's function, and at the tracepoint sched_switch where the kernel has types (BTF).
+# KERNEL is a name such as debian/arm64@sid, which is pulled first, or a kernel's file. Without arguments, the script tries the
+# newest kernel of each flavour and Debian suite. Five probes are set: at the entry, at the return and in the middle of vfs_read,
+# at the timer's function, and at the tracepoint sched_switch if the kernel has types (BTF).
 #
-# task is `right` if the records of a program name it and its number as the guest itself does, and `not known` if the run says
-# so; moment is `right` if the records of the timer's function say that an interrupt is being served.
-# TRAPLINE names the program (target/debug/trapline), NO_PULL=1 tries only what is on this computer.
+# The column task is `right` if the records of `cat` have its name and the pid that it has printed itself. The column moment is
+# `right` if all records of the timer's function say that the CPU serves an interrupt. `not known`: the run says that trapline
+# does not know this column of this kernel.
+# TRAPLINE is the program to run (target/debug/trapline). NO_PULL=1 tries only kernels that are on this computer.
 set -uo pipefail
 trapline=${TRAPLINE:-target/debug/trapline}
 work=$(mktemp -d)
@@ -25,14 +26,15 @@ all() {
     done
 }
 
-# The fifth instruction of a function that may be probed.
+# Prints the offset (+0x...) of the fifth instruction of vfs_read that may be probed.
 middle() {
     "$trapline" disasm "$1" vfs_read 2>/dev/null | awk '$1 ~ /^\+0x/ && !/EINVAL/ { if (++seen == 5) print $1 }'
 }
 
-# The records of a probe.
+# Prints the number of records of a probe.
 count() { grep -ac " $1: " "$work/records"; }
 
+# Boots a kernel and prints its row. A kernel that Debian does not have gets none.
 try() {
     local kernel=$1 name=$1 at program switches seconds release task moment why=""
     if [[ -z ${NO_PULL:-} && $kernel == */*@* && ! -f $kernel ]]; then
@@ -44,6 +46,7 @@ try() {
     fi
     at=$(middle "$kernel")
     switches=""
+    # If the tracepoint is refused or ends the guest, the kernel is booted again without it.
     for program in 'tracepoint:sched:sched_switch { @switches = count(); }' 'BEGIN { }'; do
         rm -f "$work/records"
         ( TIMEFORMAT='seconds=%U'

@@ -1,4 +1,5 @@
-//! Sections of docs/overhead.md that the programs of this package write. Each is between two marks.
+//! Replaces the sections of docs/overhead.md that the programs of this package write. Each is between two marks, which are
+//! HTML comments.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ fn marks(name: &str) -> [String; 2] {
     [format!("<!-- {name}: begins -->\n"), format!("<!-- {name}: ends -->\n")]
 }
 
-/// A section as it is in the file, with its marks. Empty contents if it does not exist yet.
+/// The text of a section in the file, with its marks. Only the marks if the file has no such section.
 fn kept(name: &str) -> String {
     let [begins, ends] = marks(name);
     let text = fs::read_to_string(file()).unwrap_or_default();
@@ -19,7 +20,7 @@ fn kept(name: &str) -> String {
     format!("{begins}{inside}{ends}")
 }
 
-/// Replaces the contents of a section.
+/// Replaces the contents of a section. Fails if the file has no marks of this name.
 pub fn replace(name: &str, contents: &str) -> Result<(), String> {
     let [begins, ends] = marks(name);
     let file = file();

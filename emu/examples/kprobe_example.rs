@@ -57,7 +57,7 @@ pub fn show(kernel: &str, symbol: &str, out: &mut dyn Write) -> Result<(), Box<d
     }
 }
 
-/// The probe's address, the pc and the flags, which have a name of its own on each ISA.
+/// The probe, its address, the pc, and the flags register, whose name depends on the ISA. Some ISAs have none.
 fn state(hit: &Hit<'_>) -> String {
     let flags = ["flags", "cpsr", "pstate"].iter().find_map(|name| Some((name, hit.reg(name)?)));
     let flags = flags.map_or(String::new(), |(name, value)| format!(", {name} = {value:#x}"));

@@ -5,10 +5,10 @@
 //! on the benchmark loop and runs each for a short and a long guest time. Callgrind dumps its counts after each run.
 //! The difference is the cost of the hits in between, and the cost of the unprobed loop is subtracted.
 //!
-//! The guest's timer interrupt has a task switch and a TLB flush behind it. So each pair of runs begins behind one
-//! interrupt and ends before the next. The program repeats each pair [`ROUNDS`] times and takes medians. It pins the C library's string functions to the same
-//! variants on every CPU ([`TUNABLES`]). So the counts are exactly reproducible on any x86-64 host, in every folder and
-//! environment, with the same compiler and the same kind of build.
+//! After the guest's timer interrupt come a task switch and a TLB flush. So each pair of runs begins after one interrupt
+//! and ends before the next. The program repeats each pair [`ROUNDS`] times and takes medians. It pins the C library's
+//! string functions to the same variants on every CPU ([`TUNABLES`]). So the counts are exactly reproducible on any
+//! x86-64 host, in every folder and environment, with the same compiler and the same kind of build.
 //!
 //! Guests named `loops/...` have no probes. Their rows count all host instructions per guest instruction, system call
 //! or address space switch.
@@ -48,12 +48,12 @@ const SCRIPTS: &str = "scripts/";
 const BRANCHES: &str = "branches/";
 /// The two runs of a guest whose timer interrupts it, in nanoseconds: the tiny kernel's does every 12,000.
 const BETWEEN_INTERRUPTS: [u64; 2] = [1_000, 7_000];
-/// Guest time that is run at once while an interrupt is waited for, and the longest wait.
+/// Guest time in nanoseconds between two looks for an interrupt, and the longest wait for one.
 const STEP: u64 = 200;
 const LONGEST_QUIET: u64 = 100_000;
-/// Guest time behind an interrupt after which the guest is back in its loop and its pages are in the TLB again.
+/// Guest time in nanoseconds after an interrupt until the guest is back in its loop and its pages are in the TLB again.
 const SETTLED: u64 = 2_000;
-/// Guest time of the warm-up, in which code is translated and probes are optimised.
+/// Guest time in nanoseconds of the warm-up, in which code is translated and probes are optimised.
 const WARM: u64 = 20_000;
 
 fn main() -> ExitCode {
@@ -427,7 +427,7 @@ impl Budget {
         among.into_iter().flatten()
     }
 
-    /// Whether it is measured only on `budget all`.
+    /// Whether it is measured only by `budget all`.
     fn takes_long(&self) -> bool {
         /// The largest number of probes that callgrind measures in a few seconds.
         const QUICK: usize = 10_000;

@@ -1,5 +1,5 @@
-//! The cost of exact virtual time: the share of host instructions spent in the callback of blocks that do not count
-//! themselves.
+//! Measures the cost of exact virtual time: the share of host instructions spent in the callback that translated code
+//! calls for blocks that do not count time themselves.
 //!
 //! `cargo run -p trapline-benches --bin virtual_time` runs the tiny kernel's unprobed loop twice under callgrind. One
 //! run counts all host instructions, the other those inside the callback, which counts time, looks up the block's
@@ -17,7 +17,7 @@ use trapline_benches::section;
 /// Guest time of the warm-up and of the counted run, in nanoseconds.
 const WARM: u64 = 20_000;
 const LONG: u64 = 20_000;
-/// The functions inside which callgrind counts, as callgrind patterns.
+/// The functions inside which callgrind counts, as callgrind patterns: the counted run, and the callback.
 const ALL: &str = "virtual_time::counted";
 const CALLBACK: &str = "trapline::unicorn::engine::block*";
 
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs under callgrind, started by [`instructions`].
 fn measure(guest: &str) -> Result<(), String> {
     let mut bench = BenchLoop::tiny(guest)?;
     bench.run(WARM)?;
@@ -64,7 +65,7 @@ fn table() -> Result<String, String> {
         let (all, callback) = (instructions(guest, ALL)?, instructions(guest, CALLBACK)?);
         let each = |count: u64| count as f64 / LONG as f64;
         if callback == 0 {
-            // The interpreter has the clock in its loop.
+            // Cores of our own do not call this function. They count time in their loop.
             put(format!("| {guest} | {:.1} | - | - |\n", each(all)));
             continue;
         }

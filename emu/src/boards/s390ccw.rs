@@ -48,7 +48,8 @@ const INITRD_BYTES: u64 = 0x1_0410;
 const COMMAND_LINE: u64 = 0x1_0480;
 /// The smallest size limit of a command line among all kernels, including its terminating 0.
 const COMMAND_LINE_BYTES: usize = 896;
-/// Alignment of the initramfs, which ends at the end of RAM. The kernel's decompressor uses memory far below.
+/// Alignment of the start of the initramfs, which is as high in RAM as possible. The kernel's decompressor uses memory far
+/// below.
 const INITRD_ALIGNMENT: u64 = MIB;
 
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
@@ -83,7 +84,7 @@ pub mod call {
     pub const RESTART: u64 = 0x8308;
 }
 
-/// The condition code of an accepted call.
+/// The condition code of a call that the board has accepted.
 const ACCEPTED: u64 = 0;
 /// The return code of DIAG 0x308 if there is no IPL information.
 const NOT_AVAILABLE: u64 = 0x102;
@@ -107,7 +108,7 @@ pub struct S390Ccw {
 #[serde(deny_unknown_fields)]
 struct PerCpu {
     clocks: Clocks,
-    /// The virtual time of the last access.
+    /// The CPU's virtual time at its last call of the board. [`Board::set_now`] sets it after a load.
     #[serde(skip)]
     now: Ticks,
     mailbox: Mailbox,
@@ -119,6 +120,7 @@ impl S390Ccw {
         S390Ccw { running: Cpus::new(cpus), cpus: per_cpu, service: Sclp::new(ram, cpus), service_since: 0, off: false }
     }
 
+    /// SIGP: sends an order to a CPU. Returns the condition code and the status.
     fn signal(&mut self, at: At, order: u64, cpu: u64, parameter: u64, call: &mut FirmwareCall<'_>) -> Vec<u64> {
         let mailbox = usize::try_from(cpu & 0xffff).ok().and_then(|cpu| Some((cpu, &mut self.cpus.get_mut(cpu)?.mailbox)));
         let signal = sigp::Signal { order, from: at.cpu, parameter, now: at.now };
@@ -127,6 +129,7 @@ impl S390Ccw {
         answer.to_vec()
     }
 
+    /// Whether the service processor has an interrupt that this CPU lets in.
     fn service_asks(&self, cpu: &PerCpu) -> bool {
         self.service.asks() && cpu.clocks.lets_in(SIGNAL.1)
     }
@@ -136,6 +139,7 @@ impl S390Ccw {
         cpu.mailbox.first(|bit| cpu.clocks.lets_in(bit))
     }
 
+    /// Notes the time of a new interrupt of the service processor. `asked`: it had one before the present call.
     fn note_service(&mut self, asked: bool) {
         if !asked && self.service.asks() {
             self.service_since = self.running.latest();

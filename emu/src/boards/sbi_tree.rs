@@ -15,11 +15,11 @@ pub struct Tree<'a> {
     pub time_hertz: u32,
     /// Physical range of RAM.
     pub memory: Range<u64>,
-    /// Physical range of the interrupt controller, and its number of sources.
+    /// Physical range of the interrupt controller (PLIC), and its number of sources.
     pub plic: (Range<u64>, u32),
-    /// Physical range of the serial port, and its source.
+    /// Physical range of the serial port, and the number of its PLIC source.
     pub uart: (Range<u64>, u32),
-    /// Physical ranges of the virtio devices, and their sources.
+    /// Physical ranges of the virtio devices, and the numbers of their PLIC sources.
     pub virtio: Vec<(Range<u64>, u32)>,
     /// The command line.
     pub command_line: &'a str,
@@ -117,7 +117,7 @@ fn cpu(fdt: &mut FdtWriter, hart: u32) -> Result<(), Error> {
     fdt.property_string("riscv,isa", ISA)?;
     fdt.property_string("riscv,isa-base", "rv64i")?;
     fdt.property_string_list("riscv,isa-extensions", EXTENSIONS.iter().map(|name| (*name).to_string()).collect())?;
-    // More levels would cost time and give programs nothing here.
+    // With more levels, page-table walks would take longer, and no program here needs a larger address space.
     fdt.property_string("mmu-type", "riscv,sv39")?;
     let node = fdt.begin_node("interrupt-controller")?;
     fdt.property_string("compatible", "riscv,cpu-intc")?;

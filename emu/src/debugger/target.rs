@@ -1,4 +1,4 @@
-//! The answers to gdb's requests.
+//! Answers gdb's requests: implements the traits of gdbstub for a guest whose run can go forwards and backwards.
 
 use super::monitor;
 use crate::boot::Kernel;
@@ -29,7 +29,7 @@ use trapline_isa::mem::{ByteOrder, Memory};
 use trapline_isa::regs::Registers as _;
 use trapline_probes::watch::Area;
 
-/// All guests, as gdbstub sees them. The description says what their registers are.
+/// The one architecture that gdbstub sees, for guests of all ISAs. [`Description`] says which registers a guest has.
 #[derive(Debug)]
 pub enum Guest {}
 
@@ -50,6 +50,7 @@ impl RegId for Number {
 impl Registers for Bytes {
     type ProgramCounter = u64;
 
+    /// Returns 0. gdbstub does not call it.
     fn pc(&self) -> u64 {
         0
     }
@@ -71,22 +72,22 @@ impl Arch for Guest {
     type RegId = Number;
 }
 
-/// The thing that gdb wants next.
+/// The resumption that gdb has asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Wanted {
     #[default]
     Continue,
-    /// One instruction of this CPU, and all of the others in front of it.
+    /// One instruction of this CPU. Other CPUs run as long as it is not this CPU's turn.
     Step(usize),
     ReverseContinue,
     ReverseStep(usize),
 }
 
-/// The end of steps of one CPU.
+/// The result of [`Debugger::step`].
 enum Walk {
-    /// The CPU has stopped for this reason. `None`: nobody wants to go on.
+    /// The stop to report. `None` if `goes_on` has returned false.
     Stopped(Option<MultiThreadStopReason<u64>>),
-    /// The timeline has ended the run for this reason.
+    /// The run has stopped for another reason: a watched access, a breakpoint of another CPU, or its end.
     Ended(Ended),
 }
 
@@ -101,9 +102,9 @@ pub struct Debugger {
     wanted: Wanted,
     /// The number of breakpoints that gdb has set at each address.
     breaks: BTreeMap<u64, usize>,
-    /// The places of `monitor checkpoint`, with their guest times.
+    /// The places that `monitor checkpoint` has saved, with their guest times.
     pub(super) kept: Vec<(Place, u64)>,
-    /// Sentences for the person, given with the next answer that can have some.
+    /// Sentences for the user. The next `monitor` command prints them, because other answers to gdb have no text.
     pub(super) notes: Vec<String>,
 }
 
@@ -130,7 +131,8 @@ impl Debugger {
         self.description.architecture
     }
 
-    /// Does what gdb has asked for, while `goes_on` returns true. `None`: it has returned false.
+    /// Resumes the guest as gdb has asked, while `goes_on` returns true. Returns the stop to report, or `None` if `goes_on`
+    /// has returned false.
     pub(super) fn resume_for(
         &mut self,
         goes_on: &mut dyn FnMut() -> bool,
@@ -165,7 +167,7 @@ impl Debugger {
         })
     }
 
-    /// Executes one instruction of a CPU. Other CPUs may have their turns before, and a breakpoint of theirs stops them.
+    /// Executes one instruction of a CPU. Other CPUs may have their turns before, and stop at their breakpoints.
     fn step(&mut self, cpu: usize, goes_on: &mut dyn FnMut() -> bool) -> Result<Walk, TimelineError> {
         loop {
             let from = self.timeline.place();
@@ -189,8 +191,8 @@ impl Debugger {
         }
     }
 
-    /// For some ISAs gdb makes one more step after a watchpoint, in the direction of the run. So the access may not be made, or
-    /// taken back, yet.
+    /// Moves to the place at which gdb expects a CPU after a watchpoint. For some ISAs (`watches_in_front`) gdb then steps
+    /// once in the direction of the run. So the guest must stand before the access, or behind it if it runs backwards.
     fn stand_where_gdb_expects(&mut self, seen: &Seen) -> Result<(), TimelineError> {
         let is_backward = matches!(self.wanted, Wanted::ReverseContinue | Wanted::ReverseStep(_));
         match (self.description.watches_in_front, is_backward) {
@@ -200,7 +202,7 @@ impl Debugger {
         }
     }
 
-    /// Forgets what an earlier session with gdb has set.
+    /// Removes the breakpoints and watchpoints of an earlier session with gdb.
     pub(super) fn begin_session(&mut self) {
         self.breaks.clear();
         self.set_breaks();
@@ -208,7 +210,7 @@ impl Debugger {
         self.wanted = Wanted::Continue;
     }
 
-    /// The stop for an interrupt by the person.
+    /// The stop after the user has interrupted the run.
     pub(super) fn interrupted(&self) -> MultiThreadStopReason<u64> {
         MultiThreadStopReason::SignalWithThread { tid: self.tid(), signal: Signal::SIGINT }
     }
@@ -232,6 +234,7 @@ impl Debugger {
         tid_of(self.timeline.place().cpu)
     }
 
+    /// The bytes of a value in the guest's byte order.
     fn in_order(&self, value: u128, bytes: usize) -> Vec<u8> {
         let mut all = value.to_le_bytes()[..bytes.min(16)].to_vec();
         if self.order == ByteOrder::Big {
@@ -252,6 +255,7 @@ impl Debugger {
         self.timeline.look_at(cpu_of(tid), |view| register.value(view))
     }
 
+    /// Notes that a change of the guest has replaced the recorded run.
     fn says_that_it_changed(&mut self) {
         self.notes.push("the guest was changed: its run begins anew here, and what was before is forgotten".into());
     }
@@ -265,7 +269,7 @@ impl Debugger {
         self.timeline.set_breaks(self.breaks.keys().copied().collect::<BTreeSet<u64>>());
     }
 
-    /// An address as the guest's registers have it. On narrow ISAs gdb may extend it by its sign.
+    /// Truncates an address to the width of the guest's registers. On 32-bit ISAs gdb may sign-extend addresses.
     fn address(&self, address: u64) -> u64 {
         address & u64::MAX >> (64 - 8 * self.kernel.arch.isa().word.clamp(1, 8))
     }
@@ -346,7 +350,7 @@ impl MultiThreadBase for Debugger {
     }
 
     fn write_registers(&mut self, _: &Bytes, _: Tid) -> TargetResult<(), Self> {
-        // gdb sets single registers.
+        // gdb calls `write_register` instead, because single registers can be set.
         Err(TargetError::NonFatal)
     }
 
@@ -482,7 +486,7 @@ impl MultiThreadSingleStep for Debugger {
 }
 
 impl MultiThreadSchedulerLocking for Debugger {
-    /// CPUs have their turns as in the run: if one of them stood still, it would be another run.
+    /// Does nothing: CPUs always have the turns that they have in the recorded run, or it would be another run.
     fn set_resume_action_scheduler_lock(&mut self) -> Result<(), TimelineError> {
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of its registers.
+/// The size of its registers in bytes.
 pub const BYTES: u64 = 0x60_0000;
 /// The number of sources; number 0 stands for none.
 pub const SOURCES: u32 = 31;
@@ -113,7 +113,7 @@ impl Plic {
         sources.min_by_key(|source| (u8::MAX - priority(*source), *source)).unwrap_or(0)
     }
 
-    /// A read of a register. Registers of other contexts and sources are 0.
+    /// Reads a register. Registers of other contexts and sources are 0. A read of the claim register claims the source.
     pub fn read(&mut self, offset: u64) -> u32 {
         match offset {
             PRIORITIES..PRIORITIES_END => self.priorities.get((offset / 4) as usize).copied().unwrap_or(0).into(),
@@ -134,7 +134,7 @@ impl Plic {
         }
     }
 
-    /// A write to a register.
+    /// Writes a register. Writes to other contexts, sources and offsets are ignored.
     pub fn write(&mut self, offset: u64, value: u32) {
         // Source 0 does not exist.
         if let 4..PRIORITIES_END = offset {

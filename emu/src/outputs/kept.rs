@@ -1,26 +1,28 @@
-//! The newest records, kept for the files `trace` and `snapshot` while a run goes on. Older records give way.
+//! Keeps the newest records of a run for the files `trace` and `snapshot`. When they take too much memory, the oldest are
+//! dropped.
 
 use std::collections::VecDeque;
 use trapline_probes::records::Record;
 
-/// The most bytes of records that are kept.
+/// The most bytes of records that `trace` keeps. `snapshot` may keep as many.
 const MOST: usize = 32 << 20;
-/// Bytes that a record takes besides its values.
+/// The bytes that a record is assumed to take besides its values.
 const OVERHEAD: usize = 128;
 
 /// The records of the files `trace` and `snapshot`.
 #[derive(Debug, Default)]
 pub struct Kept {
     trace: VecDeque<Record>,
+    /// The bytes of the records in `trace`.
     bytes: usize,
-    /// Records that were in `trace` since it was emptied, those that gave way included.
+    /// The number of records added since `trace` was last emptied by [`Kept::clear`], with those that were dropped.
     seen: u64,
     snapshot: VecDeque<Record>,
     has_snapshot: bool,
 }
 
 impl Kept {
-    /// Keeps one more record.
+    /// Adds a record to `trace`. Drops the oldest ones if there are too many bytes.
     pub fn add(&mut self, record: &Record) {
         self.bytes += record.payload.len() + OVERHEAD;
         self.seen += 1;
@@ -45,18 +47,19 @@ impl Kept {
         (self.bytes, self.seen) = (0, 0);
     }
 
-    /// Empties `snapshot`, and gives its memory back if `frees` is set.
+    /// Empties `snapshot`. With `frees`, [`Kept::has_snapshot`] is false afterwards.
     pub fn clear_snapshot(&mut self, frees: bool) {
         self.snapshot.clear();
         self.has_snapshot &= !frees;
     }
 
-    /// Whether a snapshot was taken.
+    /// Whether a snapshot was taken since it was last freed.
     pub fn has_snapshot(&self) -> bool {
         self.has_snapshot
     }
 
-    /// The records of `trace` or of `snapshot`, sorted by time, and how many there have been.
+    /// The records of `trace` or of `snapshot`, sorted by time, and their number. For `trace` the number includes those
+    /// that were dropped.
     pub fn records(&self, of_snapshot: bool) -> (Vec<&Record>, u64) {
         let all = if of_snapshot { &self.snapshot } else { &self.trace };
         let mut records: Vec<&Record> = all.iter().collect();

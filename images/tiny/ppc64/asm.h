@@ -1,7 +1,7 @@
-/* Macros for the assembly files of 64-bit PowerPC: functions of both ABIs, 64-bit constants. */
+/* Macros for the assembly files of 64-bit PowerPC: functions under both ABIs, and 64-bit constants. */
 #pragma once
 
-	/* The symbol of a function is its descriptor (ELFv1) or its code (ELFv2). */
+	/* The symbol of a function is its descriptor (ELFv1) or its code (ELFv2). CODE(name) is the symbol of the code. */
 #if _CALL_ELF == 1
 #define CODE(name) .name
 	.macro function name
@@ -19,7 +19,7 @@
 	.macro end name
 	.size .\name, . - .\name
 	.endm
-	/* Calls the function that the pointer in r12 refers to. */
+	/* Calls the function to whose symbol r12 points. Changes r0. r2 stays, because all functions have the same TOC. */
 	.macro call_r12
 	ld r0, 0(r12)
 	mtctr r0
@@ -41,6 +41,7 @@
 	.endm
 #endif
 
+	/* Loads a 64-bit number or address. */
 	.macro load register value
 	lis \register, (\value)@highest
 	ori \register, \register, (\value)@higher

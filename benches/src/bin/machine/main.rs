@@ -1,4 +1,4 @@
-//! Benchmarks of complete machines: the boot of each stock kernel, and user work in it, compared with QEMU. `machine
+//! Benchmarks of complete machines: the boot of each stock kernel, and user programs in it, compared with QEMU. `machine
 //! --help` has the options.
 //!
 //! The contestants take turns, each in its own process. The median of their user times counts. Kernels come from
@@ -60,6 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
+/// The options of the command line, which [`HELP`] explains.
 struct Options {
     kernels: Vec<&'static Contest>,
     boots: bool,
@@ -123,6 +124,7 @@ impl Options {
     }
 }
 
+/// Measures and prints all chosen kernels and works. A kernel that fails is left out, and makes the whole run fail.
 fn measure(options: &Options) -> Result<(), String> {
     let mut boots = Vec::new();
     let mut works = Vec::new();

@@ -1,4 +1,5 @@
-//! The registers as gdb knows them.
+//! The registers of RISC-V CPUs under gdb's names: the general ones and the pc, as gdb's feature `org.gnu.gdb.riscv.cpu`
+//! demands them, and the CSRs of supervisor mode with the privilege level.
 
 use crate::cpu::debugger::From::{Named, Pc, Reg as Of};
 use crate::cpu::debugger::{CODE, DATA, Description, Group, Row, one};
@@ -6,7 +7,7 @@ use trapline_isa::regs::Reg;
 
 macro_rules! description {
     ($name:ident, $architecture:literal, $bits:literal) => {
-        /// A width of registers.
+        /// The description of CPUs with registers of this width.
         pub static $name: Description = Description {
             architecture: $architecture,
             watches_in_front: true,
@@ -38,6 +39,7 @@ const NAMES: [&str; 32] = [
     "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
 ];
 
+/// The general registers in the order of their numbers, then the pc.
 const fn general(bits: u16) -> [Row; 33] {
     let mut rows = [const { one("pc", 0, CODE, Pc) }; 33];
     let mut number = 0;

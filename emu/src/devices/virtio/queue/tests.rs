@@ -1,3 +1,5 @@
+//! Tests of a virtqueue with rings that a driver has filled wrongly, and with random ones.
+
 use super::super::testing::{AVAILABLE, BUFFERS, Driver, Ram, TABLE, USED};
 use super::*;
 use proptest::prelude::*;
@@ -5,7 +7,7 @@ use proptest::prelude::*;
 /// A descriptor: address, length, flags, next.
 type Described = (u64, u32, u16, u16);
 
-/// A name, descriptors, the first of the chain, and the number of buffers.
+/// A name, descriptors, the number of the first descriptor of the chain, and the number of buffers or the error.
 type Case = (&'static str, &'static [Described], u16, Result<usize, Broken>);
 
 fn queue() -> Queue {

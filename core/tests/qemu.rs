@@ -44,6 +44,11 @@ fn low14(value: i32) -> u32 {
 
 impl Program {
     fn of(seed: u64, len: usize) -> Program {
+        Program::with_body(seed, &body(seed, len))
+    }
+
+    /// The program with this body. The seed decides about the registers and the data.
+    fn with_body(seed: u64, body: &[u32]) -> Program {
         let load = |register: u32, offset: i32| 0x12 << 26 | POINTER << 21 | register << 16 | low14(offset);
         let store = |register: u32, offset: i32| 0x1a << 26 | POINTER << 21 | register << 16 | low14(offset);
         let set = |register: u32, value: i32| 0x0d << 26 | register << 16 | low14(value);
@@ -56,7 +61,7 @@ impl Program {
         // mtsar r5; add r6,r7,r0 sets the carry.
         words.extend([11 << 21 | 5 << 16 | 0xc2 << 5, 2 << 26 | 7 << 21 | 6 << 16 | 0x18 << 6]);
         let start = TEXT + 4 * words.len() as u32;
-        words.extend(body(seed, len));
+        words.extend(body);
         let end = TEXT + 4 * words.len() as u32;
         words.extend(registers.iter().map(|register| store(*register, 512 + 4 * *register as i32)));
         // The carry and the shift amount: addc r0,r0,r3; mfctl sar,r4.
@@ -356,30 +361,73 @@ fn differences(expected: &[u8], seen: &[u8]) -> Vec<String> {
     all.map(|(at, (one, other))| format!("{}: {one:x} there, {other:x} here", name(at))).collect()
 }
 
+/// Runs a program in all ways and under QEMU. Returns what is different, the hits and the jumps.
+fn compare(name: &str, program: &Program) -> (Vec<String>, u64, u64) {
+    let (mut wrong, mut hits, mut jumps) = (Vec::new(), 0, 0);
+    let expected = program.under_qemu(name);
+    assert_eq!(expected.len(), 1024);
+    for how in [How::InPlace, How::Stepped, How::Boosted, How::Jumped] {
+        match here(program, how) {
+            Ok((seen, hit, jumped)) => {
+                (hits, jumps) = (hits + hit, jumps + jumped);
+                let differ = differences(&expected, &seen);
+                if !differ.is_empty() || seen.len() != expected.len() {
+                    wrong.push(format!("program {name}, {how:?}: {:?}", &differ[..differ.len().min(8)]));
+                }
+            }
+            Err(why) => wrong.push(format!("program {name}, {how:?}: {why}")),
+        }
+    }
+    (wrong, hits, jumps)
+}
+
 /// KP-2, KP-6, KP-9, OP-4: registers, memory, carry and shift amount equal those under QEMU.
 fn random_programs_end_as_under_qemu() {
     let programs = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(24);
     let (mut wrong, mut hits, mut jumps) = (Vec::new(), 0, 0);
     for seed in 1..=programs {
-        let program = Program::of(seed, 300);
-        let expected = program.under_qemu(&seed.to_string());
-        assert_eq!(expected.len(), 1024);
-        for how in [How::InPlace, How::Stepped, How::Boosted, How::Jumped] {
-            match here(&program, how) {
-                Ok((seen, hit, jumped)) => {
-                    (hits, jumps) = (hits + hit, jumps + jumped);
-                    let differ = differences(&expected, &seen);
-                    if !differ.is_empty() || seen.len() != expected.len() {
-                        wrong.push(format!("program {seed}, {how:?}: {:?}", &differ[..differ.len().min(8)]));
-                    }
-                }
-                Err(why) => wrong.push(format!("program {seed}, {how:?}: {why}")),
-            }
-        }
+        let (differ, hit, jumped) = compare(&seed.to_string(), &Program::of(seed, 300));
+        wrong.extend(differ);
+        (hits, jumps) = (hits + hit, jumps + jumped);
     }
     println!("{programs} programs, {hits} hits, {jumps} jumps");
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong[..wrong.len().min(30)].join("\n"));
     assert!(hits > 300 * programs && jumps > 30 * programs, "{hits} hits, {jumps} jumps");
+}
+
+/// KP-2: accesses that modify their base, with every form, displacement and alignment of the base. Random programs have none,
+/// because the pointer to their data must stay.
+fn accesses_that_modify_their_base_end_as_under_qemu() {
+    const BASE: u32 = 1;
+    const VALUE: u32 = 5;
+    let (mut wrong, mut forms) = (Vec::new(), 0);
+    // The code, whether it is a store, and the size.
+    for (code, is_store, size) in
+        [(0, false, 1), (1, false, 2), (2, false, 4), (8, true, 1), (9, true, 2), (10, true, 4), (12, true, 1)]
+    {
+        for before in [0_u32, 1] {
+            let mut words = Vec::new();
+            for (number, distance) in (-15..16).filter(|distance| distance % size == 0).enumerate() {
+                let offset = 64 + if code == 12 { number as i32 % 4 } else { 0 };
+                // ldo offset(POINTER),BASE
+                words.push(0x0d << 26 | POINTER << 21 | BASE << 16 | low14(offset));
+                let [high, low] =
+                    if is_store { [VALUE, program::low_sign(distance, 5)] } else { [program::low_sign(distance, 5), VALUE] };
+                words.push(3 << 26 | BASE << 21 | high << 16 | before << 13 | 1 << 12 | code << 6 | 1 << 5 | low);
+                // The base and the value, into words of their own.
+                let slot = 128 + 8 * number as i32;
+                words.extend(
+                    [(BASE, slot), (VALUE, slot + 4)]
+                        .map(|(register, at)| 0x1a << 26 | POINTER << 21 | register << 16 | low14(at)),
+                );
+                // add VALUE,r6,VALUE
+                words.push(2 << 26 | 6 << 21 | VALUE << 16 | 0x18 << 6 | VALUE);
+            }
+            wrong.extend(compare(&format!("base-{code}-{before}"), &Program::with_body(7, &words)).0);
+            forms += 1;
+        }
+    }
+    assert!(forms == 14 && wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// Prints instructions a second of a loop of sums, a load and a store.
@@ -437,8 +485,11 @@ fn main() -> ExitCode {
     if !has_qemu {
         println!("skipped: {QEMU} is not installed; apt-get install qemu-user-static");
     }
-    let tests: [(&str, fn(), bool); 2] =
-        [("random_programs_end_as_under_qemu", random_programs_end_as_under_qemu, has_qemu), ("speed", speed, true)];
+    let tests: [(&str, fn(), bool); 3] = [
+        ("random_programs_end_as_under_qemu", random_programs_end_as_under_qemu, has_qemu),
+        ("accesses_that_modify_their_base_end_as_under_qemu", accesses_that_modify_their_base_end_as_under_qemu, has_qemu),
+        ("speed", speed, true),
+    ];
     let trial = |(name, run, can): (&str, fn(), bool)| {
         libtest_mimic::Trial::test(name, move || {
             run();

@@ -267,7 +267,10 @@ impl Core {
     /// `stby`: stores the bytes of a word from an address on (`,b`), or those in front of it (`,e`), which may be none.
     fn store_bytes(&mut self, host: &mut impl Host, op: Op, queue: (u32, u32)) -> Step {
         let (modifies, is_end) = (bits(op.word, 26, 26) != 0, bits(op.word, 18, 18) != 0);
-        let at = self.r(op.a).wrapping_add(signed5(op.t.into()) as u32);
+        let base = self.r(op.a);
+        let moved = base.wrapping_add(signed5(op.t.into()) as u32);
+        // With `,m` the base is modified after an access at the base.
+        let at = if modifies { base } else { moved };
         let (value, start) = (self.r(op.b), at & !3);
         let range = if is_end { 0..at & 3 } else { at & 3..4 };
         if let Err(step) = self.physical(op, start, 4, Purpose::Store) {
@@ -279,7 +282,7 @@ impl Core {
             }
         }
         if modifies {
-            self.set(op.a, start);
+            self.set(op.a, moved & !3);
         }
         self.looks()
     }

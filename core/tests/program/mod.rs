@@ -31,7 +31,7 @@ impl Random {
 }
 
 /// Encodes an immediate of this many bits. PA-RISC has the sign in the lowest bit.
-fn low_sign(value: i32, bits: u32) -> u32 {
+pub fn low_sign(value: i32, bits: u32) -> u32 {
     let mask = (1 << bits) - 1;
     let value = value as u32 & mask;
     value << 1 & mask | value >> (bits - 1) & 1

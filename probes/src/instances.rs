@@ -159,7 +159,7 @@ impl Instances {
     /// that its return address is the pad's already, and has done so before.
     #[cold]
     pub fn entered_again(&mut self, task: u64, frame: u64, pool: u32) -> Option<&mut Instance> {
-        // As many instances of one frame as there are probes at one function.
+        // Each probe at the function has an instance of its own with this frame.
         const MOST_PROBES: usize = 16;
         let of_frame = |(_, call): &(u32, &Instance)| call.frame == frame && self.is_pad(call.ret_addr);
         let found = {

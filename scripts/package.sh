@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs isa, core, probes and script as for the registry, and compiles each from its package. Publishes nothing. They are packed together, because each
-# needs the ones before it, which the registry does not have yet.
+# package.sh: packs isa, core, probes and script as for the registry, and compiles each from its package. Publishes nothing.
+# One command packs all four, because a package is compiled with the versions before it, which the registry does not have yet.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

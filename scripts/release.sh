@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# release.sh VERSION: prepares a release without publishing anything. Checks the version, packs the three libraries, and writes the release notes
-# to target/release/. Prints the commands that change the version, make the tag and publish; a maintainer runs them.
+# release.sh VERSION: prepares a release without publishing anything. Checks the version, packs the four libraries
+# (scripts/package.sh), and writes the release notes to target/release/. Prints the commands that change the version, make
+# the tag and publish. A maintainer runs them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,7 +1,8 @@
 //! CPU cores in safe Rust, for ISAs that no emulator library has.
 //!
-//! A core is a state of named fields and an interpreter of decoded blocks. It runs until it is told to stop, and leaves
-//! everything outside of the CPU to its [`Host`]: memory, devices, exceptions, and the clock.
+//! A core is a state of named fields and an interpreter of decoded blocks. It runs until its host stops it, and leaves
+//! everything outside of the CPU to that [`Host`]: memory, devices, exceptions, and the clock. The crate `trapline`
+//! implements the host (`emu/src/unicorn/own.rs`).
 //!
 //! A block is a straight run of instructions in one page, with a branch and its delay slot at the end. Before a block
 //! runs, the core counts its bytes, or calls the host if the count says so. The state is exact whenever the host is called.
@@ -15,7 +16,7 @@ pub mod parisc;
 
 use core::cell::Cell;
 
-/// The words in which blocks count time.
+/// The words in which blocks count executed bytes. The host's clock is computed from them.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Line {
@@ -27,12 +28,12 @@ pub struct Line {
     pub size: Cell<u64>,
 }
 
-/// A load or a store of RAM that was made.
+/// A load or store of RAM, after it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The address of the instruction.
     pub pc: u32,
-    /// The data address.
+    /// The virtual data address.
     pub address: u32,
     /// The physical address.
     pub physical: u64,
@@ -40,17 +41,18 @@ pub struct Access {
     pub size: u32,
     /// Whether it is a store.
     pub is_store: bool,
-    /// The number in memory before it.
+    /// The number in memory before the access.
     pub before: u32,
     /// The number that was loaded or stored.
     pub value: u32,
 }
 
-/// Everything that is not the CPU.
+/// The machine around a CPU core.
 pub trait Host {
-    /// Whether the core calls [`Host::accesses`] and [`Host::accessed`]. If false, they cost nothing.
+    /// Whether the core calls [`Host::accesses`] and [`Host::accessed`]. If false, no code for the calls is compiled.
     const TELLS: bool = false;
-    /// The instruction at `pc` is about to load from an address or to store to it. No exception prevents that.
+    /// The instruction at `pc` is about to load from a virtual address or store to it. The address was translated, so no
+    /// exception follows.
     fn accesses(&mut self, pc: u32, address: u32, size: u32, is_store: bool) {
         let _ = (pc, address, size, is_store);
     }
@@ -67,23 +69,25 @@ pub trait Host {
     fn load(&mut self, physical: u64, size: u32) -> Option<u32>;
     /// Writes 1, 2 or 4 bytes of RAM; false where no RAM is.
     fn store(&mut self, physical: u64, size: u32, value: u32) -> bool;
-    /// Reads from a device. The front of the queue is the address of the instruction.
+    /// Reads from a device, at an address without RAM. The pc in the state is that of the accessing instruction.
     fn device_in(&mut self, physical: u64, size: u32) -> u32;
-    /// Writes to a device.
+    /// Writes to a device, at an address without RAM. The pc in the state is that of the accessing instruction.
     fn device_out(&mut self, physical: u64, size: u32, value: u32);
     /// A block is about to run. The core has not counted its `size` bytes in the [`Line`].
     fn block(&mut self, pc: u64, size: u32);
     /// Whether the block at this address must call [`Host::block`] at each run, whatever the count is. Asked when the
     /// block is decoded.
     fn always_wants(&mut self, pc: u64) -> bool;
-    /// An exception was raised. The state says where and why. The host delivers it by changing the state.
+    /// The exception with this number was raised. The state has the pc, and the data address if there is one. The host
+    /// delivers the exception by changing the state.
     fn exception(&mut self, number: u32);
-    /// A read of the clock: the host sets the register whose number is in the state.
+    /// An instruction reads the clock. The host writes the time to the general register whose number is in the state
+    /// (`clock_to`).
     fn read_clock(&mut self);
-    /// A block was decoded from the page at this physical address. From now on [`Host::dropped`] must report writes to
-    /// the page by anyone but this core.
+    /// A block was decoded from the page at this physical address. From now on [`Host::dropped`] must return the page after
+    /// each write to it by anyone but this core.
     fn has_code(&mut self, page: u64);
-    /// Takes a page of RAM that anyone but this core may have written to, by its physical address. `None` if no such
-    /// page is left. The core then drops the page's blocks.
+    /// Takes the physical address of a page with blocks that anyone but this core has written to; `None` if there is no
+    /// other one. The core drops the page's blocks (self-modifying code).
     fn dropped(&mut self) -> Option<u64>;
 }

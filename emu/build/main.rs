@@ -1,6 +1,6 @@
-//! Tells the program what it was built from: a hash of the sources that decide about a guest's run. Snapshots of booted
-//! guests carry it, so that one made by other sources is never taken for this one's. And compiles the CPU core's
-//! translator (`translator.rs`).
+//! The build script of `trapline`. It sets the environment variable `TRAPLINE_SOURCES` to a hash of all sources that can
+//! change a guest's run. Snapshots of booted guests have this hash in their key, so a program from other sources does not use
+//! them. The script also compiles the C code of the CPU core's translator (`translator.rs`).
 
 #[cfg(feature = "cpu")]
 mod translator;
@@ -9,6 +9,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+/// The hashed files and folders, relative to this crate. Those that do not exist are skipped, such as the folders of the other
+/// crates in a package from the registry.
 const SOURCES: &[&str] = &["src", "build", "../core/src", "../isa/src", "../probes/src", "../script/src", "../Cargo.lock"];
 
 fn main() -> io::Result<()> {
@@ -27,6 +29,8 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
+/// Adds a file's name and bytes to the hash, or all files of a folder, sorted by path so that the hash is the same on every
+/// file system.
 fn add(path: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
     if !path.is_dir() {
         path.file_name().hash(hasher);

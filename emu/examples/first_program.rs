@@ -1,4 +1,5 @@
-//! The program of the README.
+//! The program of the README: counts the reads of a guest with a kprobe, and prints each. Run it by `cargo run --example
+//! first_program`.
 
 use trapline::{Config, Flow, Kernel, Kprobe, Session, images};
 

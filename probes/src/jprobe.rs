@@ -1,6 +1,9 @@
-//! Registration of jprobes, and the saving and restoring of state around their handlers. A jprobe's handler sees the
-//! registers and the stack of the function at its entry. When it ends, both are restored, so that the function does not
+//! Registration of jprobes, and the saving and restoring of state around their handlers (`Saved`). A jprobe's handler sees
+//! the registers and the stack of the function at its entry. When it ends, both are restored, so that the function does not
 //! see what the handler did.
+//!
+//! A handler is a closure on the host, or a function of the guest. A guest handler ends at a breakpoint: the guest's own in
+//! `jprobe_return`, or a *stub* in the window to which the handler returns.
 
 use crate::context::{Hit, Scene, Stage};
 use crate::engine::Engine;
@@ -22,7 +25,7 @@ use trapline_isa::entry::Callee;
 const JPROBE_RETURN: &str = "jprobe_return";
 const JPROBE_RETURN_END: &str = "jprobe_return_end";
 
-/// Registers and stack as they were when a handler began. Allocated once for each CPU.
+/// Registers and stack at the start of a handler. Allocated once for each CPU, because a hit allocates no memory.
 pub(crate) struct Saved {
     pc: u64,
     sp: u64,
@@ -32,11 +35,11 @@ pub(crate) struct Saved {
     stack: Vec<u8>,
     /// Number of valid bytes in `stack`.
     len: usize,
-    /// `Some` while a handler in guest code runs. A breakpoint in this range ends it.
+    /// The range of addresses in which a breakpoint ends the handler. `Some` while a guest handler runs.
     ends: Option<Range<u64>>,
 }
 
-/// The side on which a handler was started.
+/// The kind of handler that [`Saved::start`] has started: one on the host, which has already ended, or one in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Started {
     OnHost,
@@ -49,23 +52,26 @@ impl Saved {
         Saved { pc: 0, sp: 0, registers, hidden, stack: vec![0; isa.abi.jprobe_stack], len: 0, ends: None }
     }
 
+    /// Whether a guest handler runs on this CPU.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.ends.is_some()
     }
 
+    /// Whether a breakpoint at `pc` ends the guest handler that runs.
     #[inline]
     pub fn ends_at(&self, pc: u64) -> bool {
         self.ends.as_ref().is_some_and(|range| range.contains(&pc))
     }
 
-    /// Runs a host handler and undoes its changes, or sends the CPU to the guest handler.
+    /// Runs a host handler and undoes its changes, or sets the pc to the guest handler. Called at a hit of the jprobe.
     pub fn start(&mut self, cpu: &mut dyn Cpu, mirror: &Mirror, probe: &Kprobe, address: u64, scene: &mut Scene) -> Started {
         self.save(cpu, scene.isa);
         match (mirror.entry, mirror.jprobe.mirror_handler()) {
             (Some(entry), _) => {
                 if mirror.by_return {
-                    // The stack word is part of the saved stack, which is restored later.
+                    // Without `jprobe_return` the handler's return address is the stub. If it is a stack word, the saved
+                    // stack has the old value.
                     let pointer = mirror.returns_in.start | scene.isa.pointer_bits;
                     let _ = exchange_return_address(cpu, scene.isa, cpu.get(scene.isa.abi.sp), pointer);
                 }
@@ -83,6 +89,8 @@ impl Saved {
         }
     }
 
+    /// Saves the registers, and the stack from the stack pointer on: `jprobe_stack` bytes, or fewer at the end of the stack.
+    /// Saves no stack if it cannot be read.
     pub fn save(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
         let abi = isa.abi;
         (self.pc, self.sp) = (cpu.pc(), cpu.get(abi.sp));
@@ -141,6 +149,7 @@ impl Engine {
         Ok(())
     }
 
+    /// The address range of the stub, a breakpoint in the window. All jprobes share it; the first one that needs it writes it.
     fn make_stub(&mut self, guest: &mut dyn Guest, near: u64) -> Result<Range<u64>, Refusal> {
         let at = match self.stub {
             Some(at) => at,
@@ -187,7 +196,8 @@ impl Engine {
         self.enable_kprobe(guest, probe.kprobe())
     }
 
-    /// The handler's code and data pointer if it is a guest function, `None` for a host handler.
+    /// The entry of a guest handler, with the registers that a call of it sets (such as the TOC pointer). `None` for a host
+    /// handler.
     fn guest_entry(&self, guest: &dyn Guest, probe: &Jprobe) -> Result<Option<Callee>, Refusal> {
         let pointer = match probe.mirror_handler() {
             None => return Err(Refusal::new(Errno::EINVAL, "a jprobe without a handler; give it one with `host` or `guest`")),

@@ -1,5 +1,6 @@
-//! Compiles calls that look something up: names of signals and system calls, paths of files, network addresses and keys
-//! of maps. Also compiles copies of structures.
+//! Compiles functions that look something up: `signal_name`, `syscall_name`, `pton`, `path`, `find`, and the variable
+//! `username`. Also compiles copies of structures and arrays of the guest, which a script can store in maps: a `Shape`
+//! describes the bytes of a copy.
 
 use super::ast::{Expr, Kind, Tag};
 use super::compile::{Compiler, no_types};
@@ -16,7 +17,7 @@ use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 impl Compiler<'_> {
-    /// Compiles one of these calls. `None` if it is another function.
+    /// Compiles a call of one of the functions of this file. `None` if `name` is another function.
     pub fn look_up(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<Typed>, ScriptError> {
         Ok(Some(match name {
             "signal_name" => {
@@ -39,6 +40,8 @@ impl Compiler<'_> {
         }))
     }
 
+    /// Compiles a table look-up: the number `arguments[0]` becomes `names[number]` at a hit. A number without a name becomes
+    /// its digits.
     fn name_of(&mut self, name: &str, arguments: &[Expr], names: Arc<[String]>, at: Span) -> Result<Typed, ScriptError> {
         let [of] = self.arguments::<1>(name, arguments, at)?;
         let of = Box::new(self.number(of)?.0);
@@ -63,7 +66,7 @@ impl Compiler<'_> {
         Ok((Any::Bytes(Bytes::Literal(bytes.into())), Type::Held(Arc::new(shape))))
     }
 
-    /// `path()`: the path of a `struct path`, from the root of its mounts.
+    /// `path(p, length)`: the path of a `struct path`, across mount points up to the root. `length` limits its bytes.
     fn path(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         self.between("path", arguments, 1, 2, at)?;
         let of = &arguments[0];
@@ -86,6 +89,7 @@ impl Compiler<'_> {
         Ok((Any::Bytes(Bytes::Path { start: Box::new(start), places: Box::new(places), limit }), Type::Text(limit)))
     }
 
+    /// The field offsets that `Runner::path` (`strings.rs`) follows. `None` if the kernel's types lack one of them.
     fn path_places(&self) -> Option<PathPlaces> {
         let at = |structure: &str, path: &[&str]| {
             let mut kind = self.known.named(Some(Tag::Struct), structure)?;
@@ -110,7 +114,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// `find(@m, key, $v)`: whether the key exists. If it does, the variable becomes its value.
+    /// `find(@m, key, $v)`: 1 if the map has the key, and then `$v` is set to its value; otherwise 0, and `$v` keeps its
+    /// value. The key is compiled twice: for the test, and for the read of the value.
     fn find(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         let [map_expr, key, variable] = self.arguments::<3>("find", arguments, at)?;
         let map = self.whole_map("find", map_expr)?;
@@ -121,12 +126,14 @@ impl Compiler<'_> {
         let keys = core::slice::from_ref(key);
         let (asked, read) = (self.key(map, keys, at)?, Kind::Map(map_name.clone(), keys.to_vec()));
         let (value, kind) = self.value(&Expr { at, kind: read })?;
+        // A hit without the key skips the assignment, so it does not count as one that always runs.
         let set = self.passed_over(|compiler| compiler.set_variable(name, value, kind, at))?;
         let found = Num::Behind(Box::new([set]) as Box<[Act]>, Box::new(Num::Const(1)));
         Ok((Any::Num(Num::Choice(Box::new([Num::HasKey(map, asked), found, Num::Const(0)]))), Type::TRUTH))
     }
 
-    /// Turns a structure or array in guest memory into a copy of its bytes. Other values are returned unchanged.
+    /// Turns a structure or array in guest memory into an expression that copies its bytes at a hit. Returns other values
+    /// unchanged. Fails if the type is unknown or larger than `MOST_HELD`.
     pub fn held(&self, (any, kind): Typed, at: Span) -> Result<Typed, ScriptError> {
         let (Any::Num(_), Type::Object(of)) = (&any, &kind) else { return Ok((any, kind)) };
         let Some(shape) = self.shape_of(of) else {
@@ -145,8 +152,11 @@ impl Compiler<'_> {
         self.shape(of, DEEPEST, &mut left).filter(|shape| (1..=MOST_HELD).contains(&shape.size()))
     }
 
+    /// The layout of a type. `depth` and `left` bound the nesting and the number of members, because the kernel's types may
+    /// be damaged.
     fn shape(&self, of: &CType, depth: usize, left: &mut usize) -> Option<Shape> {
         *left = left.checked_sub(1)?;
+        // Charges the look-ups of types since the last charge; there are no steps of its own.
         self.charge(0, Span::default()).ok()?;
         let order = self.knowledge.isa().order;
         Some(match of {
@@ -179,7 +189,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// A member of a copied structure: a number, or bytes again.
+    /// The member with this layout, `at` bytes from the start of a copy: a number, or a smaller copy.
     pub fn piece(&self, of: Bytes, at: Num, shape: &Shape) -> Typed {
         let (of, at) = (Box::new(of), Box::new(at));
         match shape {
@@ -206,7 +216,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `username`: the uid of the running task, in digits. The guest's /etc/passwd cannot be read.
+    /// `username`: the uid of the running task in digits, because the engine cannot read the guest's /etc/passwd.
     pub fn user_name(&self, at: Span) -> Result<Typed, ScriptError> {
         let id = self.of_credentials("uid");
         let id =
@@ -215,7 +225,9 @@ impl Compiler<'_> {
     }
 }
 
-/// Limits of copied structures: size in bytes, nesting depth, and number of members.
+/// The largest structure that is copied, in bytes.
 const MOST_HELD: u64 = 65_536;
+/// The limit of structures and arrays inside one another.
 const DEEPEST: usize = 12;
+/// The limit of a structure's members, with those of inner structures.
 const MOST_MEMBERS: usize = 4096;

@@ -1,4 +1,6 @@
-//! Evaluates byte expressions: strings, keys, tuples, stacks, paths. Each appends its result to the scratch buffer.
+//! Evaluates byte expressions at a hit: strings, map keys, tuples, stacks, paths. Each expression appends its result to the
+//! scratch buffer of the runner's state. The caller remembers the buffer's length before as `mark`, and cuts the buffer there when
+//! it has used the result. So a hit allocates no memory once the buffer has grown.
 
 use super::acts::TOO_MUCH_WORK;
 use super::program::{Any, Bytes, Key, PathPlaces};
@@ -7,9 +9,10 @@ use super::show::{in_mapping, part};
 use super::stored::Stored;
 use super::types::Type;
 
-/// The largest number of components of a path, and the longest name of one, in bytes.
+/// The largest number of components of a path. The components next to the root are left out beyond that.
 pub(super) const DEEPEST_PATH: usize = 128;
 
+/// The longest name of a file, in bytes (NAME_MAX).
 pub(super) const LONGEST_NAME: usize = 255;
 
 /// The largest number of frames of a stack.
@@ -36,7 +39,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The scratch buffer is full or the budget is spent. Removes the value again and ends the script.
+    /// Removes the value from `mark` on and ends the script, because the scratch buffer or the hit's budget is exhausted.
     #[cold]
     fn too_much(&mut self, end: usize, mark: usize) {
         self.state.scratch.truncate(mark);
@@ -46,6 +49,7 @@ impl Runner<'_> {
         });
     }
 
+    /// Appends the value of an expression. `mark` is the length of the scratch buffer, so the value is the bytes from there on.
     #[expect(clippy::too_many_lines, reason = "one arm per operation: a table in the form of a match")]
     fn append(&mut self, bytes: &Bytes, mark: usize) {
         match bytes {
@@ -153,6 +157,7 @@ impl Runner<'_> {
                 self.bytes(&both[1]);
             }
             Bytes::LastWrite(address, length) => self.line_on_last_write(address, *length),
+            // A block expression: statements, then a value. A `return` among the statements skips the value.
             Bytes::Behind(acts, value) => {
                 if self.leads_on(acts) {
                     self.bytes(value);
@@ -161,7 +166,9 @@ impl Runner<'_> {
         }
     }
 
-    /// Not inlined, because its array would make the frame of every byte expression that large.
+    /// Appends the addresses of a stack, 8 bytes each: the kernel's, or the program's if `user` is set. At most `limit` frames.
+    /// An address in a program is packed with the number of its mapping, so that a symbol can be found later. Not inlined,
+    /// because the array would enlarge the stack frame of every byte expression.
     #[inline(never)]
     fn stack<const MOST: usize>(&mut self, user: bool, limit: u16) {
         let mut frames = [0; MOST];
@@ -173,7 +180,9 @@ impl Runner<'_> {
         frames[..found].iter().for_each(|frame| self.state.scratch.extend_from_slice(&frame.to_le_bytes()));
     }
 
-    /// Appends the path of a file: its name, the names of its parent directories, and those of the mount points.
+    /// Appends the path of a `struct path` at the address `start`, as `d_path` does: follows the parents of the directory entry,
+    /// and at the root of a mount goes on at its mount point. Cuts the result off at `limit` bytes. Memory that cannot be read
+    /// ends the walk.
     pub(super) fn path(&mut self, start: u64, places: &PathPlaces, limit: usize) {
         let (mark, word) = (self.state.scratch.len(), self.program.word);
         let (mut mount, mut entry) =
@@ -216,7 +225,7 @@ impl Runner<'_> {
         self.state.scratch.truncate(mark + length);
     }
 
-    /// Appends a string from guest memory, without its 0.
+    /// Appends a string from guest memory up to its terminating 0, at most `most` bytes. Stops where memory cannot be read.
     pub(super) fn text(&mut self, at: u64, most: usize) {
         let start = self.state.scratch.len();
         let most = most.min(MOST_SCRATCH.saturating_sub(start));
@@ -256,7 +265,7 @@ impl Runner<'_> {
                 let number = self.num(num);
                 self.state.scratch.extend_from_slice(&number.to_le_bytes());
             }
-            // The most frequent part of a key: its length is known at once, so both are written and charged together.
+            // The most frequent part of a key, so it has a fast path: the length is computed first and needs no second write.
             Any::Bytes(Bytes::Comm) => {
                 let comm = self.moment.comm();
                 let (at, length) = (self.state.scratch.len(), length(&comm));
@@ -278,6 +287,7 @@ impl Runner<'_> {
         }
     }
 
+    /// Appends an encoded map key.
     pub(super) fn key(&mut self, key: &Key) {
         for part in key {
             self.encode(part);
@@ -285,7 +295,7 @@ impl Runner<'_> {
     }
 }
 
-/// The length of a name up to its first 0, without a loop.
+/// The length of a name up to its first 0 byte, or 16. All bytes are tested at once.
 #[inline]
 fn length(name: &[u8; 16]) -> usize {
     const ONES: u128 = u128::MAX / 0xff;

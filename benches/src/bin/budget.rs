@@ -32,7 +32,7 @@ use trapline_benches::user_time::median;
 /// Guest time of the two runs of a guest without a timer, in nanoseconds.
 const SHORT: u64 = 4_000;
 const LONG: u64 = 24_000;
-/// Pairs of runs of each mechanism. An odd number, so that there is a median.
+/// The number of pairs of runs of each mechanism. It is odd, so that one of them is the median.
 const ROUNDS: usize = 5;
 /// The C library chooses its string functions by the CPU, and callgrind counts each byte of a REP STOSB: with it a flush
 /// of the core's TLB costs 160,000 instructions, without it a tenth. With all these features masked the choice is the
@@ -77,7 +77,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs under callgrind. Prints the number of hits of each counted run.
+/// The part that runs under callgrind: runs the rows of one guest, all rows if `rest` is empty. Prints a line for each
+/// counted run: the name of the row and the number of hits.
 fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
     if let Some(many) = many::find(guest) {
         let number = |text: &&str| {
@@ -125,7 +126,7 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The loop with an optimised probe that has an empty handler, then with one that runs a script.
+/// Runs the loop with an optimised probe that has an empty handler, then with one that runs a script.
 fn measure_scripts(guest: &str, rest: &[&str]) -> Result<(), String> {
     let mut bench = BenchLoop::tiny(&format!("tiny/{guest}"))?;
     let empty = bench.plant(scripts::mechanism()?)?;
@@ -140,7 +141,7 @@ fn measure_scripts(guest: &str, rest: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// A loop of branches without a probe, then with a probe on a branch.
+/// Runs a loop of branches without a probe, then with a probe on a branch.
 fn measure_branches(guest: &str) -> Result<(), String> {
     let branches = loops::of(&format!("loops/{guest}")).and_then(|loops| loops.branches());
     let (mut bench, probe) = branches.ok_or_else(|| format!("{guest} has no loop of branches"))??;
@@ -149,7 +150,7 @@ fn measure_branches(guest: &str) -> Result<(), String> {
     count_two(&mut bench, "slot", |_| probe.hits())
 }
 
-/// The loop of loads and stores, then with a watchpoint, then after its removal.
+/// Runs the loop of loads and stores without a watchpoint, then with each kind of watchpoint, then after the last removal.
 fn measure_watched(guest: &str) -> Result<(), String> {
     let mut watched = watched::Bench::start(guest).ok_or_else(|| format!("{guest} has no loop of loads and stores"))??;
     let chosen = watched.chosen();
@@ -165,7 +166,7 @@ fn measure_watched(guest: &str) -> Result<(), String> {
     count_two(&mut watched.bench, "removed", |bench| watched::Bench::accesses(bench, chosen))
 }
 
-/// The loop without a probe, then with a probe on each of `count` functions.
+/// Runs the loop without a probe, then with a probe on each of `count` functions.
 fn measure_among(many: &Many, count: usize) -> Result<(), String> {
     let mut bench = many.bench_loop(count)?;
     count_two(&mut bench, UNPROBED, |_| 0)?;
@@ -218,7 +219,7 @@ fn interrupts(bench: &mut BenchLoop) -> u64 {
     bench.session().machine().counts().interrupts
 }
 
-/// The runs of one mechanism.
+/// The guest times of all runs of one row, in nanoseconds: short and long in turn.
 fn lengths() -> impl Iterator<Item = u64> {
     std::iter::repeat_n([SHORT, LONG], ROUNDS).flatten()
 }
@@ -229,12 +230,13 @@ fn counted(work: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
     std::hint::black_box(work())
 }
 
-/// Host instructions added per hit, by the letters of the mechanism.
+/// Host instructions that a hit adds, by the name of the row.
 type Added = BTreeMap<String, f64>;
 
 /// The name of the run without a probe. Its cost is subtracted from the runs after it.
 const UNPROBED: &str = "none";
 
+/// Measures rows of a guest under callgrind. `numbers` are the arguments of [`measure`] behind the guest.
 fn added(guest: &str, numbers: &[String], variation: &Variation) -> Result<Added, String> {
     let folder = env::temp_dir().join(format!("trapline-budget-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -244,6 +246,7 @@ fn added(guest: &str, numbers: &[String], variation: &Variation) -> Result<Added
     answer
 }
 
+/// Runs `budget measure` under callgrind, which writes its counts to `folder`. Returns the output of [`measure`].
 fn run_callgrind(guest: &str, numbers: &[String], folder: &Path, variation: &Variation) -> Result<String, String> {
     let mut this = env::current_exe().map_err(|error| error.to_string())?;
     if variation.elsewhere {
@@ -280,22 +283,22 @@ fn run_callgrind(guest: &str, numbers: &[String], folder: &Path, variation: &Var
 /// One way in which two computers or folders may differ.
 struct Variation {
     name: &'static str,
-    /// The program runs from a folder with a long name.
+    /// Whether the program runs from a folder with a long name.
     elsewhere: bool,
-    /// The environment holds `PATH` alone, beside what follows.
+    /// Whether the environment holds only `PATH` and the variables below.
     without_environment: bool,
-    /// The C library's string functions are pinned.
+    /// Whether the C library's string functions are pinned ([`TUNABLES`]).
     pins: bool,
-    /// Variables: a name, and a text that is repeated so many times.
+    /// Environment variables: a name, and a value that is repeated this many times.
     environment: &'static [(&'static str, &'static str, usize)],
-    /// For valgrind.
+    /// Arguments of valgrind.
     arguments: &'static [&'static str],
 }
 
 const USUAL: Variation =
     Variation { name: "usual", elsewhere: false, without_environment: false, pins: true, environment: &[], arguments: &[] };
 
-/// The first is how budgets are measured.
+/// The variations of `budget vary`. Budgets are measured under the first one.
 const VARIATIONS: [Variation; 7] = [
     USUAL,
     Variation { name: "no environment", without_environment: true, ..USUAL },
@@ -312,7 +315,7 @@ const VARIATIONS: [Variation; 7] = [
     Variation { name: "this CPU's strings", pins: false, ..USUAL },
 ];
 
-/// Rows that differed between two computers before builds were the same and medians counted.
+/// The rows that `budget vary` measures by default. Their figures once differed between two computers.
 const UNSTABLE_ONCE: [(&str, &[&str]); 3] =
     [("tiny/ppc64le", &[UNPROBED, "j", "jr"]), ("tiny/arm", &[UNPROBED, "b", "o"]), ("scripts/x86_64", &["count-by-comm"])];
 
@@ -329,7 +332,7 @@ fn vary(rows: &[(&str, &[&str])]) -> Result<(), String> {
             }
             for (what, value) in &added {
                 println!("{guest:<20}{what:<16}{:<22}{value:>10.2}", variation.name);
-                // A hit's own code differs by whole instructions.
+                // Another path through the code of a hit differs by at least one instruction.
                 if variation.pins && usual.get(what).is_none_or(|usual| (usual - value).abs() >= 0.5) {
                     let _ = write!(differ, "\n  {guest} {what}, {}: {value:.2}", variation.name);
                 }
@@ -349,7 +352,7 @@ fn vary_all() -> Result<(), String> {
     vary(&rows)
 }
 
-/// The numbers of probes that a guest with many functions is measured with, in order.
+/// The numbers of probes in the rows of a guest with many functions, in ascending order.
 fn numbers_of<'a>(budgets: &'a [Budget], guest: &str) -> Vec<&'a str> {
     let rows = budgets.iter().filter(|budget| budget.guest == guest);
     let mut numbers: Vec<&str> = rows.flat_map(Budget::numbers).collect();
@@ -358,7 +361,8 @@ fn numbers_of<'a>(budgets: &'a [Budget], guest: &str) -> Vec<&'a str> {
     numbers
 }
 
-/// Pairs the runs that the program has printed with callgrind's numbered dumps.
+/// Combines the output of [`measure`] with callgrind's dumps, which are numbered by run. For each row: the median, over all
+/// pairs, of the instructions that the long run took more than the short one, minus those of the unprobed loop, per hit.
 fn read_counts(said: &str, folder: &Path) -> Result<Added, String> {
     let mut runs = Vec::new();
     for (number, line) in said.lines().enumerate() {
@@ -374,7 +378,7 @@ fn read_counts(said: &str, folder: &Path) -> Result<Added, String> {
             return Err(format!("{letters} was run less than {ROUNDS} times before {other}"));
         }
         let pairs = rounds.chunks_exact(2).filter_map(|pair| if let [short, long] = pair { Some((short, long)) } else { None });
-        // A run may be dearer than a longer one: code may have been translated in it.
+        // The difference may be negative, because the short run may have translated code.
         let costs = pairs.map(|((_, few, short), (_, many, long))| (many.saturating_sub(*few), *long as f64 - *short as f64));
         if *letters == UNPROBED {
             unprobed = median(costs.map(|(_, cost)| cost));
@@ -389,7 +393,7 @@ fn read_counts(said: &str, folder: &Path) -> Result<Added, String> {
     Ok(added)
 }
 
-/// The total count in a dump.
+/// The number of instructions in a dump of callgrind.
 fn instructions(file: &Path) -> Result<u64, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).map(str::trim);
@@ -398,13 +402,17 @@ fn instructions(file: &Path) -> Result<u64, String> {
 
 /// One line of budgets.tsv.
 struct Budget {
+    /// A kernel's name such as `tiny/arm`, or a name with one of the prefixes above.
     guest: String,
+    /// The row: the letters of a mechanism, another name that [`measure`] prints, or `one/other` for a ratio.
     what: String,
+    /// The limit of the host instructions per hit, or of the ratio.
     most: f64,
-    /// `-` if the project has set no goal.
+    /// The goal as text, printed only; `-` if the project has set none.
     goal: String,
 }
 
+/// Reads budgets.tsv.
 fn budgets() -> Result<Vec<Budget>, String> {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("budgets.tsv");
     let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -421,13 +429,13 @@ fn budgets() -> Result<Vec<Budget>, String> {
 }
 
 impl Budget {
-    /// The numbers of probes in this row, if its guest has many functions.
+    /// The numbers of probes in this row. Empty for a guest without many functions.
     fn numbers(&self) -> impl Iterator<Item = &str> {
         let among = many::find(&self.guest).map(|_| self.what.split('/').filter_map(|what| what.strip_prefix(AMONG)));
         among.into_iter().flatten()
     }
 
-    /// Whether it is measured only by `budget all`.
+    /// Whether only `budget all` measures the row.
     fn takes_long(&self) -> bool {
         /// The largest number of probes that callgrind measures in a few seconds.
         const QUICK: usize = 10_000;
@@ -435,7 +443,7 @@ impl Budget {
     }
 }
 
-/// `CARGO_INCREMENTAL` when this program and the crates that it uses were compiled.
+/// The value of `CARGO_INCREMENTAL` when this program was compiled.
 const INCREMENTAL: Option<&str> = option_env!("CARGO_INCREMENTAL");
 
 /// Checks the budgets of these guests, or of all guests if none is given.
@@ -470,7 +478,8 @@ fn check(all: bool, of: &[&str]) -> Result<(), String> {
     if over.is_empty() { Ok(()) } else { Err(format!("over budget:{over}")) }
 }
 
-/// Checks the order of the mechanisms' costs, which the kernel's document shows and which must hold on every ISA.
+/// Checks that the mechanisms of a guest cost less in the order of [`SHAPE`]. The kernel's document about kprobes
+/// (Documentation/trace/kprobes.rst) has the same order, and it must hold on every ISA. Adds errors to `over`.
 fn out_of_shape(guest: &str, added: &Added, over: &mut String) {
     for (less, more) in SHAPE {
         if let (Some(one), Some(other)) = (added.get(*less), added.get(*more))

@@ -9,9 +9,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The most instructions of a block.
+/// The maximum number of instructions in a block.
 const LONGEST: u32 = 64;
-/// The most decoded instructions. When they are reached, all are dropped.
+/// The limit of decoded instructions in all blocks. Above it, [`Code::at`] drops all blocks.
 const MOST_OPS: usize = 1 << 21;
 /// Instructions in a page.
 const IN_PAGE: u32 = 1024;
@@ -53,6 +53,7 @@ pub(super) struct Code {
     tables: Vec<Box<[u32; IN_PAGE as usize]>>,
     /// Tables whose pages were dropped. They may be used for other pages.
     free: Vec<u32>,
+    /// The physical address of the first byte of RAM.
     base: u64,
     /// Incremented when a link may lead to the wrong block.
     pub generation: u32,
@@ -146,8 +147,8 @@ impl Code {
     /// The block at a physical address. Decodes it if it is not known. `None` where no RAM is.
     ///
     /// A block has at most [`LONGEST`] instructions of one page, or one if `one_by_one` is set. It ends earlier behind a
-    /// branch and its delay slot, or if the host or an instruction demands it. A slot is left out if it is beyond that
-    /// limit or holds a branch.
+    /// branch and its delay slot, or if the host or an instruction demands it. A delay slot is left out if it is beyond
+    /// that limit or holds a branch: it then is a block of its own.
     pub fn at(&mut self, host: &mut impl Host, physical: u64, pc: u64, one_by_one: bool) -> Option<u32> {
         let page = self.page(physical);
         let place = (physical >> 2) as usize % IN_PAGE as usize;
@@ -175,7 +176,8 @@ impl Code {
             }
             self.ops.push(op);
             at += 4;
-            // Behind a step's copy are two breakpoints, of which the copy may nullify the first.
+            // Two breakpoints end the copy of a stepped instruction, because the copy may nullify the first one. The
+            // block includes both.
             let is_second = op.is_break() && self.ops[first..].iter().rev().nth(1).is_some_and(Op::is_break);
             if slot || is_second || op.ends_block() || op.is_branch() && !op.has_slot() {
                 break;

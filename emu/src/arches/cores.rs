@@ -1,4 +1,5 @@
-//! Tests of the search for the core's state, on each kind of core.
+//! Tests of the search for Unicorn's private state, on each kind of core: `live.rs` finds the CPU structure, and `stores.rs`
+//! finds the function that fills TLB entries. They are here because this module knows all kinds of core.
 
 use crate::unicorn::engine::Core;
 use crate::unicorn::fills::Numbers;
@@ -18,6 +19,7 @@ fn kinds() -> Vec<&'static CoreKind> {
         .collect()
 }
 
+/// The search first tries the offsets at which an earlier engine had its CPU. In this engine they may be wrong.
 #[test]
 fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
     let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
@@ -27,7 +29,8 @@ fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
     }
 }
 
-/// The heap behind a CPU has any content, and changes while the table is examined.
+/// The search reads heap memory behind the CPU structure, whose contents are arbitrary and may change during the search. So
+/// the test allocates and frees blocks of several sizes between the engines.
 #[test]
 fn the_function_that_fills_is_found_whatever_the_heap_holds() {
     let mut numbers = Numbers(5);

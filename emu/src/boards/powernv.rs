@@ -58,6 +58,7 @@ const DECREMENTER: u32 = 0x900;
 /// The register number that stands for random numbers (`cpu/ppc/state.rs`).
 const RANDOM: u32 = 1024;
 
+/// Places the firmware, the device tree and the initramfs, all behind the kernel.
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
     if config.command_line.len() >= COMMAND_LINE_BYTES {
         let (has, takes) = (config.command_line.len(), COMMAND_LINE_BYTES - 1);
@@ -65,7 +66,7 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
     }
     if kernel_end > FIRMWARE {
         return Err(MachineError::Config(format!(
-            "the kernel ends at {kernel_end:#x}, where the firmware begins is {FIRMWARE:#x}"
+            "the kernel ends at {kernel_end:#x} and overlaps the firmware, which begins at {FIRMWARE:#x}"
         )));
     }
     let initrd = config.initrd.as_deref().unwrap_or_default();
@@ -96,7 +97,7 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
 // Return codes of OPAL calls.
 const SUCCESS: i64 = 0;
 const PARAMETER: i64 = -1;
-
+/// OPAL_RESOURCE: OPAL_GET_MSG has no message.
 const NOTHING_NEW: i64 = -10;
 const UNSUPPORTED: i64 = -7;
 
@@ -147,18 +148,18 @@ mod call {
 
 /// The kernel passes virtual addresses of its linear map. Clearing the top bits gives the physical address.
 const PHYSICAL: u64 = 0x0fff_ffff_ffff_ffff;
-/// The event bit for console input.
+/// OPAL_EVENT_CONSOLE_INPUT, a bit of the events that OPAL_POLL_EVENTS reports.
 const CONSOLE_INPUT: u64 = 0x10;
-/// The status of a CPU that runs, and of one that waits.
+/// The answers of OPAL_QUERY_CPU_STATUS: the CPU runs, or it waits for OPAL_START_CPU.
 const STARTED: u8 = 3;
 const INACTIVE: u8 = 0;
-/// The source of an interrupt from another CPU, in the lower bytes of the XIRR.
+/// The source number of an interrupt from another CPU (IPI), in the lower bytes of the XIRR.
 const FROM_CPU: u8 = 2;
-/// The least favoured priority, which means that nothing was sent.
+/// The MFRR without an IPI: the least favoured priority. A lower number is a more favoured priority.
 const NOTHING_SENT: u8 = 0xff;
 /// The number of external interrupts (`cpu/ppc/deliver.rs`).
 const EXTERNAL: u32 = 0x500;
-/// Most bytes per console read or write.
+/// The limit of bytes per console read or write.
 const CONSOLE_BYTES: u64 = 4096;
 /// On the LPC bus: the I/O space, and the port for the exit status.
 const PORTS: u64 = 1;
@@ -168,9 +169,12 @@ const EXIT_STATUS: u64 = 0xf4;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerNv {
+    /// The CPUs that run.
     running: Cpus,
     cpus: Vec<PerCpu>,
+    /// Console output that the host has not taken yet.
     sent: Vec<u8>,
+    /// Console input.
     typed: Wire,
     /// State of the random number generator.
     random: u64,
@@ -185,10 +189,11 @@ struct PerCpu {
     /// The virtual time of the last access.
     #[serde(skip)]
     now: Ticks,
-    /// The CPU takes interrupts that are more favoured than this priority.
+    /// The CPU's current priority (CPPR). The CPU takes interrupts whose priority has a lower number.
     priority: u8,
-    /// The priority of the interrupt that another CPU has sent (MFRR), and its time.
+    /// The priority of the pending IPI (MFRR), or [`NOTHING_SENT`].
     sent: u8,
+    /// The time at which another CPU has sent it.
     since: Ticks,
 }
 
@@ -197,7 +202,7 @@ impl PerCpu {
         PerCpu { decrementer: Decrementer::default(), now: 0, priority: 0, sent: NOTHING_SENT, since: 0 }
     }
 
-    /// Whether an interrupt of another CPU is pending that this CPU takes.
+    /// Whether an IPI is pending that the CPU's priority lets in.
     fn is_called(&self) -> bool {
         self.sent < self.priority
     }
@@ -217,7 +222,7 @@ impl PowerNv {
         PowerNv { running: Cpus::new(cpus), cpus: per_cpu, sent, typed, random: 0, exit_status: 0, off: false }
     }
 
-    /// A call that concerns the CPU that makes it, or another one.
+    /// The OPAL calls for CPUs: start, status, and interrupts between CPUs. `at` names the calling CPU.
     fn cpu_call(&mut self, at: At, [number, first, second, ..]: [u64; 5], memory: &mut dyn Memory) -> Result<i64, Fault> {
         let other = usize::try_from(first).unwrap_or(usize::MAX);
         let Some(own) = self.cpus.get_mut(at.cpu) else { return Ok(PARAMETER) };
@@ -232,7 +237,7 @@ impl PowerNv {
             }
             call::INT_SET_CPPR => own.priority = first as u8,
             call::INT_EOI => own.priority = (first >> 24) as u8,
-            // A CPU that is alone sends itself nothing by this way.
+            // A board with one CPU has no IPIs, so it ignores the MFRR.
             call::INT_SET_MFRR if !self.running.are_several() => {}
             call::INT_SET_MFRR => {
                 let Some(other) = self.cpus.get_mut(other) else { return Ok(PARAMETER) };
@@ -259,6 +264,8 @@ impl PowerNv {
         mixed ^ mixed >> 31
     }
 
+    /// Executes an OPAL call: its number and its first four arguments. Returns the call's return code. `Err` if an address
+    /// among the arguments is not in RAM.
     fn answer(&mut self, at: At, arguments: [u64; 5], memory: &mut dyn Memory) -> Result<i64, Fault> {
         let [number, first, second, third, fourth] = arguments;
         Ok(match number {
@@ -273,7 +280,7 @@ impl PowerNv {
             call::CONSOLE_READ => {
                 let most = words::get(memory, second)?.min(CONSOLE_BYTES);
                 let mut text = Vec::new();
-                // The firmware buffers input: bytes that are still on the line count as arrived.
+                // Real firmware buffers input. Bytes that are typed, but arrive later by the speed of the line, are read now.
                 while (text.len() as u64) < most {
                     let earliest = self.typed.next().filter(|_| self.typed.waiting() > 0);
                     let Some(byte) = self.typed.take(earliest.unwrap_or(0).max(at.now)) else { break };
@@ -288,7 +295,7 @@ impl PowerNv {
                 SUCCESS
             }
             call::POLL_EVENTS => {
-                // The kernel reads the console only if this event is set.
+                // The kernel reads the console only while this event is reported.
                 let is_typed = self.typed.next().is_some_and(|earliest| earliest <= at.now);
                 if first != 0 {
                     words::put(memory, first, if is_typed { CONSOLE_INPUT } else { 0 })?;
@@ -300,7 +307,7 @@ impl PowerNv {
                 SUCCESS
             }
             call::LPC_READ => {
-                // No device answers. The value is a 32-bit all-ones word.
+                // No device on the bus answers, so the value is all ones.
                 memory.write(fourth & PHYSICAL, &[0xff; 4])?;
                 SUCCESS
             }
@@ -324,7 +331,7 @@ impl PowerNv {
     }
 }
 
-/// Numbers passed to and from the firmware are big-endian.
+/// Reads and writes the numbers that a call has in memory. They are 64-bit and big-endian.
 mod words {
     use super::{ByteOrder, Fault, Memory, PHYSICAL};
 
@@ -367,7 +374,7 @@ impl Board for PowerNv {
         self.running.take_orders()
     }
 
-    /// An access to an address that the kernel passed and that does not exist returns a parameter error.
+    /// Returns OPAL_PARAMETER if an address among the arguments is not in RAM.
     fn firmware_call(&mut self, at: At, call: FirmwareCall<'_>) -> Vec<u64> {
         let mut arguments = [0; 5];
         for (to, from) in arguments.iter_mut().zip(call.arguments) {
@@ -394,7 +401,8 @@ impl Board for PowerNv {
         own.is_called().then_some(own.since).or_else(timed)
     }
 
-    /// An interrupt stays pending until the decrementer is set, or until the CPU lowers its MFRR or its priority.
+    /// Taking an interrupt does not clear it. An IPI is pending until the CPU sets its MFRR to a less favoured priority or its
+    /// own priority to a more favoured one. The decrementer's interrupt is pending until the decrementer is set.
     fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
         let own = self.cpus.get(cpu)?;
         let timed = || own.decrementer.asks(own.now).then_some(Interrupt::of(DECREMENTER));

@@ -1,5 +1,6 @@
-//! SIGP, by which CPUs of z/Architecture signal, start and stop each other (Principles of Operation, chapter 4, "CPU
-//! signaling and response").
+//! SIGP, the instruction by which CPUs of z/Architecture signal, start and stop each other (Principles of Operation,
+//! chapter 4, "CPU signaling and response"). Each CPU has a [`Mailbox`] with the signals that it has received, and a
+//! [`Signal`] is one execution of SIGP.
 
 use super::cpus::Cpus;
 use crate::clock::Ticks;
@@ -37,21 +38,21 @@ const SENSE_RUNNING: u64 = 0x15;
 const RESTART_PSW: u64 = 0x1a0;
 const PREFIX: u64 = 0x7fff_e000;
 
-// Interrupt codes, and their enable bits in control register 0.
+// External interrupts: the code, and the subclass mask bit of control register 0 that enables it.
 const EMERGENCY_CODE: (u32, u64) = (0x1201, 0x4000);
 const CALL_CODE: (u32, u64) = (0x1202, 0x2000);
 
-/// The state that other CPUs set for a CPU.
+/// The part of a CPU's state that other CPUs set: pending signals, and the prefix of its next start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mailbox {
     /// The prefix with which the CPU is started.
     prefix: u64,
-    /// The CPUs that have sent an emergency signal, a bit each.
+    /// A bitmap of the CPUs whose emergency signal is pending.
     emergency: u64,
-    /// The CPU that has sent an external call.
+    /// The CPU whose external call is pending. Only one can be.
     call: Option<u16>,
-    /// The time of the first of these signals that is pending.
+    /// The time at which the first pending signal arrived. Not updated while signals are pending.
     since: Ticks,
 }
 
@@ -62,7 +63,9 @@ impl Mailbox {
         self.prefix & !PREFIX == 0 && senders == 0 && self.call.is_none_or(|cpu| usize::from(cpu) < cpus) && self.since < last
     }
 
-    /// The interrupt that is pending and let in, and its time. The number has the sender in its upper half.
+    /// The pending interrupt that the CPU takes next, and the time of its signal. The number has the interrupt code in its
+    /// lower half and the sender in its upper half. `lets_in` tells whether a mask bit of control register 0 is set.
+    /// Emergency signals come first, that of the CPU with the lowest number before the others.
     pub fn first(&self, lets_in: impl Fn(u64) -> bool) -> Option<(u32, Ticks)> {
         let emergency =
             (self.emergency != 0 && lets_in(EMERGENCY_CODE.1)).then(|| (self.emergency.trailing_zeros(), EMERGENCY_CODE.0));
@@ -71,7 +74,7 @@ impl Mailbox {
         Some((from << 16 | code, self.since))
     }
 
-    /// The CPU takes this interrupt.
+    /// Clears the signal of this interrupt, whose number is from [`Mailbox::first`].
     pub fn take(&mut self, number: u32) {
         match number & 0xffff {
             code if code == EMERGENCY_CODE.0 => self.emergency &= self.emergency.wrapping_sub(1),
@@ -79,6 +82,7 @@ impl Mailbox {
         }
     }
 
+    /// Records the time of a signal, if none is pending.
     fn note(&mut self, now: Ticks) {
         if self.emergency == 0 && self.call.is_none() {
             self.since = now;
@@ -86,22 +90,23 @@ impl Mailbox {
     }
 }
 
-/// A signal of a CPU.
+/// One execution of SIGP.
 #[derive(Clone, Copy, Debug)]
 pub struct Signal {
-    /// The order.
+    /// The order code.
     pub order: u64,
-    /// The sender.
+    /// The number of the CPU that executes SIGP.
     pub from: usize,
-    /// The parameter register.
+    /// The value of the parameter register.
     pub parameter: u64,
     /// The sender's time.
     pub now: Ticks,
 }
 
 impl Signal {
-    /// Sends the signal to the CPU with this number and mailbox, or to none. Returns condition code and status, and whether
-    /// the last CPU has stopped.
+    /// Sends the signal to the CPU with this number and mailbox; `to` is `None` if the addressed CPU does not exist. Returns
+    /// the condition code and the status, and whether the last running CPU has stopped. That ends the machine, so the CPU
+    /// is not marked as stopped.
     pub fn send(self, to: Option<(usize, &mut Mailbox)>, cpus: &mut Cpus, memory: &mut dyn Memory) -> ([u64; 2], bool) {
         let accepted = [ACCEPTED, 0];
         if self.order == SET_ARCHITECTURE {
@@ -144,6 +149,8 @@ impl Signal {
                 accepted
             }
             RESTART => match restart_psw(mailbox.prefix, memory) {
+                // The argument of the start has the upper 33 bits of the PSW mask and the prefix in its other bits
+                // (`cpu/s390/state.rs`). The lower bits of a PSW mask are 0.
                 Some([mask, entry]) => {
                     cpus.start(number, entry, mask & !PREFIX & !0x1fff | mailbox.prefix);
                     accepted
@@ -156,7 +163,7 @@ impl Signal {
     }
 }
 
-/// Mask and address of the PSW with which a CPU is restarted. `None` if the prefix area is not in memory.
+/// Reads the restart PSW from the CPU's prefix area: its mask and its address. `None` if the area is not in RAM.
 fn restart_psw(prefix: u64, memory: &mut dyn Memory) -> Option<[u64; 2]> {
     let mut psw = [0; 16];
     memory.read(prefix + RESTART_PSW, &mut psw).ok()?;
@@ -169,7 +176,7 @@ mod tests {
     use proptest::prelude::*;
     use trapline_isa::mem::{ByteOrder, Fault};
 
-    /// Memory whose words are their addresses.
+    /// Memory below 1 GiB in which each 8-byte word holds the lower byte of its own address.
     struct Addresses;
 
     impl Memory for Addresses {

@@ -28,7 +28,7 @@ pub enum DiskError {
 
 /// Opens a disk image. The file is never written.
 pub fn open(path: &Path) -> Result<Arc<dyn Base>, DiskError> {
-    // A pipe would be waited for when it is opened.
+    // Opening a pipe would block until somebody writes to it.
     if !std::fs::metadata(path)?.is_file() {
         return Err(DiskError::NotAFile);
     }
@@ -38,11 +38,13 @@ pub fn open(path: &Path) -> Result<Arc<dyn Base>, DiskError> {
     Ok(if magic == qcow2::MAGIC { Arc::new(Qcow2::new(image)?) } else { Arc::new(image) })
 }
 
-/// A file on the host. As a disk, it is a raw image.
+/// A file on the host. It is a raw disk image by itself, and the storage of a qcow2 image.
 #[derive(Debug)]
 struct Image {
     file: File,
+    /// The size of the file when it was opened.
     bytes: u64,
+    /// The BLAKE3 hash of contents and size, in hexadecimal. Computed when it is first needed.
     checksum: OnceLock<String>,
 }
 

@@ -1,4 +1,5 @@
-//! The listener of a timeline's machine: it takes note of accesses to watched memory, and changes nothing.
+//! The listener of a timeline's machine. It records accesses to watched memory and exceptions. It has no
+//! probes and never changes the guest.
 
 use crate::clock::Meaning;
 use crate::cpu::View;
@@ -7,14 +8,15 @@ use std::collections::VecDeque;
 use trapline_probes::guest::{Answer, Cpu};
 use trapline_probes::watch::Access;
 
-/// An access to watched memory, at its exact place.
+/// An access to watched memory, and the place in the run at which it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The place of the instruction. For an access that no instruction made, of the one that was interrupted.
+    /// The place of the accessing instruction. If no instruction made the access, but a device for example, this is the
+    /// place of the instruction that was interrupted.
     pub place: Place,
-    /// The number of the area.
+    /// The number of the watched area.
     pub area: usize,
-    /// The access.
+    /// Address, size, direction and values.
     pub access: Access,
     /// The pid of the running task.
     pub pid: u32,
@@ -22,7 +24,7 @@ pub struct Seen {
     pub comm: [u8; 16],
 }
 
-/// An access by an instruction that is about to be made.
+/// A load or store that translated code is about to make, to any address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
     /// The address of the instruction.
@@ -35,31 +37,35 @@ pub struct Touched {
     pub is_store: bool,
 }
 
-/// The number of exceptions, and of accesses that are about to be made, that are kept.
+/// The capacity of the two ring buffers for exceptions and for accesses to any address.
 const MOST_NOTED: usize = 256;
 
-/// Takes note of accesses to watched memory, and of exceptions in the kernel.
+/// Records of one run of a timeline: accesses to watched memory, exceptions, and accesses to any address.
 #[derive(Debug, Default)]
 pub struct Observer {
-    /// The last accesses, oldest first.
+    /// The last accesses to watched memory, oldest first.
     seen: VecDeque<Seen>,
-    /// The number of accesses that are kept.
+    /// The capacity of `seen`. With 0 no access is recorded.
     most: usize,
+    /// Whether the first recorded access stops the run.
     stops: bool,
+    /// Whether the machine is asked to stop: an access was recorded and `stops` is set.
     wants: bool,
     /// The last exceptions, oldest first.
     excepted: VecDeque<Excepted>,
-    /// The last accesses of any address, if the machine tells of them.
+    /// The last accesses to any address. Empty unless the machine reports each access
+    /// (`Machine::tell_each_access`).
     touched: VecDeque<Touched>,
 }
 
 impl Observer {
-    /// Forgets all accesses, and keeps this many of the next ones. If `stops`, the first one stops the run.
+    /// Starts a new recording that keeps the last `most` accesses to watched memory. If `stops`, the first access stops
+    /// the run, and later ones are ignored.
     pub(super) fn start(&mut self, most: usize, stops: bool) {
         *self = Observer { most, stops, ..Observer::default() };
     }
 
-    /// Takes the accesses, oldest first.
+    /// Takes the accesses to watched memory, oldest first, and withdraws the request to stop.
     pub(super) fn take(&mut self) -> VecDeque<Seen> {
         self.wants = false;
         core::mem::take(&mut self.seen)
@@ -70,12 +76,13 @@ impl Observer {
         core::mem::take(&mut self.excepted).into()
     }
 
-    /// Takes the last accesses of any address, oldest first.
+    /// Takes the accesses to any address, oldest first.
     pub(super) fn take_touched(&mut self) -> Vec<Touched> {
         core::mem::take(&mut self.touched).into()
     }
 }
 
+/// Appends an entry. When the ring buffer is full, the oldest entry is dropped.
 fn push<T>(into: &mut VecDeque<T>, one: T) {
     if into.len() == MOST_NOTED {
         into.pop_front();

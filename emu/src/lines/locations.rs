@@ -1,50 +1,52 @@
-//! The place of a value at an address: a register, memory that a chain of loads leads to, or a constant. DWARF
-//! expressions that say more than that have no form in `kprobe_events`.
+//! Finds a variable's location at an address with DWARF: a register, memory behind a chain of loads, or a constant. A
+//! [`Location`] has the form of a fetch argument of `kprobe_events`. DWARF expressions that this form cannot express give a
+//! [`Missing`] with the reason.
 
 use super::error::Answer;
 use super::units::{Bytes, Info, Place, Unit};
 use gimli::{AttributeValue, CfaRule, Expression, Operation, Register, UnwindSection, constants as c};
 use std::ops::Range;
 
-/// The value that a place begins with.
+/// The start of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// A register, by the name that event lines give it.
+    /// The value of a register, by its name in event lines.
     Register(String),
-    /// An argument of the function, counted from 1.
+    /// The value of an argument of the function, counted from 1.
     Argument(usize),
     /// An address, or a number if nothing is loaded from it.
     Constant(u64),
-    /// The address of a symbol, where addresses are not known before the guest loads a module.
+    /// The address of a symbol. Used for modules, whose addresses are unknown until the guest loads them.
     Symbol(String),
 }
 
-/// The place of a value: `base`, then a load at each offset of `loads`, then `add`. That is the address of the value if
-/// it is in memory, otherwise the value itself.
+/// The place of a value. To compute it, start with `base`, load from memory once for each offset in `loads`, and add `add`. The
+/// result is the address of the value if `in_memory` is set, otherwise the value itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The start.
+    /// The first value.
     pub base: Base,
-    /// The offset of each load, from the value before it.
+    /// The offsets of the loads, in bytes. Each is added to the value before the load.
     pub loads: Vec<i64>,
-    /// The offset behind the last load.
+    /// The offset that is added after the last load, in bytes.
     pub add: i64,
     /// Whether the value is in memory at that address.
     pub in_memory: bool,
 }
 
 impl Location {
-    /// The value of a register, an argument or a constant.
+    /// A value that is in no memory: that of a register, an argument or a constant.
     pub fn value(base: Base) -> Location {
         Location { base, loads: Vec::new(), add: 0, in_memory: false }
     }
 
-    /// The memory at a symbol.
+    /// A value in memory at the address of a symbol.
     pub fn at_symbol(name: &str) -> Location {
         Location { base: Base::Symbol(name.into()), loads: Vec::new(), add: 0, in_memory: true }
     }
 
-    /// The text of the fetch: `%di`, `+8(%sp)`, `@0x1000`. `None` for a sum, which event lines do not have.
+    /// The fetch argument in an event line: `%di`, `+8(%sp)`, `@0x1000`. `None` for the sum of a register and an offset, which
+    /// event lines cannot express.
     pub fn text(&self) -> Option<String> {
         let mut loads = self.loads.clone();
         match (self.in_memory, self.add, &self.base) {
@@ -63,7 +65,7 @@ impl Location {
                 Some(first) => format!("@{:#x}", value.wrapping_add_signed(first)),
                 None => format!("\\{}", *value as i64),
             },
-            // The address itself is no argument of event lines, only the memory there.
+            // An event line can name the memory at a symbol, but not the address.
             Base::Symbol(name) => match loads.next()? {
                 0 => format!("@{name}"),
                 first => format!("@{name}{first:+}"),
@@ -72,7 +74,7 @@ impl Location {
         Some(loads.fold(start, |inner, offset| format!("{offset:+}({inner})")))
     }
 
-    /// The place of what a pointer in this place points to, `offset` bytes behind its target.
+    /// If the value here is a pointer: the location `offset` bytes behind the address that it holds.
     pub fn behind(mut self, offset: i64) -> Location {
         if self.in_memory {
             self.loads.push(self.add);
@@ -85,15 +87,16 @@ impl Location {
 /// The reason why a variable has no place at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// It is optimized out here; the addresses where it is known, if any.
+    /// The variable is optimized out here. The ranges are the addresses at which it has a location.
     Here(Vec<Range<u64>>),
-    /// Only its value at the function's entry is known.
+    /// The debugging information describes only its value at the function's entry (DW_OP_entry_value).
     AtEntry,
-    /// It is known, but event lines have no form for it.
+    /// The location is known, but event lines cannot express it. The text is the reason.
     NoForm(&'static str),
 }
 
-/// The place for which a location is asked: an address, the function that holds it, and that function's entry.
+/// The code for which a location is wanted: an address, the debugging information entry of its function, and the function's first
+/// address.
 #[derive(Clone, Copy)]
 struct Asked {
     address: u64,
@@ -102,8 +105,8 @@ struct Asked {
 }
 
 impl<'a> Info<'a> {
-    /// The place of a variable at an address. `function` is the entry of the function whose frame holds it, and `entry`
-    /// its first address.
+    /// The location of a variable when the pc is `address`. `function` is the debugging information entry of the function whose
+    /// frame holds it, and `entry` is the function's first address.
     pub(super) fn location(
         &self,
         variable: Place,
@@ -149,7 +152,11 @@ impl<'a> Info<'a> {
         self.place_of(&unit, expression, Asked { address, function, entry }, 0)
     }
 
-    /// Runs an expression on places instead of values.
+    /// Executes a DWARF expression symbolically: its stack holds at most one [`Location`] instead of numbers. A stack value with
+    /// `in_memory` set is the address on the stack; DW_OP_stack_value clears it.
+    ///
+    /// `depth` is 0 for a variable's own expression, 1 inside DW_OP_entry_value, and 2 for a frame base. It prevents recursion
+    /// without end: only depth 0 follows DW_OP_entry_value, and depth 2 has no frame base.
     fn place_of(
         &self,
         unit: &Unit<'a>,
@@ -228,7 +235,8 @@ impl<'a> Info<'a> {
         Ok(place.ok_or_else(|| Missing::Here(Vec::new())))
     }
 
-    /// An address of the file's own memory, as event lines write it.
+    /// The base and the offset of a static address: a number for the kernel, a symbol for a module. `None` if no symbol of the
+    /// module is unique there.
     fn memory_at(&self, address: u64) -> Option<(Base, i64)> {
         match &self.file.placed {
             Some(placed) => placed.symbol_and_offset(address).map(|(symbol, offset)| (Base::Symbol(symbol), offset)),
@@ -236,7 +244,7 @@ impl<'a> Info<'a> {
         }
     }
 
-    /// The value to which a function's frame offsets are added.
+    /// The frame base of a function (DW_AT_frame_base), to which DW_OP_fbreg adds its offset.
     fn frame_base(&self, function: Place, address: u64, depth: usize) -> Answer<Option<(Base, i64)>> {
         if depth > 1 {
             return Ok(None);
@@ -245,11 +253,12 @@ impl<'a> Info<'a> {
             return Ok(None);
         };
         let unit = self.unit(number)?;
+        // With this entry no address is the function's first one, so an entry value is never followed.
         let found = self.place_of(&unit, expression, Asked { address, function, entry: u64::MAX }, 2)?;
         Ok(found.ok().filter(|place| place.loads.is_empty()).map(|place| (place.base, place.add)))
     }
 
-    /// The canonical frame address at an address: a register and an offset.
+    /// The canonical frame address (CFA) when the pc is `address`: a register and an offset, from .debug_frame or .eh_frame.
     fn call_frame(&self, address: u64) -> Answer<Option<(Base, i64)>> {
         let endian = self.endian();
         let mut frames = gimli::DebugFrame::new(self.file.section(".debug_frame"), endian);
@@ -265,6 +274,7 @@ impl<'a> Info<'a> {
         Ok(self.rule(&frames, &bases.set_eh_frame(self.file.eh_frame_at), address))
     }
 
+    /// The rule for the CFA in one section. `None` if the section does not cover the address, or the rule is an expression.
     fn rule<S: UnwindSection<Bytes<'a>>>(&self, frames: &S, bases: &gimli::BaseAddresses, address: u64) -> Option<(Base, i64)>
     where
         S::Offset: gimli::UnwindOffset<usize>,
@@ -280,7 +290,7 @@ impl<'a> Info<'a> {
     }
 }
 
-/// The number in at most eight bytes.
+/// The number in one to eight bytes; `None` for any other length.
 fn constant(bytes: Bytes<'_>, little: bool) -> Option<u64> {
     let bytes = bytes.slice();
     let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
@@ -291,7 +301,7 @@ fn constant(bytes: Bytes<'_>, little: bool) -> Option<u64> {
     }
 }
 
-/// Neighbouring ranges as one, sorted.
+/// Sorts ranges and merges those that overlap or touch.
 fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
     let mut all: Vec<Range<u64>> = Vec::new();

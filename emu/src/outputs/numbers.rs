@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Formats numbers for human readers.
 
 /// A number with separators, such as `12,345`.
 pub fn thousands(number: u64) -> String {

@@ -1,4 +1,5 @@
-//! The safe interface of the CPU core: runs it, gets its callbacks, reads and writes registers.
+//! The safe interface of the CPU core: runs it, gets its callbacks, reads and writes registers. In this file an *engine*
+//! is Unicorn's (`uc_engine`), not the probe engine.
 //!
 //! Each kind of callback gets its own context type, because each allows different operations (docs/unicorn.md, "who may
 //! write the pc"): a forbidden operation does not compile.
@@ -28,7 +29,8 @@ pub trait Events: 'static {
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>);
     /// Whether the block at this pc must always call [`Events::block`]; asked once, when it is translated.
     fn always_wants(&self, pc: u64) -> bool;
-    /// Whether the address is in the probe window; asked when a jump that could be the engine's is translated.
+    /// Whether the address is in the probe window. Asked when the translator meets a jump that the probe engine could have
+    /// written.
     fn is_window(&self, pc: u64) -> bool;
     /// Whether a block must end in front of this address, if [`Core::ask_for_breaks`] asked for these calls.
     fn breaks_at(&self, pc: u64) -> bool {
@@ -38,7 +40,8 @@ pub trait Events: 'static {
     /// Whether `register_in` and `register_out` may answer for this register; asked when an instruction that names it
     /// is translated.
     fn answers(&self, cpu: &Handle, register: u32) -> bool;
-    /// An access to an address without RAM or device: the run has failed, and ends at the next block that calls.
+    /// An access to an address without RAM or device. The run has failed, and ends at the next call of
+    /// [`Events::block`].
     fn no_memory(&mut self);
     /// An exception, a trap or a software interrupt, between two instructions.
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32);
@@ -63,15 +66,16 @@ pub trait Events: 'static {
     fn register_in(&mut self, cpu: &InstructionContext, register: u32) -> Option<u64>;
     /// A write to a CPU register: returns whether the handler emulates the register.
     fn register_out(&mut self, cpu: &InstructionContext, register: u32, value: u64) -> bool;
-    /// The points in the page of RAM at this host address, which holds the code at `pc`: their number, then for each its
-    /// offset in the page and its own number. Asked when code of the page is translated.
+    /// The points in the page of RAM at this host address, which holds the code at `pc`. The slice has the number of
+    /// points, then two words for each: its offset in the page, and the point's number. Asked when code of the page is
+    /// translated.
     fn points(&mut self, cpu: &InstructionContext, page: u64, pc: u64) -> Option<&[u32]>;
     /// The CPU is about to run the instruction at a point.
     fn user_hit(&mut self, cpu: &InstructionContext, pc: u64, point: u32);
     /// PAUSE, YIELD or WFE: the guest waits for another CPU in a loop. The pc is behind the instruction.
     fn pauses(&mut self, cpu: &InstructionContext);
-    /// An access to the watched range of this number, after it was made and inside a block. `pc` is `None` outside of
-    /// translated code; then the state has it.
+    /// An access to the watched range of this number was made, inside a block. `pc` is `None` if no translated code made
+    /// it; the pc of the CPU state is valid then.
     fn accessed(&mut self, cpu: &InstructionContext, range: u32, access: &Access, pc: Option<u64>) {
         let _ = (cpu, range, access, pc);
     }
@@ -85,7 +89,7 @@ pub trait Events: 'static {
     }
 }
 
-/// Read access to a running engine. It is a cheap copy, and valid as long as its [`Core`].
+/// Read access to a running engine. Copying it is cheap. It is valid as long as its [`Core`].
 #[derive(Clone, Copy)]
 pub struct Handle {
     engine: NonNull<Engine>,
@@ -93,24 +97,30 @@ pub struct Handle {
 
 /// The data behind a handle.
 pub(super) struct Engine {
+    /// Unicorn's handle; null for a core of ours.
     uc: *mut uc_engine,
     kind: &'static CoreKind,
-    /// The core's own state, and how many bytes of it may be accessed; null until found.
+    /// The CPU state inside the core (QEMU's `CPUArchState`), and the number of its bytes that may be accessed. Null until
+    /// found.
     state: *mut u8,
     state_bytes: usize,
-    /// The general registers in the state, their number, and the bytes of each.
+    /// The address of the first general register, the number of registers, and the bytes of each.
     general: *const u8,
     general_count: u8,
     general_bytes: u8,
-    /// The pc in the state; as wide as a general register.
+    /// The address of the pc, which is as wide as a general register.
     pc: *mut u8,
-    /// The eight bytes behind the pc with the address of the next instruction but one, on cores that have it; else null.
+    /// The address of the second pc (SPARC's npc, the back of PA-RISC's queue): eight bytes with the address of the next
+    /// instruction but one. Null on cores without one.
     next_pc: *mut u8,
     /// The core's TLB for kernel accesses, once found.
     translations: *const Translations,
+    /// The layout of the TLB's entries.
     shape: TlbEntry,
+    /// Unicorn's CPU structure (QEMU's `CPUState`); null until found.
     cpu: *mut c_void,
-    /// The word that stops a core of ours, and the bytes of its state that belong to a CPU; else null and 0.
+    /// Null and 0 for Unicorn's cores. For a core of ours: the word that stops it, and the number of bytes at the start of
+    /// the state that belong to a CPU and are saved.
     stop: *mut u32,
     own_bytes: usize,
 }
@@ -191,18 +201,19 @@ impl Handle {
         (offset.wrapping_add(len) <= engine.state_bytes).then(|| unsafe { engine.state.add(offset) })
     }
 
-    /// The start of the state.
+    /// The address of the first byte of the CPU state.
     pub(super) fn own_state(&self) -> *const u8 {
         self.engine().state
     }
 
-    /// The bytes of a CPU's state, if the core is one of ours.
+    /// The size of a saved CPU state in bytes. `None` for Unicorn's cores.
     pub(super) fn own_bytes(&self) -> Option<usize> {
         let bytes = self.engine().own_bytes;
         (bytes != 0).then_some(bytes)
     }
 
-    /// Copies the CPU's state of a core of ours to these bytes, or from them. There must be [`Handle::own_bytes`].
+    /// Saves the CPU state of a core of ours to `image`, or restores it from there. `image` must have
+    /// [`Handle::own_bytes`] bytes.
     pub(super) fn copy_own(&self, image: *mut u8, restores: bool) {
         let engine = self.engine();
         let (from, to) = if restores { (image, engine.state) } else { (engine.state, image) };
@@ -210,7 +221,7 @@ impl Handle {
         unsafe { core::ptr::copy_nonoverlapping(from, to, engine.own_bytes) };
     }
 
-    /// Stops a core of ours before the next block; false if it is another one.
+    /// Stops a core of ours before the next block. Returns false, and does nothing, for Unicorn's cores.
     #[inline]
     pub(super) fn stop_own(&self) -> bool {
         let stop = self.engine().stop;
@@ -222,8 +233,9 @@ impl Handle {
         true
     }
 
-    /// Reads a register, zero-extended. Cores of ours have no numbered registers: their ISA's rooms read fields of the state, and
-    /// nobody else knows a number. A test here would cost every exception of the other cores its instructions.
+    /// Reads a register of one of Unicorn's cores, zero-extended. It must not be called for a core of ours, which has no
+    /// register numbers; the files of its ISA read the state instead. A check here would make every exception of Unicorn's
+    /// cores slower.
     pub fn read(&self, register: impl Into<Register>) -> u64 {
         let mut value = 0u64;
         // SAFETY: no register that is read here is wider than 8 bytes; the engine outlives every context that holds a
@@ -245,7 +257,8 @@ impl Handle {
         }
     }
 
-    /// Whether a block at that pc is not a delay slot; a run that ends before a delay slot cannot be continued.
+    /// Whether the instruction at `pc`, which is next, is no delay slot. A run that ends in front of a delay slot cannot be
+    /// continued.
     #[inline]
     pub fn goes_straight_on(&self, pc: u64) -> bool {
         let engine = self.engine();
@@ -253,9 +266,9 @@ impl Handle {
         engine.next_pc.is_null() || unsafe { engine.next_pc.cast::<u64>().read_unaligned() } == pc.wrapping_add(4)
     }
 
-    /// Sets a register other than the pc.
+    /// Sets a register other than the pc. The contexts set the pc, each in the way that its callback allows.
     fn write(&self, register: Register, value: u64) {
-        debug_assert!(register != (self.kind().pc)(), "the pc has its own ways");
+        debug_assert!(register != (self.kind().pc)(), "the contexts set the pc");
         // SAFETY: as in `read`.
         unsafe { sys::uc_reg_write(self.raw(), register.0, (&raw const value).cast()) };
     }
@@ -275,7 +288,7 @@ impl Handle {
 /// The end of a run of the core.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By [`BlockContext::stop`] or by HLT.
+    /// [`BlockContext::stop`] or HLT ended the run.
     Stopped,
     /// The core failed, with this message of Unicorn's.
     Failed(String),
@@ -288,14 +301,17 @@ pub struct Core<E: Events> {
     engine: Box<Engine>,
     stores: *mut Stores,
     line: Line,
-    /// The core has a pointer to it.
+    /// The watched ranges. The core has a pointer to this box, so it is dropped only after the core got another one.
     watched: Option<Box<Watched>>,
-    /// Scratch memory of translated code; `callbacks` has its address.
+    /// Memory in which translated code caches blocks (`translator/jumps.h`). `callbacks` holds its address, so it must
+    /// live as long.
     _found: Box<[u64]>,
     ram: Ram,
+    /// Whether the core has crashed and is never freed ([`Core::abandon`]).
     is_abandoned: bool,
+    /// The core, if it is one of ours.
     own: Option<Box<dyn OwnCore>>,
-    /// A core of ours notes the pages that it writes.
+    /// Whether a core of ours records the pages that it writes ([`Core::note_pages`]).
     own_notes_pages: bool,
 }
 
@@ -307,9 +323,10 @@ struct Callbacks<E> {
     events: *mut E,
 }
 
+/// The part of [`Callbacks`] that does not depend on `E`. The fields up to `breaks_at` are `struct trapline_machine` of
+/// `translator/machine.h`, in the same order.
 #[repr(C)]
 struct Shared {
-    /// `struct trapline_machine` of `translator/loop.c`.
     always_wants: extern "C" fn(*mut c_void, u64) -> bool,
     answers: extern "C" fn(*mut c_void, u32) -> bool,
     register_in: extern "C" fn(*mut c_void, u32, *mut u64) -> bool,
@@ -323,8 +340,9 @@ struct Shared {
     is_window: extern "C" fn(*mut c_void, u64) -> bool,
     breaks_at: Option<extern "C" fn(*mut c_void, u64) -> bool>,
     handle: Handle,
-    /// The physical address behind RAM.
+    /// The physical address of the end of RAM, from which the upper device range starts.
     high: u64,
+    /// The receiver of the callbacks during a run, otherwise `None`.
     events: Option<*mut dyn Events>,
 }
 
@@ -382,7 +400,7 @@ impl<E: Events> Core<E> {
             let cpu = live::find(core.handle)?;
             (core.engine.state, core.engine.state_bytes) = (cpu.state as *mut u8, cpu.state_bytes);
             let ((start, count), bytes) = (kind.live_general, library.stores.address_bytes);
-            // The last one is read with 8 bytes, too.
+            // Each register is read with 8 bytes, so 8 bytes must be readable behind the last one.
             let general = core.handle.live(start, bytes * usize::from(count) + 8).ok_or("a CPU core without registers")?;
             (core.engine.general, core.engine.general_count, core.engine.general_bytes) = (general, count, bytes as u8);
             core.engine.pc = core.handle.live(kind.live_pc, bytes).ok_or("a CPU core without a pc")?;
@@ -399,7 +417,7 @@ impl<E: Events> Core<E> {
         }
     }
 
-    /// A core of ours, which this one takes over.
+    /// Wraps a core of ours (`core/`) in place of one of Unicorn's.
     fn of_ours(kind: &'static CoreKind, ram: &Ram, own: Box<dyn OwnCore>) -> Result<Core<E>, String> {
         let (state, state_bytes, own_bytes) = own.state();
         let bytes = 4;
@@ -449,6 +467,7 @@ impl<E: Events> Core<E> {
         check("bus", answer)
     }
 
+    /// Makes a core around this engine. The caller sets the fields that must first be found in the running engine.
     fn wrap(engine: Engine, ram: &Ram) -> Core<E> {
         let engine = Box::new(engine);
         let handle = Handle { engine: NonNull::from(&*engine) };
@@ -567,7 +586,7 @@ impl<E: Events> Core<E> {
         self.flush_translations();
     }
 
-    /// Sets whether the callbacks are asked for points when code is translated, and drops all translated code.
+    /// Sets whether [`Events::points`] is called when code is translated, and drops all translated code.
     pub fn ask_for_points(&mut self, asks: bool) {
         self.callbacks.shared.points = asks.then_some(points as Points);
         self.flush_translations();
@@ -598,7 +617,7 @@ impl<E: Events> Core<E> {
         self.flush_translations();
     }
 
-    /// Begins to note the pages of RAM that are written by anybody, or ends that. It flushes the TLB.
+    /// Starts or ends recording which pages of RAM are written, by the guest or by the machine. Flushes the TLB.
     pub fn note_pages(&mut self, on: bool) {
         if self.own.is_some() {
             self.own_notes_pages = on;
@@ -609,15 +628,15 @@ impl<E: Events> Core<E> {
         self.flush_tlb();
     }
 
-    /// Takes the numbers of the pages that were written since written pages are noted, or since the last call. It flushes the
-    /// TLB.
+    /// Takes the numbers of the pages that were written since the recording was started, or since the last call. Flushes
+    /// the TLB.
     pub fn take_noted_pages(&mut self) -> Vec<u32> {
         let pages = self.ram.take_noted();
         self.flush_tlb();
         pages
     }
 
-    /// Has the next run begin with a block of one instruction. All other blocks stay as they are.
+    /// Makes the first block of the next run one instruction long. Translated blocks are kept.
     pub fn begin_alone(&mut self) {
         if let Some(own) = &mut self.own {
             return own.begin_alone();
@@ -626,8 +645,8 @@ impl<E: Events> Core<E> {
         unsafe { (self.handle.kind().library.layout.next_alone)(self.engine.cpu) };
     }
 
-    /// Sets whether [`Events::breaks_at`] is asked when code is translated. Code that was translated stays: the caller drops
-    /// the blocks that change.
+    /// Sets whether [`Events::breaks_at`] is called when code is translated. Keeps translated code: the caller must drop the
+    /// blocks that would change.
     pub fn ask_for_breaks(&mut self, asks: bool) {
         self.callbacks.shared.breaks_at = asks.then_some(breaks_at);
     }
@@ -644,7 +663,7 @@ impl<E: Events> Core<E> {
     /// Flushes the core's TLB; needed after page tables were changed from outside.
     pub fn flush_tlb(&self) {
         if self.own.is_some() {
-            // It forgets its cached translations when a run begins.
+            // A core of ours drops its cached translations at the start of each run.
             return;
         }
         // SAFETY: plain call without arguments.
@@ -798,7 +817,7 @@ extern "C" fn user_hit(user: *mut c_void, pc: u64, point: u64) {
     events.user_hit(&InstructionContext(handle), pc, point as u32);
 }
 
-/// Called by an instruction of a waiting loop, when the state is that behind it.
+/// Called by PAUSE, YIELD and WFE. The CPU state already is that after the instruction.
 extern "C" fn pauses(user: *mut c_void) {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
@@ -838,8 +857,8 @@ extern "C" fn fetch_refused(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i6
     false
 }
 
-/// Converts the value of a device access: for a guest whose byte order is not the one Unicorn was built for, Unicorn
-/// has swapped the bytes.
+/// Converts the value of a device access between Unicorn and the board. If the guest's byte order is not the one that
+/// Unicorn was built for, Unicorn has swapped the bytes, and this swaps them back.
 fn in_order(handle: Handle, value: u64, size: u32) -> u64 {
     match handle.kind().turned_round {
         true => value.swap_bytes() >> (64 - 8 * size.clamp(1, 8)),

@@ -1,8 +1,10 @@
 //! The three words in which translated code counts time (`translator/loop.c`), and their location.
 //!
-//! They are three words of Unicorn's CPU structure that this core never uses. The C part gives the location from
-//! Unicorn's headers. For each kind of core a self-check before its first machine proves that these headers are those
-//! of the running core, and that the code counts.
+//! The words lie in a part of Unicorn's CPU structure that Unicorn does not use. The C part computes their offset from
+//! Unicorn's headers. Before the first machine with a kind of core, a self-check proves that these headers describe the
+//! running core, and that translated code counts.
+//!
+//! `Layout` is the table that the C part exports: offsets and functions. [`Line`] reads and writes the words.
 
 use super::engine::{Core, Handle};
 use super::live::{Cpu, Memory};
@@ -11,50 +13,56 @@ use super::witness::{Witness, unfit};
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::NonNull;
 
-/// The layout of a kind of core, from `loop.c`. The first six fields are distances in bytes.
+/// The offsets and functions of a kind of core, from the end of `loop.c`. The first six fields are offsets in bytes. The
+/// argument `cpu` of the functions is Unicorn's CPU structure.
 #[repr(C)]
 pub(super) struct Layout {
     engine_to_cpu: usize,
     cpu_to_engine: usize,
     pub(super) cpu_to_state: usize,
     cpu_to_line: usize,
-    /// From the CPU structure to the pointer to its table of functions.
+    /// In the CPU structure, the pointer to its table of functions (QEMU's `CPUClass`).
     pub(super) cpu_to_functions: usize,
-    /// From the table's start to the function that fills a TLB entry.
+    /// In that table, the pointer to the function that fills a TLB entry (`tlb_fill`).
     pub(super) functions_to_fill: usize,
+    /// Writes the address of the instruction whose device access is in progress. Returns false outside of translated code.
     device_access_pc: unsafe extern "C" fn(cpu: *mut c_void, pc: *mut u64) -> bool,
-    /// The part of the CPU's state that lies outside the state structure, so that a saved state does not include it.
+    /// The size in bytes of the CPU state that lies outside the state structure. It must be saved and restored beside it.
     pub(super) beside_bytes: unsafe extern "C" fn(cpu: *mut c_void) -> usize,
     pub(super) save_beside: unsafe extern "C" fn(cpu: *mut c_void, to: *mut u8),
     pub(super) load_beside: unsafe extern "C" fn(cpu: *mut c_void, from: *const u8),
-    /// The memory in which translated code caches the blocks that it has found (`translator/jumps.h`).
+    /// The size in bytes of the cache of blocks that translated code uses for jumps (`translator/jumps.h`).
     pub(super) found_bytes: usize,
-    /// Fills the TLB entry of an address, if that is simple (`translator/walk.h`).
+    /// Fills the TLB entry of an address if the fast page-table walk can (`translator/walk.h`). Returns false, having changed
+    /// nothing, if Unicorn must walk.
     pub(super) walk: unsafe extern "C" fn(cpu: *mut c_void, address: u64, access: c_int, mode: c_int) -> bool,
-    /// The TLB's data for an address in a mode, other than the entry itself, as eight words.
+    /// Writes the TLB's data for an address in an MMU mode, other than the entry itself, as eight words.
     pub(super) kept: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int, to: *mut u64),
     /// Sets the size of the TLB; called before an entry is filled (`translator/tlb_size.h`).
     pub(super) choose_size: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int),
     /// Whether the page at this host address has translated code (`translator/pages.h`).
     pub(super) holds_code: unsafe extern "C" fn(cpu: *mut c_void, host: *mut c_void) -> bool,
-    /// Puts stores to that page on the fast path, if it has no translated code.
+    /// Clears the slow-store flag of the page at this host address. Returns false, having done nothing, if the page has
+    /// translated code.
     pub(super) release: unsafe extern "C" fn(cpu: *mut c_void, host: *mut c_void) -> bool,
-    /// Initializes an engine of this kind that has just got its memory, where Unicorn does not.
+    /// Initializes the parts of a new engine that Unicorn leaves uninitialized. Called after RAM was mapped.
     pub(super) make_ready: unsafe extern "C" fn(uc: *mut c_void),
     /// Sets the table of watched pages, or null, and the flags of all TLB entries (`translator/access.c`).
     pub(super) watch: unsafe extern "C" fn(cpu: *mut c_void, watched: *const Watched),
-    /// Sets the flag of the TLB entry of an address, if its page is watched.
+    /// Sets TLB_WATCHPOINT in the TLB entry of an address, if its page is watched.
     pub(super) flag: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int),
+    /// Writes the address of the instruction to which this host address in translated code belongs. Returns false if it is in
+    /// no block.
     pc_of_host: unsafe extern "C" fn(cpu: *mut c_void, host: usize, pc: *mut u64) -> bool,
-    /// Writes the addresses of the page table rows in which a walk by Unicorn may set marks, at most eight; returns their
-    /// number.
+    /// Writes the physical addresses of the page-table entries in which a walk by Unicorn may set accessed or dirty bits, at
+    /// most eight. Returns their number.
     pub(super) rows: unsafe extern "C" fn(cpu: *mut c_void, address: u64, rows: *mut u64) -> c_uint,
-    /// The next block that is run has one instruction.
+    /// Makes the next block that the core looks up one instruction long.
     pub(super) next_alone: unsafe extern "C" fn(cpu: *mut c_void),
 }
 
 impl Layout {
-    /// A function of a core of ours; nothing else of it is called. It gets the core's state.
+    /// The layout of a core of ours. Only `device_access_pc` is ever called, with the address of the core's state.
     pub(super) const fn of_own(device_access_pc: unsafe extern "C" fn(state: *mut c_void, pc: *mut u64) -> bool) -> Layout {
         extern "C" fn no_bytes(_: *mut c_void) -> usize {
             0
@@ -104,6 +112,7 @@ impl Layout {
     }
 }
 
+/// The three words in the core. [`Line`] has a method for each.
 #[repr(C)]
 #[derive(Default)]
 struct Words {
@@ -112,7 +121,7 @@ struct Words {
     size: u64,
 }
 
-/// The words of one core, which outlives every copy of this. Copying it copies their location only.
+/// A pointer to the words of one core. The core outlives every copy of the pointer.
 #[derive(Clone, Copy, Debug)]
 pub struct Line(NonNull<Words>);
 
@@ -132,25 +141,26 @@ impl Line {
         // all functions here.
         unsafe { (*self.0.as_ptr()).start }
     }
-    /// The number of its bytes that count.
+    /// The number of bytes by which the last block advanced the clock.
     #[inline(always)]
     pub fn size(&self) -> u64 {
         // SAFETY: as in `start`.
         unsafe { (*self.0.as_ptr()).size }
     }
-    /// The time at its end, minus the time from which on blocks call [`Events::block`](super::engine::Events::block).
+    /// The clock at the end of the last block, minus the time from which on each block calls
+    /// [`Events::block`](super::engine::Events::block), in bytes of code. It is negative until then.
     #[inline(always)]
     pub fn count(&self) -> i64 {
         // SAFETY: as in `start`.
         unsafe { (*self.0.as_ptr()).count }
     }
-    /// Sets the last block and the number of its bytes that count.
+    /// Sets the start address of the last block, and its bytes that advance the clock.
     #[inline(always)]
     pub fn set_block(&mut self, start: u64, size: u64) {
         // SAFETY: as in `start`.
         unsafe { ((*self.0.as_ptr()).start, (*self.0.as_ptr()).size) = (start, size) }
     }
-    /// See [`Line::count`].
+    /// Sets [`Line::count`], and so the time at which blocks begin to call.
     #[inline(always)]
     pub fn set_count(&mut self, count: i64) {
         // SAFETY: as in `start`.
@@ -184,7 +194,8 @@ impl Line {
     }
 }
 
-/// Finds the words in this engine, if it is laid out as the C part says.
+/// Finds the CPU structure and the words of this engine. Fails if the pointers between engine, CPU and state are not where the
+/// C part says.
 pub(super) fn find(handle: Handle, found: &Cpu) -> Result<(*mut c_void, Line), String> {
     let unknown = || unfit("where the CPU keeps what counts time");
     let (layout, uc, memory) = (handle.kind().library.layout, handle.raw() as usize, Memory::of_this_process()?);
@@ -203,15 +214,15 @@ pub(super) fn device_access_pc(handle: &Handle, cpu: *mut c_void) -> Option<u64>
     unsafe { (handle.kind().library.layout.device_access_pc)(cpu, &raw mut pc) }.then_some(pc)
 }
 
-/// The address of the instruction that a place in translated code belongs to; `None` outside of translated code.
+/// The address of the instruction to which a host address in translated code belongs. `None` outside of translated code.
 pub(super) fn pc_of_host(handle: &Handle, cpu: *mut c_void, host: usize) -> Option<u64> {
     let mut pc = 0;
     // SAFETY: as in `device_access_pc`.
     unsafe { (handle.kind().library.layout.pc_of_host)(cpu, host, &raw mut pc) }.then_some(pc)
 }
 
-/// Proves that translated code counts, and where it stops: in a loop at `code`, of one block of `bytes` bytes, that
-/// increments the value of `turns`. The core must be at the start of the loop.
+/// Proves that translated code counts its bytes, and calls the machine when the count reaches 0. It runs a loop at `code`: one
+/// block of `bytes` bytes, which increments the number that `turns` reads. The core must be at the start of the loop.
 pub(crate) fn self_check(core: &mut Core<Witness>, code: u64, bytes: u64, turns: impl Fn(&Handle) -> u64) -> Result<(), String> {
     const TURNS: u64 = 10;
     let mut line = core.line();

@@ -2,9 +2,9 @@
 //!
 //! The guest changes it while it runs, so there is never a Rust reference into it: all access is by copying.
 //!
-//! Whatever writes guest memory from outside of the core writes it here, and every such write drops the blocks that were
-//! translated from the bytes. A map with one byte for each page says where there are any, so a write to a page without
-//! code looks at that byte and does no more.
+//! Devices, the machine and the probe engine write guest memory here. Each write drops the translation blocks made from the
+//! bytes, and is recorded if the page is watched or if written pages are recorded. A map with one byte of flags for each page
+//! tells whether any of that is needed, so a write to a plain data page costs only a look at this byte.
 
 mod noted;
 
@@ -26,46 +26,49 @@ pub struct Ram {
     last_word: u64,
     /// The byte order of the guest's numbers.
     order: ByteOrder,
-    /// The map of pages with translated code, in the block.
+    /// The first byte of the map of page flags, which is in `block`.
     code: *const Cell<u8>,
     block: Rc<Block>,
 }
 
+/// The part of [`Ram`] that all clones share.
 struct Block {
+    /// The host memory.
     room: Room,
-    /// The pages of a snapshot that the room shows at its beginning, where the guest has not written.
+    /// The snapshot of which `room` is a copy-on-write mapping, from the start of RAM on.
     shown: RefCell<Option<Arc<Pages>>>,
-    /// One byte for each page, with the bits [`HERE`] to [`NEXT_CLEAN`], and one more at the end.
+    /// The flags of each page ([`HERE`] to [`NEXT_CLEAN`]), and at least one byte behind the last page.
     code: Box<[Cell<u8>]>,
-    /// The cores that execute code in this memory.
+    /// Unicorn's cores that execute code in this memory.
     cores: RefCell<Vec<*mut Stores>>,
-    /// Pages whose code a core of ours must drop; `None` if there is no such core.
+    /// Physical addresses of pages whose blocks a core of ours must drop. `None` if only Unicorn's cores use the memory.
     dropped: RefCell<Option<Vec<u64>>>,
-    /// Writes from outside of the core to watched pages, until somebody takes them.
+    /// Writes from outside of the core to watched pages since the last [`Ram::take_written`], at most [`MOST_WRITTEN`].
     written: RefCell<Vec<Written>>,
-    /// The written pages, while they are noted.
+    /// Numbers of the pages that are not clean any more (`noted.rs`). `None` while written pages are not recorded.
     noted: RefCell<Option<Vec<u32>>>,
 }
 
 /// A write from outside of the core: physical address and number of bytes.
 pub type Written = (u64, usize);
 
-/// The number of writes that are kept. Later ones are found by comparing memory.
+/// The limit of recorded writes. Later ones are found by comparing memory.
 const MOST_WRITTEN: usize = 1024;
 
-/// Code was translated from the page.
+/// Translation blocks were made from the page.
 const HERE: u8 = 1;
-/// Code was translated from the next page. With it one byte decides about writes that cross the end of the page.
+/// [`HERE`] of the next page. With the three flags of the next page, one byte decides about a write that crosses the end of a
+/// page.
 const NEXT: u8 = 2;
-/// Writes to the page from outside of the core are noted.
+/// Writes to the page from outside of the core are recorded.
 const WATCHED: u8 = 4;
-/// Writes to the next page are.
+/// [`WATCHED`] of the next page.
 const NEXT_WATCHED: u8 = 8;
-/// Written pages are noted, and this one was not written yet.
+/// Written pages are recorded, and the page was not written yet.
 const CLEAN: u8 = 16;
-/// The next page was not.
+/// [`CLEAN`] of the next page.
 const NEXT_CLEAN: u8 = 32;
-/// Size in bytes of a page of the map.
+/// The size of a page of the map, in bytes. It does not depend on the guest's page size.
 const PAGE: u64 = 1 << PAGE_BITS;
 const PAGE_BITS: u32 = 12;
 
@@ -95,8 +98,9 @@ impl Ram {
         })
     }
 
-    /// Makes the memory equal to these pages, from the base on, and drops the code translated from there. The host's memory
-    /// is shared until the guest writes to a page. Returns false, and changes nothing, if the host cannot do that.
+    /// Makes the start of RAM a copy-on-write mapping of a snapshot's pages, and drops the translation blocks made from there.
+    /// Pages that were written before get the snapshot's contents again. Returns false, and changes nothing, if the host
+    /// cannot do that.
     pub fn show(&self, pages: &Arc<Pages>) -> bool {
         if pages.len() > self.len {
             return false;
@@ -213,7 +217,7 @@ impl Ram {
         true
     }
 
-    /// Writes an 8-byte number to a page without translated code, as the TLB says, and returns the old number.
+    /// Writes an 8-byte number and returns the old one. Drops no blocks: by the TLB, the page must have no translated code.
     #[inline]
     pub(super) fn exchange_data64(&self, physical: u64, value: u64) -> Option<u64> {
         let at = self.word(physical)?.cast::<[u8; 8]>();
@@ -237,7 +241,7 @@ impl Ram {
         }
     }
 
-    /// Called after a write to these bytes of RAM from outside of the core.
+    /// Follows up a write from outside of the core to these bytes, if one of their pages has a flag.
     #[inline]
     fn written(&self, physical: u64, len: usize) {
         let page = (physical.wrapping_sub(self.base) >> PAGE_BITS) as usize;
@@ -247,7 +251,7 @@ impl Ram {
         }
     }
 
-    /// Called after a write to a page that has translated code, is watched, or is the first to be noted.
+    /// The slow path of [`Ram::written`]: records the write and drops blocks, as the flags of its pages demand.
     #[cold]
     #[inline(never)]
     fn written_to_special(&self, physical: u64, len: usize) {
@@ -266,7 +270,7 @@ impl Ram {
         self.drop_code(physical, len);
     }
 
-    /// Notes writes from outside of the core to these pages, by physical address, and to no others from now on.
+    /// Sets the watched pages, by physical address. [`Ram::take_written`] returns the writes to them from outside of the core.
     pub fn watch_pages(&self, pages: impl Iterator<Item = u64>) {
         for page in &self.block.code {
             page.set(page.get() & !(WATCHED | NEXT_WATCHED));
@@ -282,12 +286,12 @@ impl Ram {
         self.block.written.borrow_mut().clear();
     }
 
-    /// Takes the noted writes, in their order.
+    /// Takes the recorded writes to watched pages, oldest first.
     pub fn take_written(&self) -> Vec<Written> {
         self.block.written.take()
     }
 
-    /// Drops the blocks that were translated from these bytes, page by page.
+    /// Drops the translation blocks made from these bytes, on all cores.
     fn drop_code(&self, physical: u64, len: usize) {
         let (mut at, end) = (physical, physical + len as u64);
         while at < end {
@@ -306,35 +310,35 @@ impl Ram {
         }
     }
 
-    /// The physical address of a place in this memory, given by its host address.
+    /// The physical address for a host address; `None` outside of this memory.
     pub fn physical_at(&self, host: u64) -> Option<u64> {
         self.physical_of(host)
     }
 
-    /// Drops the blocks that have the byte at this address, so that they are translated again.
+    /// Drops the translation blocks that include the byte at this address, because they would now be translated differently.
     pub fn translate_again(&self, physical: u64) {
         if self.holds(physical, 1) {
             self.drop_code(physical, 1);
         }
     }
 
-    /// Adds a core that executes code in this memory.
+    /// Adds one of Unicorn's cores. It must call [`Ram::leave`] before it is freed.
     pub(super) fn join(&self, core: *mut Stores) {
         self.block.cores.borrow_mut().push(core);
     }
 
-    /// Adds a core of ours, which asks for the pages whose code it must drop.
+    /// Adds a core of ours, which polls [`Ram::next_dropped`].
     pub(super) fn join_own(&self) {
         self.block.dropped.borrow_mut().get_or_insert_default();
     }
 
-    /// The next page whose code must be dropped.
+    /// Takes a page whose blocks the core of ours must drop: its physical address. `None` if no page is left.
     #[inline]
     pub(super) fn next_dropped(&self) -> Option<u64> {
         self.block.dropped.borrow_mut().as_mut()?.pop()
     }
 
-    /// Reads 1, 2 or 4 bytes as a big-endian number, as a core does.
+    /// Reads 1, 2 or 4 bytes as a big-endian number, for a core of ours. `None` outside RAM.
     #[inline(always)]
     pub(super) fn fetch(&self, physical: u64, size: u32) -> Option<u32> {
         let from = self.pointer(physical, size as usize)?;
@@ -348,7 +352,8 @@ impl Ram {
         })
     }
 
-    /// Writes 1, 2 or 4 bytes of a big-endian number, as a core does: it knows itself of the code there.
+    /// Writes 1, 2 or 4 bytes as a big-endian number, for a core of ours. Drops no blocks, because the core does that itself.
+    /// Returns false outside RAM.
     #[inline(always)]
     pub(super) fn put(&self, physical: u64, size: u32, value: u32) -> bool {
         let Some(to) = self.pointer(physical, size as usize) else { return false };
@@ -363,12 +368,12 @@ impl Ram {
         true
     }
 
-    /// Removes a core.
+    /// Removes one of Unicorn's cores.
     pub(super) fn leave(&self, core: *mut Stores) {
         self.block.cores.borrow_mut().retain(|known| *known != core);
     }
 
-    /// Records whether these whole pages may have translated code.
+    /// Sets or clears [`HERE`] of these whole pages. Clears it only if there is exactly one of Unicorn's cores.
     pub(super) fn note_code(&self, physical: u64, len: u64, is_there: bool) {
         // Another core may have translated code from them.
         if !is_there && self.block.cores.borrow().len() != 1 {
@@ -384,7 +389,7 @@ impl Ram {
         }
     }
 
-    /// Like [`Ram::set_word64`], with 8 bytes or 4.
+    /// Writes a number of 8 or 4 bytes, like [`Ram::set_word64`].
     #[inline]
     pub fn set_word(&self, physical: u64, value: u64, bytes: usize) -> bool {
         if bytes == 8 { self.set_word64(physical, value) } else { self.set_word32(physical, value as u32) }
@@ -409,7 +414,7 @@ impl Ram {
         (offset <= self.last_word).then(|| self.base.wrapping_add(offset))
     }
 
-    /// Like [`Ram::pointer`], for 8 bytes.
+    /// [`Ram::pointer`] for 8 bytes, with one comparison instead of two.
     #[inline]
     fn word(&self, physical: u64) -> Option<*mut u8> {
         let offset = physical.wrapping_sub(self.base);
@@ -417,7 +422,7 @@ impl Ram {
         (offset <= self.last_word).then(|| unsafe { self.start.add(offset as usize) })
     }
 
-    /// The host address of a range, for the CPU core only.
+    /// The host address of a range; `None` if not all of it is RAM. For the CPU core only.
     #[inline]
     pub(super) fn pointer(&self, physical: u64, len: usize) -> Option<*mut u8> {
         // SAFETY: the offset plus `len` is at most the block's size.

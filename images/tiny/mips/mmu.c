@@ -1,4 +1,4 @@
-/* Programs' page tables, for the software TLB refill. Kernel text and data need no TLB entries. */
+/* Programs' page tables, for the software TLB refill. Kernel text and data are in KSEG0, which needs no TLB entries. */
 #include "board.h"
 #include "tiny.h"
 
@@ -17,10 +17,10 @@ void arch_mm_tables(struct mm *mm)
 
 void arch_free_mm_tables(struct mm *mm) { free_pages(mm->user_ptes, 0); }
 
-/* Constants are read-only from the start. Text is in a mapping without access rights. */
+/* Does nothing: KSEG0 has no page tables, so no access rights can be set for kernel text and constants. */
 void mark_rodata_ro(void) {}
 
-/* Frees the init section; its text is overwritten. */
+/* Frees the init section. Overwrites its text, so that a late jump there does not find old code. */
 void free_initmem(void)
 {
 	memset(__init_begin, 0xcc, __init_end - __init_begin);

@@ -89,7 +89,7 @@ static noinline void enter_page(unsigned long address, pte_t pte)
 	spin_unlock_irqrestore(&hash_lock, flags);
 }
 
-/* The entry in our own tables: of a constant, or of the current program. */
+/* The page-table entry in our own tables: of a page of constants, or of the current program. 0 if there is none. */
 static inline pte_t page_of(unsigned long address)
 {
 	struct mm *mm = current->mm;
@@ -123,10 +123,10 @@ void do_fault_or_trap(struct pt_regs *regs, unsigned long why, unsigned long add
 	do_trap(regs, why, address);
 }
 
-/* Constants are read-only from the start. Text is in a mapping without access rights. */
+/* Does nothing: constants are mapped read-only from the start, and a BAT maps text, for which no rights can be set. */
 void mark_rodata_ro(void) {}
 
-/* Frees the init section; its text is overwritten. */
+/* Frees the init section. Overwrites its text, so that a late jump there does not find old code. */
 void free_initmem(void)
 {
 	memset(__init_begin, 0xcc, __init_end - __init_begin);

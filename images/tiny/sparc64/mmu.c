@@ -67,10 +67,10 @@ void load_pgd(unsigned long physical)
 		this_cpu()->next_entry = FIRST_ENTRY;
 }
 
-/* Constants are read-only from the start. Text is in a mapping without access rights. */
+/* Does nothing: locked TLB entries of 4 MiB map kernel memory, too large for the rights of single sections. */
 void mark_rodata_ro(void) {}
 
-/* Frees the init section; its text is overwritten. */
+/* Frees the init section. Overwrites its text, so that a late jump there does not find old code. */
 void free_initmem(void)
 {
 	memset(__init_begin, 0xcc, __init_end - __init_begin);

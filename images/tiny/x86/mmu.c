@@ -37,7 +37,7 @@ void mark_rodata_ro(void)
 	load_pgd(kernel_pgd());
 }
 
-/* Frees the init section; its text is overwritten. */
+/* Frees the init section. Overwrites its text, so that a late jump there does not find old code. */
 void free_initmem(void)
 {
 	set_kernel_rights(__init_begin, __init_end, PAGE_WRITE | PAGE_NX);

@@ -1,5 +1,9 @@
-//! Emulates branches, returns from interruptions, and `mfia`. The instruction in a branch's delay slot runs in place;
-//! behind it the CPU continues where the branch leads.
+//! Emulates branches, returns from interruptions, and `mfia`. The instruction in a branch's delay slot runs in place, and
+//! then the CPU continues at the branch's target.
+//!
+//! PA-RISC's pc is a queue of two addresses, each with a space and a privilege level. The front (`SPACE`, `LEVEL` and the
+//! pc) is the next instruction. The back (`NPC`, `NEXT_SPACE`, `NEXT_LEVEL`) is the one after it: a branch sets the
+//! back, and the delay slot is at the front when the branch has run.
 
 pub mod conditions;
 
@@ -18,9 +22,10 @@ use crate::regs::{Reg, Registers};
 pub enum Computation {
     /// A branch.
     Branch(Transfer),
-    /// `mfia`, with its target.
+    /// `mfia`: reads the address of the instruction into this register.
     ReadPc(Reg),
-    /// Another instruction, in a delay slot: its copy runs, and execution continues at the back of the queue.
+    /// An instruction of another kind that stands in a delay slot: its copy runs, and execution continues at the back of the
+    /// queue, which is the target of the branch in front of it.
     InDelaySlot,
     /// `rfi` and `rfi,r`: ends an interruption.
     Return {
@@ -72,6 +77,7 @@ fn branch(transfer: Transfer, insn: &Insn, regs: &mut dyn Registers) -> Then {
     let (mut is_taken, mut nullified) = (true, nullifies(word));
     let mut space = None;
     let mut to = insn.flow.target().unwrap_or(behind) as u32;
+    // The register that gets the return address.
     let mut link = None;
     match transfer {
         Transfer::Conditional => {
@@ -104,10 +110,13 @@ fn branch(transfer: Transfer, insn: &Insn, regs: &mut dyn Registers) -> Then {
     if let Some(link) = link {
         set(regs, link, behind | own_level);
     }
-    // The low bits of an address in a register are a privilege level, which a branch can only lower.
+    // The low bits of an address in a register are a privilege level. A branch can only lower the privilege, which raises the
+    // number.
     let leaves = insn.flow.target().is_none();
     let level = if leaves { own_level.max(u64::from(to & 3)) } else { own_level };
     let to = u64::from(to & !3);
+    // A taken branch sets the space and the level of the back of the queue. If it nullifies the delay slot, its target comes to
+    // the front at once, so the front gets them too.
     for (own, next) in [(SPACE, space), (LEVEL, leaves.then_some(level))].map(|(reg, value)| (reg, value.filter(|_| is_taken))) {
         let Some(value) = next else { continue };
         let back_reg = if own == SPACE { NEXT_SPACE } else { NEXT_LEVEL };
@@ -125,7 +134,7 @@ fn branch(transfer: Transfer, insn: &Insn, regs: &mut dyn Registers) -> Then {
     Then::DelaySlot { then: leads_to }
 }
 
-/// Whether a conditional branch is taken. Changes the register that it adds or moves to.
+/// Whether a conditional branch is taken. `addb`, `addib`, `movb` and `movib` also write their target register.
 fn decide(word: u32, regs: &mut dyn Registers) -> bool {
     let [target, other] = [bits(word, 6, 10), bits(word, 11, 15)];
     let (condition, code) = (bits(word, 16, 18), opcode(word));
@@ -150,7 +159,7 @@ fn decide(word: u32, regs: &mut dyn Registers) -> bool {
     }
 }
 
-/// Sets a register; r0 stays 0.
+/// Sets a general register to the lower 32 bits of a value. r0 stays 0.
 fn set(regs: &mut dyn Registers, reg: Reg, value: u64) {
     if reg != r(0) {
         regs.set(reg, value & 0xffff_ffff);

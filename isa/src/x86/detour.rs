@@ -1,4 +1,5 @@
-//! The jump of an optimised probe on x86: its length, its reach, and which instructions it may overwrite.
+//! The jump of an optimised probe on x86: its encoding, its reach, and the instructions that it may overwrite. The rules
+//! differ by policy: `Best` and `Outside` use the decoder's facts, and `Linux` decides as that release does.
 
 use super::shape::{Map, Shape};
 use super::{Mode, faithful, linux, rules};
@@ -6,7 +7,7 @@ use crate::detour::{Detour, JUMP_MOST};
 use crate::insn::{Flow, Insn};
 use crate::plan::{Plan, Policy};
 
-/// `jmp rel32`.
+/// The opcode of `jmp rel32`.
 pub const JUMP: u8 = 0xe9;
 /// Bytes of the jump.
 pub const JUMP_LENGTH: usize = 5;
@@ -38,6 +39,7 @@ pub static BITS_32: Detour = Detour {
     ..BITS_64
 };
 
+/// Encodes the jump at `from`. `None` if `to` is out of reach.
 fn jump(mode: Mode, from: u64, to: u64) -> Option<[u8; JUMP_MOST]> {
     let distance = distance(mode, from.wrapping_add(JUMP_LENGTH as u64), to)?;
     let mut bytes = [0; JUMP_MOST];
@@ -46,8 +48,8 @@ fn jump(mode: Mode, from: u64, to: u64) -> Option<[u8; JUMP_MOST]> {
     Some(bytes)
 }
 
-/// The displacement of a jump or call that ends at `from` and leads to `to`. 32-bit addresses wrap, so every target is
-/// in reach.
+/// The displacement of a jump or call to `to`, where `from` is the address of the next instruction. `None` if it does not
+/// fit into 32 bits. 32-bit addresses wrap, so there every target is in reach.
 pub(super) fn distance(mode: Mode, from: u64, to: u64) -> Option<i32> {
     let distance = to.wrapping_sub(from) as i64;
     match mode {
@@ -56,7 +58,8 @@ pub(super) fn distance(mode: Mode, from: u64, to: u64) -> Option<i32> {
     }
 }
 
-/// Under `Best`, only instructions that may be boosted and do not branch. Linux's rule is in `linux.rs`.
+/// Whether the jump may overwrite this instruction, so that its copy runs in the detour. `Best` moves instructions that may
+/// be boosted and do not branch. Linux's rule is in `linux.rs`.
 fn may_move(mode: Mode, insn: &Insn, policy: Policy) -> bool {
     match policy {
         Policy::Best | Policy::Outside => insn.flow == Flow::Next && matches!(rules::plan(mode, insn, policy), Ok(Plan::Boost)),
@@ -64,6 +67,7 @@ fn may_move(mode: Mode, insn: &Insn, policy: Policy) -> bool {
     }
 }
 
+/// The control flow of an instruction. The caller looks for jumps into the region by it.
 fn flow(mode: Mode, insn: &Insn, policy: Policy) -> Flow {
     match policy {
         Policy::Best | Policy::Outside => insn.flow,
@@ -71,7 +75,7 @@ fn flow(mode: Mode, insn: &Insn, policy: Policy) -> Flow {
     }
 }
 
-/// Linux 6.1 judges by the first opcode byte alone, even in vector instructions.
+/// The control flow as Linux 6.1 sees it: by the first opcode byte alone. So it takes some vector instructions for jumps.
 fn linux_flow(mode: Mode, insn: &Insn) -> Flow {
     let Ok(shape) = Shape::of(mode, insn.bytes()) else { return Flow::Next };
     let immediate = &insn.bytes()[shape.immediate.min(insn.bytes().len())..];

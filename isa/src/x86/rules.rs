@@ -1,8 +1,9 @@
-//! Decides which x86 instructions may be probed, and how each accepted one runs.
+//! Decides which x86 instructions may be probed, and how each accepted one runs ([`plan`]).
 //!
-//! The first row that matches refuses; an instruction in no row may run anywhere. This file has the rules of `Best`.
-//! Those of Linux 6.1 are in `linux.rs`. Here a vector instruction (VEX, EVEX, XOP) is never taken for the legacy
-//! instruction with the same opcode.
+//! This file has the rules of the policy `Best`, which decides by iced-x86's decoding. The first row of `REFUSED` that matches
+//! refuses. Branches and instructions for the interrupt flag are emulated. All others run as a copy, which is stepped or boosted.
+//! The rules of Linux 6.1 are in `linux.rs`: unlike Linux, this file never takes a vector instruction (VEX, EVEX, XOP) for
+//! the legacy instruction with the same opcode byte.
 
 use super::abi::X87_IP;
 use super::emulate::{Computation, LoopKind, Operand, Segment};
@@ -104,8 +105,8 @@ const IS_FAR: fn(&Instruction) -> bool = |instruction| {
     far.iter().any(|is| is(instruction))
 };
 
-/// Instructions whose result the machine may provide, by the address at which they run. They are stepped, so that the
-/// engine knows when they have run.
+/// Instructions whose result the machine may provide, which depends on the pc. They are stepped, so that the engine learns when
+/// they have run.
 const ANSWERED: &[Mnemonic] = {
     use Mnemonic::*;
     &[Rdtsc, Rdtscp, Rdpmc, Cpuid, Rdrand, Rdseed, Rdpid, Xgetbv, Xabort, Xend]
@@ -117,7 +118,8 @@ const NOT_NOTED: &[Mnemonic] = {
     &[Fldenv, Fldcw, Fnstenv, Fnstcw, Frstor, Fnsave, Fnstsw, Fnclex, Fninit]
 };
 
-/// All other x87 instructions store their address in FIP.
+/// The register that holds the address of the instruction after it has run: FIP for x87 instructions, except those of
+/// [`NOT_NOTED`]. `None` for all other instructions.
 pub fn address_register(mode: Mode, insn: &Insn) -> Option<Reg> {
     let shape = Shape::of(mode, insn.bytes()).ok()?;
     let of_x87 = shape.map == Map::One && matches!(shape.opcode, 0xd8..=0xdf);
@@ -125,6 +127,7 @@ pub fn address_register(mode: Mode, insn: &Insn) -> Option<Reg> {
     (!NOT_NOTED.contains(&known.mnemonic())).then_some(X87_IP)
 }
 
+/// The plan under the policy `Best`, or the rule that refuses.
 fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     let shape = Shape::of(mode, insn.bytes()).map_err(|_| &UNKNOWN)?;
     if shape.marker {
@@ -143,6 +146,7 @@ fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     {
         return Ok(Plan::Emulate(Emulation::X86(computation)));
     }
+    // Every branch that may be probed was emulated above. The rest raises an exception, like a software interrupt.
     if insn.flow != Flow::Next {
         return Err(&SOFTWARE_INTERRUPT);
     }
@@ -154,7 +158,8 @@ fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     Ok(if steps { Plan::Step } else { Plan::Boost })
 }
 
-/// The emulation of an instruction that Linux emulates too, found by its first opcode byte.
+/// The emulation of an instruction that Linux emulates too. `None` if it is another one. Decides by the opcode bytes alone, as
+/// Linux does, so the caller must exclude vector instructions where that is wrong.
 pub(super) fn computation(mode: Mode, insn: &Insn, shape: &Shape) -> Option<Computation> {
     let immediate = &insn.bytes()[shape.immediate.min(insn.bytes().len())..];
     let target = insn.next().wrapping_add_signed(sign_extended(immediate)) & mode.mask();
@@ -200,7 +205,7 @@ fn through_memory(shape: &Shape, known: &Instruction) -> Option<Computation> {
         (0xff, 4) => Computation::JumpMemory,
         _ => return None,
     };
-    // iced-x86 has already added the pc to a pc-relative displacement.
+    // A pc-relative operand has no base here, because iced-x86 has already added the pc to the displacement.
     let number = |register: Register| match register {
         Register::None | Register::RIP | Register::EIP => None,
         register => Some(Reg(register.number() as u8)),
@@ -222,10 +227,12 @@ fn through_memory(shape: &Shape, known: &Instruction) -> Option<Computation> {
     }))
 }
 
+/// The number of stack bytes that `ret` releases besides the return address.
 fn released(immediate: &[u8]) -> u16 {
     immediate.try_into().map_or(0, u16::from_le_bytes)
 }
 
+/// The value of an immediate of 1, 2 or 4 bytes; 0 for any other length.
 pub(super) fn sign_extended(immediate: &[u8]) -> i64 {
     match *immediate {
         [byte] => i64::from(byte as i8),

@@ -1,8 +1,8 @@
 //! Benchmarks of complete machines: the boot of each stock kernel, and user programs in it, compared with QEMU. `machine
 //! --help` has the options.
 //!
-//! The contestants take turns, each in its own process. The median of their user times counts. Kernels come from
-//! `TRAPLINE_IMAGES` and `trapline images pull`.
+//! The contestants (this build, another build, QEMUs) take turns, each in its own process. The median of their user times
+//! counts. Kernels come from `TRAPLINE_IMAGES` and `trapline images pull`.
 
 mod boots;
 mod contest;
@@ -19,20 +19,21 @@ use trapline_benches::section;
 use works::{WORKS, Work};
 
 const HELP: &str = "\
-What Debian's kernels on this computer take, in seconds of user time, here and under QEMU (the newest that
-`scripts/peer.sh` has brought, and the installed one): a boot, with 0, 10 and 1,000 probes armed that nothing hits, and works of users, each for itself. The
-contestants take turns, and the median of their rounds counts.
+Compares trapline with QEMU in seconds of user time, for the Debian kernels on this computer. QEMU is the newest one
+that `scripts/peer.sh` has downloaded, and the installed one. Measures the boot with 0, 10 and 1,000 armed probes that are never
+hit, and each workload of user programs. The programs take turns, and the median of the rounds counts.
 
-usage: machine [--only KERNEL,...] [--work WORK,...] [--rounds N] [--beside PROGRAM] [--json] [--write]
+usage: machine [--only KERNEL,...] [--work WORK,...] [--rounds N] [--beside PROGRAM] [--peer-only] [--json] [--write]
 
-  --only KERNEL,...  these kernels: amd64, i386, armhf, arm64, s390x, ppc64el, mipsel, mips64el, riscv64
-  --work WORK,...    these works: boot, syscalls, sha, shell, pipe, fork, gzip, faults
-  --rounds N         how often each; 3 unless said
-  --beside PROGRAM   this program of another build does the works (not the boots) in turn too; the ratio to it comes last
-  --peer-only        of several QEMUs the newest alone
-  --json             a line of JSON for each figure
-  --write            the tables go into docs/overhead.md; with all kernels and works
-  --help             this text
+  --only KERNEL,...  measure these kernels: amd64, i386, armhf, arm64, s390x, ppc64el, mipsel, mips64el, riscv64
+  --work WORK,...    measure these workloads: boot, syscalls, sha, shell, pipe, fork, gzip, faults
+  --rounds N         the number of rounds (default: 3)
+  --beside PROGRAM   run the workloads (not the boots) with this `machine` program of another build, too, and print the
+                     ratio to it in the last column
+  --peer-only        of several QEMUs, measure only the newest one
+  --json             print a line of JSON for each row
+  --write            write the tables into docs/overhead.md; needs all kernels and workloads
+  --help             print this text
 
 While developing: machine --only amd64 --work syscalls,pipe --rounds 3";
 
@@ -40,9 +41,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
-        [guest::BOOT, folder, armed] => {
-            armed.parse().map_err(|_| "how many?".to_string()).and_then(|armed| guest::boot(Path::new(folder), armed))
-        }
+        [guest::BOOT, folder, armed] => armed
+            .parse()
+            .map_err(|_| "the number of probes is missing".to_string())
+            .and_then(|armed| guest::boot(Path::new(folder), armed)),
         [guest::COUNT, folder] => guest::count(Path::new(folder)),
         [guest::WORK, folder] => guest::work(Path::new(folder)),
         ["--help"] => {
@@ -63,9 +65,11 @@ fn main() -> ExitCode {
 /// The options of the command line, which [`HELP`] explains.
 struct Options {
     kernels: Vec<&'static Contest>,
+    /// Whether boots are measured.
     boots: bool,
     works: Vec<&'static Work>,
     rounds: usize,
+    /// The `machine` program of another build, which takes part.
     beside: Option<PathBuf>,
     json: bool,
     write: bool,
@@ -73,7 +77,7 @@ struct Options {
     peers: Vec<Peer>,
 }
 
-/// The name of the boot in the list of works on the command line.
+/// The name of the boot in the option `--work`.
 const BOOT: &str = "boot";
 
 impl Options {
@@ -90,14 +94,14 @@ impl Options {
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let mut value = || words.next().copied().ok_or(format!("{word} wants a word behind it; --help says which"));
+            let mut value = || words.next().copied().ok_or(format!("{word} needs a value; --help shows its form"));
             match *word {
                 "--json" => options.json = true,
                 "--write" => options.write = true,
                 "--peer-only" => options.peers.truncate(1),
                 "--rounds" => {
                     let number = value()?.parse().ok().filter(|number| *number > 0);
-                    options.rounds = number.ok_or("--rounds wants a number from 1 on")?;
+                    options.rounds = number.ok_or("--rounds needs a number of at least 1")?;
                 }
                 "--only" => {
                     let one = |name: &str| CONTESTS.iter().find(|contest| contest.short() == name || contest.kernel == name);
@@ -109,22 +113,23 @@ impl Options {
                     options.boots = names.clone().any(|name| name == BOOT);
                     let one = |name: &str| WORKS.iter().find(|work| work.name == name);
                     let all =
-                        names.filter(|name| *name != BOOT).map(|name| one(name).ok_or(format!("there is no work `{name}`")));
+                        names.filter(|name| *name != BOOT).map(|name| one(name).ok_or(format!("there is no workload `{name}`")));
                     options.works = all.collect::<Result<_, _>>()?;
                 }
                 "--beside" => options.beside = Some(PathBuf::from(value()?)),
-                other => return Err(format!("`{other}` is no option; --help lists them")),
+                other => return Err(format!("there is no option `{other}`; --help lists the options")),
             }
         }
         let all = options.boots && options.works.len() == WORKS.len() && options.kernels.len() == CONTESTS.len();
         if options.write && (!all || options.beside.is_some()) {
-            return Err("--write takes the tables whole: leave --only, --work and --beside away".into());
+            return Err("--write replaces whole tables: leave out --only, --work and --beside".into());
         }
         Ok(options)
     }
 }
 
-/// Measures and prints all chosen kernels and works. A kernel that fails is left out, and makes the whole run fail.
+/// Measures and prints all chosen kernels and workloads. A measurement that fails is left out of the tables, and the
+/// function fails at the end.
 fn measure(options: &Options) -> Result<(), String> {
     let mut boots = Vec::new();
     let mut works = Vec::new();
@@ -162,7 +167,7 @@ fn measure(options: &Options) -> Result<(), String> {
     }
 }
 
-/// Writes a table into the document, if it has rows.
+/// Replaces the section `name` of docs/overhead.md by a table. Does nothing without rows.
 fn write(name: &str, headings: &[String], rows: &[Vec<String>], rounds: usize) -> Result<(), String> {
     if rows.is_empty() {
         return Ok(());

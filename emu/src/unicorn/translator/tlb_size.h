@@ -1,16 +1,28 @@
 /*
- * The sizes of the TLBs (docs/unicorn.md, "How many translations are kept"). A part of loop.c.
+ * The sizes of the TLBs (docs/unicorn.md, "How many translations are kept"). A part of loop.c. Each MMU mode has a
+ * direct-mapped TLB, whose number of entries is a power of two, and a victim TLB of CPU_VTLB_SIZE entries.
  *
- * Unicorn sizes the TLB of a mode at each flush, from the number of entries used within the last tenth of a second of
- * host time. So a guest that flushes often pays for a large TLB that it needed once; in one that never flushes, pages
- * in constant use keep replacing each other; and which entries are present, which a guest can see by the accessed bits
- * that a walk sets, would depend on host time. Here the size depends only on the number of entries in use at the last
- * flushes, and a TLB in which pages replace each other grows at once. A small one then keeps the new size, because two
- * pages in constant use may map to one place.
+ * Unicorn sizes the TLB of a mode at each flush, from the number of entries used within the last 100 ms of host time. So a
+ * guest that flushes often pays for a large TLB that it needed once. In a guest that never flushes, pages in constant use
+ * keep replacing each other. And the entries that are present would depend on host time, which a guest can see by the
+ * accessed bits that a page-table walk sets.
+ *
+ * Here the size depends only on the number of entries in use at the last flushes: four times that number. A TLB in which
+ * pages replace each other doubles at once, if more than 1/16 of its entries are used. Below FEW entries it doubles at the
+ * first such conflict and keeps the new size as its minimum, because two pages in constant use may map to the same entry.
  */
-enum { FEWEST_KEPT = 64, FEW = 256, MOST_KEPT = 1 << 14, MADE_WAY = 4 };
+enum {
+    /* The smallest and the largest number of entries. */
+    FEWEST_KEPT = 64,
+    MOST_KEPT = 1 << 14,
+    /* A TLB with fewer entries grows at the first conflict. */
+    FEW = 256,
+    /* A larger TLB grows when this many entries have moved to the victim TLB since it was flushed or has grown. */
+    MADE_WAY = 4,
+};
 
-/* Unicorn resizes when host time is past this value, so it never does. The excess above it is the minimum size. */
+/* Unicorn shrinks a TLB only when host time is past `window_begin_ns`. With values from here on that never happens, and the
+   difference to NEVER is our own minimum size of the TLB. */
 #define NEVER (INT64_MAX / 2)
 
 static inline bool is_empty(const CPUTLBEntry *entry)
@@ -25,6 +37,7 @@ static target_ulong page_of(struct uc_struct *uc, const CPUTLBEntry *entry)
     return any & TARGET_PAGE_MASK;
 }
 
+/* The number of entries of the TLB, used or not. */
 static size_t kept_in(const CPUTLBDescFast *table)
 {
     return (table->mask >> CPU_TLB_ENTRY_BITS) + 1;
@@ -33,7 +46,7 @@ static size_t kept_in(const CPUTLBDescFast *table)
 /*
  * Unicorn subtracts an entry that moves to the victim TLB from its count of used entries, and again when it flushes the
  * entry there. It does not add an entry that moves back. So the count becomes too small and finally negative, which is a
- * huge unsigned number, and Unicorn chooses TLB sizes by it. An impossible count is computed again here.
+ * huge unsigned number, and Unicorn chooses TLB sizes by it. This function counts again if the count is impossible.
  */
 static void count(CPUTLBDesc *pages, const CPUTLBDescFast *table)
 {
@@ -48,7 +61,7 @@ static void count(CPUTLBDesc *pages, const CPUTLBDescFast *table)
     pages->window_max_entries = MIN(pages->window_max_entries, many);
 }
 
-/* Called before Unicorn flushes whole TLBs, when it chooses their sizes by their counts. */
+/* Repairs the counts of all modes. Called before Unicorn flushes whole TLBs, because it then reads the counts. */
 static inline void count_again(CPUState *cpu)
 {
     CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
@@ -58,7 +71,10 @@ static inline void count_again(CPUState *cpu)
     }
 }
 
-/* Replaces the TLB by one of this size, with all old entries that find a free place. */
+/*
+ * Replaces the TLB by one of `many` entries. Moves all old entries into it, with those of the victim TLB, except those whose
+ * place is taken. Keeps the TLB if the host has no memory.
+ */
 static void keep(struct uc_struct *uc, CPUTLBDesc *pages, CPUTLBDescFast *table, size_t many)
 {
     CPUTLBEntry *entries = g_try_new(CPUTLBEntry, many);
@@ -94,7 +110,7 @@ static void keep(struct uc_struct *uc, CPUTLBDesc *pages, CPUTLBDescFast *table,
     pages->vindex = 0;
 }
 
-/* Whether the entry belongs to another page than this address. */
+/* Whether the entry is used by another page than that of this address. */
 static bool is_taken(struct uc_struct *uc, const CPUTLBEntry *entry, target_ulong address)
 {
     return !is_empty(entry) && page_of(uc, entry) != (address & TARGET_PAGE_MASK);
@@ -102,7 +118,7 @@ static bool is_taken(struct uc_struct *uc, const CPUTLBEntry *entry, target_ulon
 
 static void target_before_fill(CPUState *cpu, target_ulong address, int mode);
 
-/* Called before a TLB entry is filled. */
+/* Chooses the size of a mode's TLB. Called before an entry for `address` is filled. */
 static void choose_size(CPUState *cpu, vaddr address, int mode)
 {
     struct uc_struct *uc = cpu->uc;
@@ -118,7 +134,7 @@ static void choose_size(CPUState *cpu, vaddr address, int mode)
         pages->window_begin_ns = NEVER + FEWEST_KEPT;
     }
     if (!(all->c.dirty & 1 << mode)) {
-        /* All entries were flushed, and Unicorn has updated their number if it was high. */
+        /* The TLB was flushed. Unicorn has raised `window_max_entries` if more entries were in use; here it decays. */
         pages->window_max_entries = most - most / 8;
         wanted = MIN(MAX(pow2ceil(4 * most), pages->window_begin_ns - NEVER), MOST_KEPT);
         if (wanted > many || wanted * 4 <= many) {

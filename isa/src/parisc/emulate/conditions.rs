@@ -1,8 +1,11 @@
-//! The conditions of PA-RISC: when an instruction nullifies the next one, or a branch is taken.
+//! The conditions of PA-RISC. If its condition holds, a computing instruction nullifies the next one, and a conditional branch
+//! is taken. Emulation (`emulate.rs`) and the CPU core (`core/`)
+//! use the same functions.
 //!
-//! `condition` is a field of 3 bits; `negated` is the bit beside it or a bit of the opcode.
+//! `condition` is the instruction's field c of 3 bits. `negated` is its field f, or a bit of the opcode.
 
-/// After a comparison or subtraction of `b` from `a`.
+/// Whether a condition holds after a comparison of `a` with `b`, or after `a - b`: never, =, <, <=, <<, <<= (unsigned), SV
+/// (signed overflow), OD (odd).
 pub const fn subtract(condition: u32, negated: bool, a: u32, b: u32) -> bool {
     let holds = match condition {
         0 => false,
@@ -17,7 +20,8 @@ pub const fn subtract(condition: u32, negated: bool, a: u32, b: u32) -> bool {
     holds != negated
 }
 
-/// After an addition with this result, carry and signed overflow.
+/// Whether a condition holds after an addition with this result, carry and signed overflow: never, =, <, <=, NUV (no carry),
+/// ZNV (zero or no carry), SV, OD. `<` is the sign of the exact sum.
 pub const fn add(condition: u32, negated: bool, result: u32, carry: bool, overflow: bool) -> bool {
     let less = ((result as i32) < 0) != overflow;
     let holds = match condition {
@@ -33,7 +37,7 @@ pub const fn add(condition: u32, negated: bool, result: u32, carry: bool, overfl
     holds != negated
 }
 
-/// After a logical operation.
+/// Whether a condition holds after a logical operation: never, =, <, <= (with 0), OD. The other numbers never hold.
 pub const fn logical(condition: u32, negated: bool, result: u32) -> bool {
     let holds = match condition {
         1 => result == 0,
@@ -45,7 +49,8 @@ pub const fn logical(condition: u32, negated: bool, result: u32) -> bool {
     holds != negated
 }
 
-/// After an operation on the bytes, halfwords or digits of a word; `carries` has the carry out of each bit.
+/// Whether a unit condition holds, which looks at the parts of a word: 2 and 3 if a byte or a halfword is zero, and 4, 6 and 7
+/// if there is a carry out of a decimal digit, byte or halfword. Bit n of `carries` is the carry out of bit n.
 pub const fn unit(condition: u32, negated: bool, result: u32, carries: u32) -> bool {
     let holds = match condition {
         2 => result.wrapping_sub(0x0101_0101) & !result & 0x8080_8080 != 0,
@@ -58,7 +63,8 @@ pub const fn unit(condition: u32, negated: bool, result: u32, carries: u32) -> b
     holds != negated
 }
 
-/// After a shift, an extraction, a deposit or a move. The highest bit of the field negates.
+/// Whether a condition holds after a shift, an extraction, a deposit or a move: never, =, <, OD. The highest bit of
+/// `condition` negates.
 pub const fn shift(condition: u32, result: u32) -> bool {
     let holds = match condition & 3 {
         0 => false,
@@ -69,7 +75,7 @@ pub const fn shift(condition: u32, result: u32) -> bool {
     holds != (condition >= 4)
 }
 
-/// The sum of two words and a carry, with the carry out and whether the signed sum overflows.
+/// The sum of two words and a carry: the lower 32 bits, the carry out, and whether the signed sum overflows.
 pub const fn sum(a: u32, b: u32, carry: bool) -> (u32, bool, bool) {
     let wide = a as u64 + b as u64 + carry as u64;
     let result = wide as u32;

@@ -78,9 +78,9 @@ pub struct Counts {
     pub left_behind: u64,
     /// Log messages dropped because the log was full.
     pub lost_lines: u64,
-    /// How often an optimisation was postponed because a task stood, or seemed to stand, under the jump.
+    /// The number of optimisations that were postponed because a task stood, or seemed to stand, under the jump.
     pub postponed: u64,
-    /// How often probes were taken out of the text because the guest was about to read or change it.
+    /// The number of times that probes were taken out of the text because the guest was about to read or change it.
     pub withdrawals: u64,
 }
 

@@ -82,7 +82,7 @@ pub trait Guest {
         let _ = (place, point);
         Err(Refusal::new(Errno::EOPNOTSUPP, "this machine cannot observe user programs: probe the system calls that they make"))
     }
-    /// Has the guest keep what [`Cpu::note_running_task`] tells.
+    /// From now on the guest stores the task that [`Cpu::note_running_task`] reports.
     fn begin_noting_tasks(&mut self) {}
 
     /// Whether [`Cpu::task`] is right while a program runs. Otherwise the engine calls [`Cpu::note_running_task`].
@@ -296,7 +296,7 @@ pub trait Cpu: Registers + Memory {
     fn is_stepped(&self) -> bool {
         false
     }
-    /// Tells the CPU that its exception was raised in a delay slot, either by the instruction at the pc or by the one
+    /// Sets that the CPU's exception was raised in a delay slot, either by the instruction at the pc or by the one
     /// after the branch at the pc. `then` is the address where execution continues after the slot.
     fn stopped_in_delay_slot(&mut self, then: u64) {
         let _ = then;

@@ -40,7 +40,7 @@ pub(crate) struct Optimizer {
     due: Option<u64>,
     /// The detours of points made from now on.
     pub detours: DetourSetup,
-    /// How often a region was postponed because a CPU or a saved address pointed into it.
+    /// The number of regions that were postponed because a CPU or a saved address pointed into them.
     pub postponed: u64,
 }
 
@@ -77,7 +77,7 @@ impl Engine {
         self.optimizer.early
     }
 
-    /// Tells whether the guest is early in its boot, where it patches its own text. No jumps are made then.
+    /// Sets whether the guest is early in its boot, when it patches its own text. The optimizer writes no jumps then.
     pub fn set_early(&mut self, guest: &mut dyn Guest, early: bool) {
         if core::mem::replace(&mut self.optimizer.early, early) != early {
             for number in self.points.numbers() {

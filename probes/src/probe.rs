@@ -233,22 +233,22 @@ impl Kprobe {
         Some(self.0.state.address.load(Ordering::Relaxed)).filter(|address| *address != 0)
     }
 
-    /// How often its handlers ran.
+    /// The number of times that its handlers ran.
     pub fn hits(&self) -> u64 {
         self.0.state.hits.load(Ordering::Relaxed)
     }
 
-    /// How often it was reached while another probe was being processed on that CPU.
+    /// The number of hits while another probe was being processed on that CPU. The handlers did not run.
     pub fn nmissed(&self) -> u64 {
         self.0.state.nmissed.load(Ordering::Relaxed)
     }
 
-    /// How often a newer probe's handler at the same address ended the hit before this one's turn.
+    /// The number of hits that a newer probe's handler at the same address ended before this one's turn.
     pub fn skipped(&self) -> u64 {
         self.0.state.skipped.load(Ordering::Relaxed)
     }
 
-    /// How often it was reached while the guest read or changed its own text, while no probe was in it.
+    /// The number of times that execution reached it while the guest read or changed its own text, and no probe was in the text.
     pub fn passed(&self) -> u64 {
         self.0.state.passed.load(Ordering::Relaxed)
     }

@@ -160,7 +160,7 @@ const RELEASE: [&str; 4] = ["_raw_spin_unlock", "_raw_spin_unlock_irqrestore", "
 const LOCK_LEVELS: usize = 1;
 const MOST_SEARCHED: usize = 64;
 
-/// How the out-of-line code of a site ends: see [`Watched`].
+/// The ends of a site's out-of-line code: see [`Watched`].
 #[derive(Default)]
 struct Way {
     exits: Vec<u64>,

@@ -25,9 +25,9 @@ pub struct ProbeSummary {
     pub name: String,
     /// Its address.
     pub address: u64,
-    /// How often its handlers ran. For a return probe: how often its function was entered.
+    /// The number of times that its handlers ran. For a return probe: the number of entries of its function.
     pub hits: u64,
-    /// How often its handlers did not run, by cause.
+    /// The numbers of hits at which its handlers did not run, by cause.
     pub misses: Misses,
     /// The way the probed instruction runs.
     pub mode: Mode,

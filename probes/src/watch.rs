@@ -208,12 +208,12 @@ impl Watchpoint {
         self.0.shared.probe.hits()
     }
 
-    /// How often the bytes turned out to have changed without an access that was reported.
+    /// The number of changes of the bytes without a reported access.
     pub fn changed_unseen(&self) -> u64 {
         self.0.shared.unseen.load(Ordering::Relaxed)
     }
 
-    /// How often a handler wanted it at an address where it was not set: too many changes waited, or it was refused there.
+    /// The number of moves by a handler that were not made: too many were waiting, or the machine refused the address.
     pub fn not_set(&self) -> u64 {
         self.0.shared.not_set.load(Ordering::Relaxed)
     }

@@ -445,7 +445,7 @@ mod tests {
     }
 
     impl Map {
-        /// How many places are looked at when each key is looked up once.
+        /// The number of places that are probed if each key is looked up once.
         fn steps_to_all(&self) -> u64 {
             let mask = self.places.len() - 1;
             let taken = self.places.iter().enumerate().filter(|(_, number)| **number != 0);

@@ -206,7 +206,7 @@ impl State {
         self.cpus
     }
 
-    /// Lets END run after the script has called `exit`. A script that was ended by a failure stays ended.
+    /// Clears `exit`, so that END runs. A script that a failure has ended stays ended.
     pub fn forget_exit(&mut self) {
         if self.failure.is_none() {
             self.exit = None;
@@ -218,7 +218,7 @@ impl State {
         self.failure
     }
 
-    /// Lets the script ask for the past of its run. Its program was compiled with [`Options::has_past`](crate::Options).
+    /// Gives the script access to the past of its run. Its program was compiled with [`Options::has_past`](crate::Options).
     pub fn give_past(&mut self, past: Box<dyn Past>) {
         self.past = Some(past);
     }

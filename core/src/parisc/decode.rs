@@ -1,4 +1,4 @@
-//! Decodes a word to the form in which it runs.
+//! Decodes an instruction word to an [`Op`], the form in which the core executes it.
 
 use trapline_isa::parisc::fields::{
     bits, distance12, distance17, distance22, left21, opcode, signed5, signed11, signed14, space3,
@@ -21,7 +21,7 @@ pub enum Kind {
     DecimalIntermediate,
     CompareClear,
     DivideStep,
-    /// With the shift of its first operand in `number`.
+    /// `add` and `sh1add` to `sh3add`. `number` is the shift of the first operand.
     Add,
     AddLogical,
     AddOverflow,
@@ -51,7 +51,7 @@ pub enum Kind {
     StoreByte,
     StoreHalf,
     StoreWord,
-    /// An access that changes its base or has an index.
+    /// A load or store that changes its base register or has an index (`access.rs`).
     Access,
     ShiftPairBySar,
     ShiftPair,
@@ -86,7 +86,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
     pub kind: Kind,
-    /// The condition; its negation in bit 3.
+    /// The condition in bits 0 to 2, and whether it is negated in bit 3.
     pub condition: u8,
     /// The register in bits 6 to 10.
     pub a: u8,
@@ -94,9 +94,11 @@ pub struct Op {
     pub b: u8,
     /// The register in bits 27 to 31.
     pub t: u8,
-    /// The space register of an access, 0 to 3, or 4 to 7 of a branch; 0 of an access chooses by the address.
+    /// The number of the space register. For an access 0 means that the top address bits choose one of sr4 to sr7.
     pub space: u8,
+    /// The immediate operand, by kind: an addend, a shift, or a branch's distance.
     pub number: u32,
+    /// The instruction word.
     pub word: u32,
 }
 
@@ -106,7 +108,7 @@ impl Op {
         self.kind as u8 >= Kind::CompareBranch as u8 && self.kind as u8 <= Kind::SpaceAndLink as u8
     }
 
-    /// Whether the instruction behind it runs as its delay slot in some case.
+    /// Whether the next instruction may run as its delay slot. If not, the branch nullifies it when it is taken.
     pub fn has_slot(&self) -> bool {
         let is_conditional = (self.kind as u8) < Kind::Near as u8;
         self.word & 2 == 0 || is_conditional && (self.number as i32) < 0
@@ -117,7 +119,8 @@ impl Op {
         self.word & 0xfc00_1fe0 == 0
     }
 
-    /// Whether the core must look at its own state again behind it.
+    /// Whether the block must end behind it, because it may change the state by which blocks are found: the PSW, the
+    /// TLB, the queue.
     pub fn ends_block(&self) -> bool {
         matches!(self.kind, Kind::System | Kind::Manage | Kind::Diagnose | Kind::Illegal | Kind::Assist) && !self.is_break()
     }

@@ -1,4 +1,4 @@
-//! Runs one instruction.
+//! Executes one instruction. Each returns a [`Step`], by which the loop in `run.rs` continues.
 
 use super::decode::{Kind, Op, operand};
 use super::run::{Core, Target};
@@ -7,20 +7,20 @@ use crate::Host;
 use trapline_isa::parisc::emulate::conditions::{add, logical, shift, subtract, sum, unit};
 use trapline_isa::parisc::fields::{bits, signed5};
 
-/// The step behind an instruction.
+/// The continuation after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The next instruction.
+    /// The next instruction runs.
     Next,
     /// The next instruction is nullified.
     Nullify,
-    /// A branch: the target is in [`Core::target`], and whether the delay slot is nullified.
+    /// A branch. Its target is in [`Core::target`], and `nullifies` tells whether its delay slot is nullified.
     Branch { nullifies: bool },
-    /// An exception; nothing has changed.
+    /// An exception with this number. The instruction has changed no register and no memory.
     Exception(u32),
-    /// The queue has been set.
+    /// The instruction has set the queue itself, such as a return from an interruption.
     Leave,
-    /// The next instruction, after the core has looked at its state again.
+    /// The next instruction runs, but in a new block: the rest of this one may be stale.
     Look,
 }
 

@@ -1,4 +1,5 @@
-//! The loop that runs blocks.
+//! The loop that runs blocks. It finds the block at the pc, counts its bytes or calls the host, and executes its operations. The
+//! state's queue is written at the end of a block, and before each call of the host.
 
 use super::access::Data;
 use super::blocks::Code;
@@ -23,12 +24,12 @@ pub struct Core {
     pub(super) code: Code,
     pub(super) data: Data,
     pub(super) target: Target,
-    /// Code was dropped: the running block may be another one now.
+    /// Whether code was dropped since the flag was cleared. The rest of the running block may be stale then.
     pub(super) has_dropped: bool,
     one_by_one: bool,
-    /// The next block has one instruction.
+    /// Whether the first block of the next run has one instruction.
     begins_alone: bool,
-    /// PSW.P, for which the cached translations are.
+    /// The PSW bit P with which the cached translations were made. A change drops them.
     checks: u32,
 }
 
@@ -68,7 +69,7 @@ impl Core {
         self.drop_all();
     }
 
-    /// Has the next run begin with a block of one instruction. All other blocks stay as they are.
+    /// Makes the first block of the next run one instruction long. Decoded blocks are kept.
     pub fn begin_alone(&mut self) {
         self.begins_alone = true;
     }
@@ -78,12 +79,13 @@ impl Core {
         self.code.pages_with_code()
     }
 
+    /// Drops the blocks of a page, by its physical address.
     pub(super) fn drop_page(&mut self, physical: u64) {
         self.code.drop_page(physical);
         self.has_dropped = true;
     }
 
-    /// Drops the code that was changed from outside.
+    /// Drops the blocks of the pages that the host has written to.
     pub(super) fn drop_changed(&mut self, host: &mut impl Host) {
         while let Some(page) = host.dropped() {
             self.drop_page(page);
@@ -163,6 +165,7 @@ impl Core {
         }
     }
 
+    /// Runs a block. If a delay slot is at the front of the queue, runs only its first instruction.
     fn run_block(&mut self, host: &mut impl Host, number: u32) {
         let Some(block) = self.code.blocks.get(number as usize).copied() else { return };
         let state = &self.state;
@@ -220,7 +223,7 @@ impl Core {
         self.state.back.set(self.state.front.get().wrapping_add(4));
     }
 
-    /// Takes instructions at the end of the last block back from the count: they do not run now.
+    /// Subtracts instructions at the end of the last block from the count, because they do not run now.
     fn cut(&self, instructions: u32) {
         let line = &self.state.line;
         if instructions != 0 {
@@ -229,7 +232,8 @@ impl Core {
         }
     }
 
-    /// Ends a block with a branch and its delay slot, which may be in the block.
+    /// Ends a block with a branch to [`Core::target`] and its delay slot at `at`. `slot` is the slot's operation, if
+    /// it is in the block.
     #[inline(always)]
     fn branch(&mut self, host: &mut impl Host, (slot, has_slot): (u32, bool), at: u32, nullifies: bool) {
         let target = self.target;
@@ -241,7 +245,7 @@ impl Core {
         }
         let op = if has_slot { self.code.ops.get(slot as usize).copied() } else { None };
         let Some(op) = op else {
-            // The slot is in the next page, or a branch.
+            // The slot is in the next page or holds a branch, so it is a block of its own.
             self.state.front.set(at);
             self.state.back.set(target.to);
             self.state.back_space.set(target.space);
@@ -263,6 +267,7 @@ impl Core {
         }
     }
 
+    /// Sets the queue to a branch's target and the instruction behind it.
     #[inline(always)]
     fn arrive(&self, target: Target, nullify: u32) {
         let state = &self.state;
@@ -275,7 +280,7 @@ impl Core {
         state.nullify.set(nullify);
     }
 
-    /// Runs one instruction whose next one is elsewhere: a delay slot by itself.
+    /// Runs one instruction whose successor is not the next word: a delay slot that is a block of its own.
     fn run_single(&mut self, host: &mut impl Host, first: u32, pc: u32, back: u32) {
         let state = &self.state;
         let target = Target { to: back, space: state.back_space.get(), level: state.back_level.get() };

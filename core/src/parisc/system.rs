@@ -91,14 +91,14 @@ impl Core {
             number::SAR => self.state.control[number::SAR].set(value & 31),
             // Writing a one clears the bit.
             number::EIRR => self.state.control[number::EIRR].set(self.state.control[number::EIRR].get() & !value),
-            // The registers of the queue are two each: a write moves the back one to the front.
+            // These registers are queues of two elements: a write moves the back element to the front.
             number::IIASQ | number::IIAOQ => {
                 let back = &self.state.saved_back[register - number::IIASQ];
                 self.state.control[register].set(back.get());
                 back.set(value);
             }
             1..=7 => {}
-            // The protection registers.
+            // The protection identifiers, which the cached translations depend on.
             8 | 9 | 12 | 13 => {
                 self.state.control[register].set(value);
                 self.data.forget_all();
@@ -108,7 +108,7 @@ impl Core {
         }
     }
 
-    /// Instructions of the TLB and of caches. There are no caches.
+    /// Executes the instructions for the TLB and for caches. The CPU has no caches, so their flushes do nothing.
     pub(super) fn manage(&mut self, op: Op) -> Step {
         let word = op.word;
         let (base, index) = (self.r(op.a), self.r(op.b));
@@ -127,7 +127,7 @@ impl Core {
         let address = base.wrapping_add(index);
         match code {
             0x01 | 0x41 => {
-                // Another entry makes room.
+                // The insertion replaces an entry, whose cached translation must go, too.
                 let replaced = &self.state.tlb.0[self.state.replace.get() as usize % super::ENTRIES];
                 self.data.forget(replaced.page.get());
                 self.data.forget(base);

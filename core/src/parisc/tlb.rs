@@ -1,25 +1,25 @@
-//! The TLB: entries that the guest inserts, for code and data alike. An entry that is needed and not there is an
-//! exception. Beside the entries of pages, which replace each other, there are a few of many pages, which stay.
+//! The TLB, which the guest fills, for code and data alike. A miss raises an exception. Page entries are replaced
+//! round-robin. A few block entries map many pages each and are never replaced.
 
 use super::State;
 use super::number;
 use super::psw;
 use core::cell::Cell;
 
-/// The number of entries.
+/// The number of page entries.
 pub const ENTRIES: usize = 64;
 
-/// The bits of an address in a page.
+/// The number of address bits inside a page.
 pub const PAGE_BITS: u32 = 12;
 
-/// An entry of a page.
+/// A page entry.
 #[repr(C)]
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// The space.
     pub space: Cell<u32>,
-    /// The virtual address of the page. Its lowest bit says that the entry has an address, the next one that it has rights
-    /// too.
+    /// The virtual address of the page. Bit 0 is set if the entry has an address, and bit 1 if it has rights, too: only then it is
+    /// used.
     pub page: Cell<u32>,
     /// The physical address of the page.
     pub physical: Cell<u32>,
@@ -27,7 +27,7 @@ pub struct Entry {
     pub rights: Cell<u32>,
 }
 
-/// An entry of many pages, in space 0.
+/// A block entry: it maps many pages of space 0. `diag` writes it.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Block {
@@ -41,15 +41,15 @@ pub struct Block {
     pub rights: Cell<u32>,
 }
 
-/// The number of entries of many pages.
+/// The number of block entries.
 pub const BLOCKS: usize = 8;
 
-/// All entries of many pages.
+/// All block entries.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Blocks(pub [Block; BLOCKS]);
 
-/// All entries of pages.
+/// All page entries.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Tlb(pub [Entry; ENTRIES]);
@@ -81,12 +81,13 @@ impl Entry {
         page & HAS_ADDRESS != 0 && (page ^ address) & !OFFSET == 0 && self.space.get() == space
     }
 
-    /// The kind of page: 0 data to read, 1 data, 2 code to read, 3 code to write, 4 and more: code that only runs.
+    /// The page type of the access rights: 0 read-only data, 1 data, 2 code, 3 code that may be written, 4 to 7 code
+    /// that only runs (gateways).
     pub(super) fn kind(&self) -> u32 {
         self.rights.get() >> 24 & 7
     }
 
-    /// Whether the rights allow such an access at this level.
+    /// Whether the rights allow the access at this privilege level.
     pub(super) fn allows(&self, purpose: Purpose, level: u32) -> bool {
         let rights = self.rights.get();
         let [lower, upper] = [rights >> 20 & 3, rights >> 22 & 3];
@@ -109,7 +110,7 @@ impl Entry {
 }
 
 impl State {
-    /// The entry for an address, if it is complete. Of an entry of many pages, that of the page.
+    /// A copy of the entry that maps an address. A block entry gives an entry for the address's page. `None` on a miss.
     pub(super) fn entry(&self, space: u32, address: u32) -> Option<Entry> {
         let is_of = |block: &&Block| space == 0 && address.wrapping_sub(block.start.get()) < block.len.get();
         if let Some(block) = self.blocks.0.iter().find(is_of) {
@@ -150,7 +151,7 @@ impl State {
             || registers.any(|register| register >> 1 & 0x7fff == identifier && (purpose != Purpose::Store || register & 1 == 0))
     }
 
-    /// Inserts the address of a page; the entry gets its rights later.
+    /// `idtlba`, `iitlba`: inserts the physical address of a page. The entry is unused until [`State::insert_rights`].
     pub(super) fn insert_address(&self, space: u32, address: u32, value: u32) {
         self.purge(space, address);
         let place = self.replace.get();
@@ -161,7 +162,7 @@ impl State {
         entry.physical.set((value >> 5 & 0xf_ffff) << PAGE_BITS);
     }
 
-    /// Gives an entry its rights.
+    /// `idtlbp`, `iitlbp`: sets the rights of a page entry. Does nothing if there is none.
     pub(super) fn insert_rights(&self, space: u32, address: u32, value: u32) {
         if let Some(entry) = self.tlb.0.iter().find(|entry| entry.is_of(space, address)) {
             entry.rights.set(value);
@@ -169,12 +170,12 @@ impl State {
         }
     }
 
-    /// Removes the entry of an address.
+    /// Removes the page entry of an address.
     pub(super) fn purge(&self, space: u32, address: u32) {
         self.tlb.0.iter().filter(|entry| entry.is_of(space, address)).for_each(|entry| entry.page.set(0));
     }
 
-    /// Removes all entries.
+    /// Removes all page entries.
     pub(super) fn purge_all(&self) {
         self.tlb.0.iter().for_each(|entry| entry.page.set(0));
     }

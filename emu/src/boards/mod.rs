@@ -192,7 +192,7 @@ pub trait Board {
     fn next_service(&self) -> Option<Ticks> {
         None
     }
-    /// Lets the devices whose time has come access guest memory.
+    /// Runs the DMA of devices whose time, [`Board::next_service`], has come: they read and write guest memory.
     fn serve(&mut self, _at: At, _memory: &mut dyn Memory) {}
     /// The board's console.
     fn console(&mut self) -> &mut dyn Console;

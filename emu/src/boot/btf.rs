@@ -75,12 +75,12 @@ pub struct Btf<'a> {
     structures: HashMap<&'a [u8], u32>,
 }
 
-/// How far bytes could be read as types.
+/// The part of the type section that holds valid types.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Indexed {
-    /// To their end.
+    /// All of it.
     All,
-    /// So many bytes, and then no type followed or the last one was cut off.
+    /// This many bytes from its start. Then no valid type follows, or the last type is cut off.
     UpTo(usize),
 }
 
@@ -140,8 +140,8 @@ impl<'a> Btf<'a> {
         Budget::linear(kernel.segments.iter().map(|segment| segment.bytes.len()).sum(), STEPS_A_BYTE)
     }
 
-    /// The first types in an image that nothing names. Each byte order reads each byte of the image at most once as a
-    /// type, so the budget of [`Btf::budget`] is enough for every image.
+    /// The first types in an image, where no section or symbol tells their address. Each byte order reads each byte
+    /// of the image at most once as a type, so the budget of [`Btf::budget`] is enough for every image.
     pub fn search(kernel: &'a Kernel, budget: &Budget) -> Result<Option<Btf<'a>>, Spent> {
         for segment in kernel.segments.iter() {
             for header in &BEGINNINGS {

@@ -154,7 +154,7 @@ impl Asker {
         }
     }
 
-    /// Lets the user type a line. `None`: the terminal is gone.
+    /// Reads a line that the user edits. `None` if the terminal is gone.
     fn line(&mut self, prompt: &str, keys: Keys<'_>) -> Result<Option<Edited>, Failure> {
         let words = &self.words;
         print(&self.editor.begin(prompt))?;

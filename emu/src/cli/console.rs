@@ -89,7 +89,7 @@ impl Pace {
         Pace { wall, virtual_ns: 0 }
     }
 
-    /// How far the guest is ahead of wall-clock time, if that is more than [`MOST_AHEAD`].
+    /// The time by which the guest is ahead of the wall clock, if that is more than [`MOST_AHEAD`].
     fn ahead(&mut self, virtual_ns: u64, wall: Instant) -> Option<Duration> {
         let guest = Duration::from_nanos(virtual_ns.saturating_sub(self.virtual_ns));
         match guest.checked_sub(wall.saturating_duration_since(self.wall)) {

@@ -29,7 +29,7 @@ Examples:
   trapline doctor debian/amd64 drgn       fails if one of them is missing
   trapline doctor --json";
 
-/// How something is found.
+/// The way to find something.
 enum Find {
     /// A program in one of the folders of PATH.
     Program(&'static str),
@@ -89,7 +89,7 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
     purpose: String,
-    /// How to get it, if it is missing.
+    /// Advice on how to install it. `None` if it is not missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     how: Option<String>,
 }

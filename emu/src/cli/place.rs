@@ -7,7 +7,7 @@ use trapline_probes::guest::Symbol;
 /// One or more places in a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// Such as `vfs_read` or `vfs_read+4`.
+    /// An address relative to a symbol: `vfs_read` or `vfs_read+4`.
     Symbol {
         /// The name of the symbol.
         name: String,
@@ -16,7 +16,7 @@ pub enum Where {
     },
     /// Every instruction of a function: `vfs_read+*`.
     Every(String),
-    /// Such as `0xffffffff81000000`.
+    /// A number: `0xffffffff81000000`.
     Address(u64),
     /// The entries of all functions that match, such as `vfs_*`.
     Pattern(String),

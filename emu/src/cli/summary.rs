@@ -75,7 +75,7 @@ impl FollowedCalls {
 pub struct TextWork {
     /// Its name.
     pub function: String,
-    /// How many of its calls met probes.
+    /// The number of its calls that met probes.
     pub times: u64,
     /// Guest time in it, in nanoseconds.
     pub virtual_ns: u64,
@@ -96,9 +96,9 @@ pub struct ProbeRow {
     /// The guest time in nanoseconds when it was first armed. `None` if it never was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub armed_ns: Option<u64>,
-    /// How often its handlers ran.
+    /// The number of times that its handlers ran.
     pub hits: u64,
-    /// How often its handlers should have run and did not, by cause.
+    /// The numbers of hits at which its handlers did not run, by cause.
     pub misses: Vec<Count>,
     /// Host nanoseconds per hit, if measured.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -36,7 +36,8 @@ impl Placed {
     }
 }
 
-/// Lets the reads at the end of a script without a sleep wait for the end of the run.
+/// Moves the reads at the end of a script to the end of the run, if the script has no sleep. Otherwise they would read before the
+/// guest has run.
 pub fn settle(all: &mut [Placed]) {
     if all.iter().any(|placed| matches!(placed.statement, Statement::Sleep(_))) {
         return;

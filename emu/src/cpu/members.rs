@@ -30,7 +30,7 @@ pub enum Step {
     Masked { into: Register, base: Register, mask: Register },
     /// A load from memory at a distance from a register: a number of 32 bits, or anything else.
     Load { into: Register, base: Register, distance: i64, is_number: bool },
-    /// The same, with the distance in a register.
+    /// [`Step::Load`] with the distance in a register.
     LoadBy { into: Register, base: Register, by: Register, is_number: bool },
     /// These registers, a bit for each, get values that have nothing to do with the task.
     Others(u32),

@@ -174,11 +174,11 @@ pub struct Entry {
     /// Sets up a CPU after reset for a kernel's entry. `tables` is the physical address for its page tables, `number`
     /// the CPU's number, `info` the address of the boot information.
     pub enter: fn(&TrapContext, &Ram, tables: u64, entry: u64, number: u64, info: u64),
-    /// How another CPU starts this one.
+    /// The start of this CPU by another one.
     pub start: Start,
 }
 
-/// How another CPU starts a CPU that waits.
+/// The start of a waiting CPU by another CPU.
 pub struct Start {
     /// Whether the CPU begins in the state of a kernel's entry. Otherwise it begins in the state after reset.
     pub is_entered: bool,

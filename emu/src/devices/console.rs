@@ -25,7 +25,7 @@ pub trait Console {
             typed.send(bytes);
         }
     }
-    /// Lets no input arrive before this time.
+    /// Delays all input until this time.
     fn hold_until(&mut self, now: Ticks) {
         if let Some(typed) = self.typed() {
             typed.hold_until(now);

@@ -33,7 +33,8 @@ impl Wire {
         self.waiting.extend(bytes);
     }
 
-    /// Lets no byte arrive before this time. Input must not arrive at a CPU that sleeps since a time before it was typed.
+    /// Delays all bytes until this time. Called because a sleeping CPU's clock is behind: input must not arrive
+    /// before it was typed.
     pub fn hold_until(&mut self, now: Ticks) {
         self.earliest = self.earliest.max(now);
     }

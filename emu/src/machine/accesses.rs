@@ -93,7 +93,7 @@ impl Seen {
         }
     }
 
-    /// Takes note of an access by the core. Returns whether the bytes had changed since they were last seen.
+    /// Updates the known bytes after an access by the core. Returns whether they had changed without a reported access.
     fn note(&mut self, access: &Access, knew_page: bool) -> bool {
         let (mut before, mut after) = ([0; 8], [0; 8]);
         let size = (access.size as usize).min(8);
@@ -180,7 +180,7 @@ impl<L: Listener> Machine<L> {
         self.inner.watch_pages();
     }
 
-    /// Tells the listener of every watched area whose bytes have changed without an access that was seen.
+    /// Reports to the listener every watched area whose bytes have changed without a reported access.
     pub fn compare_watched(&mut self) {
         self.inner.settle_written(None, 0);
         let inner = &mut self.inner;
@@ -274,8 +274,8 @@ impl<L: Listener> Inner<L> {
         self.look_at_listener();
     }
 
-    /// Takes note of an access by the core. Returns whether bytes had changed unseen; `None` if the access was to other
-    /// memory than this area's.
+    /// Updates the known bytes of an area after an access by the core. Returns whether they had changed without a reported access;
+    /// `None` if the access touches no byte of the area.
     fn note_access(&mut self, number: usize, access: &Access) -> Option<bool> {
         let seen = self.watched.get_mut(number)?;
         let address = if seen.area.physical { access.physical } else { access.address };

@@ -97,7 +97,7 @@ impl<L: Listener> Inner<L> {
         self.view.is_asking || self.view.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc)
     }
 
-    /// Has the next block start examined.
+    /// Makes the next block call the machine.
     #[inline]
     pub(super) fn look_soon(&mut self) {
         self.set_next_look(0);

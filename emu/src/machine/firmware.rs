@@ -12,7 +12,7 @@ use trapline_isa::regs::Reg;
 use trapline_probes::watch::By;
 
 impl<L: Listener> Inner<L> {
-    /// Lets the board handle a firmware call.
+    /// Passes a firmware call to the board and writes the results to registers.
     pub(super) fn firmware_call(&mut self, cpu: &TrapContext, trap: Trap) {
         self.view.clock.close_at(trap.resume);
         self.look_soon();

@@ -294,7 +294,7 @@ impl<L: Listener> Machine<L> {
         Ok(true)
     }
 
-    /// Tells the listener that a turn of one of several CPUs begins. Returns whether it wants to change the text before.
+    /// Announces to the listener that another CPU's turn begins. Returns whether the listener wants to change text before.
     fn ends_turn(&mut self, next: usize) -> bool {
         if self.inner.cpus.len() == 1 {
             return false;

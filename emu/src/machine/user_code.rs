@@ -61,7 +61,7 @@ impl<L: Listener> Inner<L> {
 }
 
 impl<L: Listener> Machine<L> {
-    /// Lets code be translated again if other instructions are observed than before. Called before the CPUs run.
+    /// Drops translated code if the set of observed instructions has changed. Called before the CPUs run.
     #[inline]
     pub(super) fn settle_user_code(&mut self) {
         if self.inner.view.user_places.is_some() {

@@ -300,7 +300,7 @@ impl Probes {
         self.patchers.work_on() != self.engine.withdrawn() || self.patchers.are_early() != self.engine.is_early()
     }
 
-    /// Tells the engine about exited tasks that internal probes have noted.
+    /// Reports to the engine the exited tasks that internal probes have recorded.
     #[inline]
     fn settle_notes(&mut self, cpu: &View) {
         match self.notes.take_exited() {

@@ -85,7 +85,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Lets scripts name functions of these files.
+    /// Sets the guest's files whose functions scripts may name.
     pub fn know_files(&mut self, files: GuestFiles) {
         self.files = files;
     }
@@ -225,7 +225,7 @@ impl Script {
         compile(text, facts, options).map(|program| Script { program, past: None })
     }
 
-    /// Lets the script ask for the past of its run ([`Options::has_past`]).
+    /// Gives the script access to the past of its run ([`Options::has_past`]).
     pub fn with_past(self, past: impl Past + 'static) -> Script {
         Script { past: Some(Box::new(past)), ..self }
     }

@@ -21,7 +21,7 @@ pub trait OwnCore {
     fn run(&mut self, host: &mut OwnHost<'_, false>);
     /// Runs until stopped, and reports each load and store to the host.
     fn run_telling(&mut self, host: &mut OwnHost<'_, true>);
-    /// Has the next run begin with a block of one instruction.
+    /// Makes the first block of the next run one instruction long.
     fn begin_alone(&mut self);
     /// Drops all decoded code.
     fn drop_all(&mut self);

@@ -159,8 +159,8 @@ fn emulate_branch(what: &Branch, insn: &Insn, regs: &mut dyn Registers) -> Resul
     Ok(Then::DelaySlot { then: leads_to })
 }
 
-/// Lets the copy run, or raise its exception, and continues at npc. `undo` is a register to restore if the copy raises
-/// one.
+/// The continuation of an instruction that runs as a copy: the pc is set to npc. `undo` is a register to restore if
+/// the copy raises an exception.
 fn in_copy(regs: &mut dyn Registers, undo: Option<(Reg, u64)>) -> Then {
     let to = regs.get(NPC);
     regs.set_pc(to);

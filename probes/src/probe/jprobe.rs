@@ -83,7 +83,7 @@ impl Jprobe {
         &self.0.kprobe
     }
 
-    /// How often its handler ran.
+    /// The number of times that its handler ran.
     pub fn hits(&self) -> u64 {
         self.0.kprobe.hits()
     }

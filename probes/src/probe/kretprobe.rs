@@ -122,8 +122,8 @@ impl Kretprobe {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many calls can be followed at a time: before registration the value asked for, then the real limit. If that
-    /// number grows, this is the one that it begins with.
+    /// The limit of calls that are followed at a time. Before registration it is the requested value, then the real
+    /// limit. If the limit can grow, this is its first value.
     pub fn active_limit(&self) -> i32 {
         match self.0.active.load(Ordering::Relaxed) {
             0 => self.0.maxactive,

@@ -107,7 +107,7 @@ impl UserProbe {
         matches!(self.0.carrier, Carrier::Return(_))
     }
 
-    /// How often its handler ran.
+    /// The number of times that its handler ran.
     pub fn hits(&self) -> u64 {
         match &self.0.carrier {
             Carrier::Entry(probe) => probe.hits(),
@@ -138,7 +138,7 @@ impl UserProbe {
         self.kprobe().is_disabled()
     }
 
-    /// Lets its handler run or not.
+    /// Disables or enables its handler.
     pub fn set_disabled(&self, disabled: bool) {
         self.kprobe().set_disabled(disabled);
     }
@@ -290,7 +290,7 @@ impl Engine {
         UserCounts { left_behind: self.scene.calls.left_behind, ..self.user.counts }
     }
 
-    /// Tells the machine about each switch of tasks, if it needs that.
+    /// Starts to report each task switch to the machine, if the machine needs that.
     pub(crate) fn follow_tasks(&mut self, guest: &mut dyn Guest) {
         if self.user.follows_tasks || guest.knows_task_of_programs() {
             return;

@@ -78,7 +78,7 @@ impl Moves {
         self.waiting.retain(|request| !request.template.is_of(template));
     }
 
-    /// Takes note of the watchpoints that the machine knows.
+    /// Replaces the list of watchpoints that the machine has.
     pub fn know(&mut self, list: &[Watchpoint]) {
         self.known.clear();
         self.known.extend(list.iter().map(|watchpoint| (watchpoint.identity(), watchpoint.0.area.start)));

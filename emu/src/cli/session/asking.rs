@@ -38,7 +38,7 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Lets a command line change the parts of the run.
+    /// Runs a closure that may change the parts of the run, for a command line that the user has typed.
     pub(super) fn with_asked<R>(
         &mut self,
         session: &mut Session,

@@ -44,7 +44,7 @@ impl From<u32> for Not {
     }
 }
 
-/// How execution continues after the instruction.
+/// The continuation after the instruction.
 enum How {
     Next,
     ReadTheClock,

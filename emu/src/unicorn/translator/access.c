@@ -280,7 +280,8 @@ static struct trapline_block *block_of(const struct trapline_watched *watched, u
     return NULL;
 }
 
-/* Takes note of a part that was accessed. Reports the block before the first part of a load and behind the last of a store. */
+/* Records that a part of a block operand was accessed. Reports the operand at the first part of a load, and after the last part
+   of a store. */
 static void
 access_part(CPUArchState *env, struct trapline_block *block, target_ulong addr, size_t size, unsigned mmu_idx)
 {

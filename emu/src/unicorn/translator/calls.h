@@ -10,7 +10,7 @@
  * looks up the next block. The replacements make the callback themselves, and the code continues at the pc that the
  * callback has set.
  */
-/* Emits a jump to the block at the CPU's pc, behind this operation. */
+/* Emits a jump to the block at the CPU's pc, directly after operation `op`. */
 static void go_on(TCGContext *s, TCGOp *op)
 {
     TCGOp *last = tcg_last_op(s);
@@ -29,7 +29,7 @@ static void go_on(TCGContext *s, TCGOp *op)
     }
 }
 
-/* Lets the block call our functions in place of the library's helpers. */
+/* Replaces calls of the library's helpers in a block by calls of our functions (`target_instead`). */
 static void replace_helpers(TCGContext *s, struct trapline_machine *machine, uint64_t cs_base)
 {
     TCGOp *op, *next;
@@ -57,9 +57,9 @@ static void replace_helpers(TCGContext *s, struct trapline_machine *machine, uin
 }
 
 /*
- * Where Unicorn's translator does not chain two blocks, it leaves translated code, so that the main loop can take
- * interrupts and look up the next block. The machine takes interrupts at the start of a block, so the next block is
- * looked up here instead. On MIPS this is not faster.
+ * Replaces exits to Unicorn's main loop by a look-up of the next block. Unicorn exits at the end of a block that it does not
+ * chain to the next one, to take interrupts. Here the machine takes interrupts at the start of a block, so no exit is needed.
+ * On MIPS this is not faster.
  */
 static inline void stay(TCGContext *s)
 {

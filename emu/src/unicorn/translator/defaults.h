@@ -47,8 +47,8 @@ static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 #endif
 
 #ifndef target_rows
-/* Writes the physical addresses of the page table rows in which the library's walk for this address may set marks, at most
-   MOST_ROWS; returns their number. */
+/* Writes the physical addresses of the page-table entries in which the library's walk for this address may set accessed or
+   dirty bits, at most MOST_ROWS. Returns their number. */
 static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
 {
     return 0;

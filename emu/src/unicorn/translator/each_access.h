@@ -3,6 +3,7 @@
  * watched pages report. Part of loop.c.
  */
 
+/* Called by translated code. `kind` is the number of bytes, and in bit 8 whether it is a store. */
 static void each_access(CPUArchState *env, uint64_t address, uint64_t kind, uint64_t pc)
 {
     struct trapline_machine *machine = machine_of(env_cpu(env)->uc);
@@ -16,7 +17,7 @@ static void tell_each_access(TCGContext *s)
     uint64_t pc = 0;
     TCGv_i64 address, kind, at;
 
-    /* A temporary that the translator has given back is in use in front of that place. */
+    /* The calls are inserted in front of places where temporaries, now free, are still in use. So none may be reused. */
     memset(s->free_temps, 0, sizeof(s->free_temps));
     address = tcg_temp_new_i64(s);
     kind = tcg_temp_new_i64(s);

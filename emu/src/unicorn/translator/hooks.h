@@ -1,11 +1,11 @@
 /*
- * What a kind of CPU may use and must not define itself. Part of loop.c.
+ * The interface of loop.c for the file of one kind of CPU: types and functions that this file uses. Part of loop.c.
  *
  * <cpu>/hooks.h is the file of a kind of CPU. Build/translator.rs names it as TRAPLINE_HOOKS. It may define any function
  * of defaults.h, and then also a macro of that name, so that the default is left out. No other part names a CPU.
  */
 
-/* A helper of the library's, and the function that is called instead. */
+/* A helper of Unicorn's, and the function of ours that translated code calls instead. */
 struct instead {
     void *helper;
     void *ours;
@@ -29,8 +29,8 @@ static void *look_up(CPUArchState *env);
 static inline void stay(TCGContext *s);
 /* Moves the operations behind `last` to behind `op` (jumps.h). */
 static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last);
-/* The most page table rows of a walk (`target_rows`). */
+/* The largest number of page-table entries that one walk reads (`target_rows`). */
 enum { MOST_ROWS = 8 };
-/* The memory that this kind of CPU has in the machine's `struct found`. NULL: no machine's engine. */
+/* The memory that this kind of CPU has in the machine's `struct found`. NULL if the engine belongs to no machine. */
 struct target_memory;
 static inline struct target_memory *target_memory_of(struct uc_struct *uc);

@@ -1,9 +1,9 @@
 /*
- * The guest's pc of a place in translated code. Part of loop.c.
+ * Finds the guest's pc for a host address in translated code. Part of loop.c.
  */
 
-/* The next number of the table behind a block's code, a signed LEB128. The table says which host code belongs to which
-   guest instruction. */
+/* Reads a number, in signed LEB128, of the table that the translator puts behind a block's code. For each guest instruction the
+   table has the differences of its pc, its other words, and the end of its host code. */
 static int64_t next_number(const uint8_t **at)
 {
     uint64_t value = 0;
@@ -84,7 +84,7 @@ static bool pc_of_host(CPUState *cpu, uintptr_t host, uint64_t *pc)
     return false;
 }
 
-/* The pc of the instruction whose device access is being answered. */
+/* Finds the pc of the instruction whose device access is in progress. */
 static bool device_access_pc(CPUState *cpu, uint64_t *pc)
 {
     return pc_of_host(cpu, cpu->mem_io_pc, pc);

@@ -10,27 +10,28 @@
  */
 enum { FOUND_BITS = 14, JUMPS = 1 << 18 };
 
-/* A block that was found; it lies in one page. */
+/* A row of the table: a translation block that was found. The block lies in one page. */
 struct row {
     uint64_t pc;
-    /* The host address of its first byte. */
+    /* The host address of the first byte of its guest code. */
     uintptr_t host;
     TranslationBlock *block;
 };
 
-/* The cached target of a jump to a constant address. */
+/* The cached target of a jump to a constant address: the block, and the start of its host code. */
 struct jump {
     TranslationBlock *block;
     void *code;
 };
 
-/* No block was found yet; the entries of Unicorn's table are NULL when empty. */
+/* The value of `block` while no target is cached. It differs from NULL, which is an empty entry of Unicorn's table. */
 #define NOTHING ((TranslationBlock *)1)
 
 struct found {
-    /* Unicorn's count of flushes of all blocks when this was cleared: after another flush everything here is
-       invalid. */
+    /* Unicorn's count of flushes of all blocks (tb_flush_count) when this was cleared. Another count means that all pointers
+       here are stale. */
     unsigned thrown_away;
+    /* The number of used elements of `jump`. */
     unsigned jumps;
     struct row rows[1 << FOUND_BITS];
     struct jump jump[JUMPS];
@@ -43,6 +44,7 @@ static inline struct target_memory *target_memory_of(struct uc_struct *uc)
     return machine ? &machine->found->target : NULL;
 }
 
+/* Clears the table and the cached targets if Unicorn has flushed all blocks. */
 static struct found *found_of(struct uc_struct *uc, struct found *found)
 {
     unsigned now = uc->tcg_ctx->tb_ctx.tb_flush_count;
@@ -55,7 +57,7 @@ static struct found *found_of(struct uc_struct *uc, struct found *found)
     return found;
 }
 
-/* Whether the block has the default flags that Unicorn's main loop asks for. */
+/* Whether Unicorn's main loop would run this block: its flags are the default ones, and it was not invalidated. */
 static inline bool is_plain(const TranslationBlock *tb)
 {
     return (tb->cflags & ((CF_HASH_MASK & ~CF_CLUSTER_MASK) | CF_INVALID)) == 0;
@@ -66,14 +68,14 @@ static inline bool is_for(const TranslationBlock *tb, target_ulong pc, target_ul
     return tb->pc == pc && tb->cs_base == cs_base && tb->flags == flags && is_plain(tb);
 }
 
-/* The host address of the code at this address, if its TLB entry is present; else 0, which no row has. */
+/* The host address of the code at this guest address. 0, which no row has, if its TLB entry is not present. */
 static uintptr_t host_of(CPUArchState *env, struct uc_struct *uc, target_ulong pc)
 {
     const CPUTLBEntry *entry = tlb_entry(env, cpu_mmu_index(env, true), pc);
     return entry->addr_code == (pc & TARGET_PAGE_MASK) ? (uintptr_t)pc + entry->addend : 0;
 }
 
-/* Handles a block that is not in Unicorn's table. */
+/* Like `look_up`, for a block that is not in Unicorn's table: looks in our table, then calls Unicorn's helper. */
 static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState *cpu, target_ulong pc, target_ulong cs_base, uint32_t flags)
 {
     struct uc_struct *uc = cpu->uc;
@@ -105,7 +107,7 @@ static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState 
     return code;
 }
 
-/* The code of the next block, or the exit from translated code. */
+/* The host code of the block at the CPU's pc. If Unicorn's main loop must make the block, the exit from translated code. */
 static void *look_up(CPUArchState *env)
 {
     CPUState *cpu = env_cpu(env);
@@ -132,7 +134,7 @@ static void *look_up_unless_told(CPUArchState *env)
     return look_up(env);
 }
 
-/* Moves the operations after `last`, up to the end, to the place after `op`. */
+/* Moves the operations after `last`, which were emitted last, to directly after `op`. */
 static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last)
 {
     TCGOp *next;
@@ -182,7 +184,7 @@ static bool number_of(TCGContext *s, TCGOp *op, TCGArg temporary, uint64_t *numb
     return false;
 }
 
-/* Whether the CPU's pc at this call is a constant of the block, and which. */
+/* Whether the block has set the CPU's pc to a constant before this call. Writes the constant to `pc`. */
 static bool names_pc(TCGContext *s, TCGOp *call, uint64_t *pc)
 {
     TCGOp *op = call;
@@ -202,7 +204,7 @@ static bool names_pc(TCGContext *s, TCGOp *call, uint64_t *pc)
     return false;
 }
 
-/* At the end of a block: jumps to the cached block if it is valid; else looks up the block and caches it. */
+/* Emits code at the end of a block: a jump to the cached block if it is valid, else a call that looks it up and caches it. */
 static void remember(TCGContext *s, struct trapline_machine *machine, TCGOp *call, uint64_t cs_base)
 {
     struct found *found = found_of(s->uc, machine->found);

@@ -15,6 +15,7 @@ struct page {
 
 enum { BITS_OF_A_LEVEL = 10 };
 
+/* Unicorn's data of the page with this RAM address, from its radix tree of pages. NULL if it has none. */
 static const struct page *page_at(struct uc_struct *uc, ram_addr_t address)
 {
     const ram_addr_t number = address >> TARGET_PAGE_BITS, in_level = (1 << BITS_OF_A_LEVEL) - 1;
@@ -28,7 +29,7 @@ static const struct page *page_at(struct uc_struct *uc, ram_addr_t address)
     return pages ? pages + (number & in_level) : NULL;
 }
 
-/* Whether the page at this host address has blocks; true for memory that is not RAM. */
+/* Whether the page at this host address has blocks. True for memory that is not RAM, for which nothing is known. */
 static bool holds_code(CPUState *cpu, void *host)
 {
     ram_addr_t address = qemu_ram_addr_from_host(cpu->uc, host);
@@ -37,6 +38,7 @@ static bool holds_code(CPUState *cpu, void *host)
     return address == RAM_ADDR_INVALID || (page && page->blocks);
 }
 
+/* In a TLB entry of the page: clears the slow-store flag, and makes the next fetch fill the entry, so that it is noticed. */
 static void watch_no_more(struct uc_struct *uc, CPUTLBEntry *entry, uintptr_t host)
 {
     if (!is_empty(entry) && page_of(uc, entry) + entry->addend == host) {
@@ -49,7 +51,7 @@ static void watch_no_more(struct uc_struct *uc, CPUTLBEntry *entry, uintptr_t ho
     }
 }
 
-/* If the page has no blocks, puts stores to it on the fast path and makes the next fetch from it fill its TLB entry. */
+/* If the page has no blocks, clears the slow-store flag in all its TLB entries and returns true. */
 static bool release(CPUState *cpu, void *host)
 {
     struct uc_struct *uc = cpu->uc;

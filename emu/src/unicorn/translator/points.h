@@ -6,10 +6,10 @@
  * the end of a block without a branch is no place where the machine takes an interrupt: the run stays the same.
  */
 
-/* Pages that the machine is asked for; no guest has smaller ones. */
+/* The page size of `machine->points`. No guest has smaller pages. */
 #define POINTS_PAGE UINT64_C(4096)
 
-/* The probed instructions of the page that is translated. */
+/* The probed instructions of one page of code, cached during the translation of a block. */
 struct points {
     bool is_known;
     uint64_t page;
@@ -17,6 +17,7 @@ struct points {
     const uint32_t *list;
 };
 
+/* Asks the machine for the points of the page at `pc`. A page without RAM has none. */
 static void look_up_points(struct points *points, CPUState *cpu, struct trapline_machine *machine, uint64_t pc)
 {
     void *host = NULL;
@@ -52,6 +53,7 @@ static bool is_point(struct points *points, CPUState *cpu, struct trapline_machi
     return false;
 }
 
+/* Called by translated code at the start of a block at a probed instruction. */
 static void user_hit(CPUArchState *env, uint64_t machine, uint64_t pc, uint64_t number)
 {
     struct trapline_machine *from = (struct trapline_machine *)(uintptr_t)machine;

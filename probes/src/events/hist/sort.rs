@@ -16,7 +16,8 @@ pub(super) fn heap_sort<T>(all: &mut [T], compare: impl Fn(&T, &T) -> Ordering) 
     }
 }
 
-/// Lets the element at `root` sink to its place. The path of the larger children is followed to a leaf first.
+/// Restores the heap below `root` (bottom-up heapsort): follows the path of the larger children to a leaf, then moves
+/// the element at `root` to its place on that path.
 fn sift<T>(heap: &mut [T], root: usize, compare: &impl Fn(&T, &T) -> Ordering) {
     let is_at_least = |one: usize, other: usize| match (heap.get(one), heap.get(other)) {
         (Some(one), Some(other)) => compare(one, other).is_ge(),

@@ -22,7 +22,7 @@ use alloc::string::String;
 pub(super) struct Trigger {
     /// The action.
     pub action: Action,
-    /// How often it may still fire. `None` means always.
+    /// The number of times that it may still fire. `None` is no limit.
     pub count: Option<u64>,
     /// The filter that the record must pass.
     pub filter: Option<Filter>,

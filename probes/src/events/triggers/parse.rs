@@ -9,7 +9,7 @@ pub struct Written<'a> {
     pub removes: bool,
     /// The action.
     pub action: WrittenAction<'a>,
-    /// How often the trigger fires. `None` means always.
+    /// The number of times that the trigger fires. `None` is no limit.
     pub count: Option<u64>,
     /// The text of the filter.
     pub filter: Option<&'a str>,

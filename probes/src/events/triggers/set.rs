@@ -332,7 +332,7 @@ impl EventSet {
         Ok(())
     }
 
-    /// Tells the probes of an event whether its hits need the slow path, and drops an entry that makes no difference.
+    /// Sets in the probes of an event whether its hits need the slow path. Drops the event's entry if it has no effect.
     pub(in crate::events) fn mark_watched(&self, engine: &mut Engine, event: EventId) {
         if engine.scene.watch.get(event).is_some_and(Watched::is_idle) {
             engine.scene.watch.forget(event);

@@ -48,7 +48,7 @@ pub fn clear(cpu: &TrapContext, _: &Ram, window: &WindowPlace) {
     look_at_hidden_blocks(cpu);
 }
 
-/// Has the core search the hidden BATs, if they are in use.
+/// Makes the core search the hidden BATs too, if they are in use.
 pub fn look_at_hidden_blocks(cpu: &TrapContext) {
     if cpu.handle().live32(FIRST_HIDDEN) != 0 {
         cpu.set_live32(BLOCKS_LOOKED_AT, (BLOCK_COUNT + HIDDEN_BLOCKS as usize) as u32);

@@ -247,7 +247,7 @@ impl Guest {
         [b"\x8a\x04\x25", &(self.inside(page, half) + 1).to_le_bytes()[..], NOTE].concat()
     }
 
-    /// The same, executed.
+    /// Calls the code in the page, at its start or, in a large page, at its middle.
     pub(super) fn call(&self, page: Page, half: bool) -> Vec<u8> {
         let address = self.inside(page, half).to_le_bytes();
         let load: &[u8] = if self.setup.levels == Levels::Four { b"\x48\xc7\xc1" } else { b"\xb9" };

@@ -99,8 +99,7 @@ mod tests {
         const NO: Option<Rule> = Some(Rule::Unmovable);
         #[rustfmt::skip]
         let cases: &[Case] = &[
-            // what                             text                                     at best                     
-            // Linux 6.1
+            // what                             text                                     at best                      Linux 6.1
             ("a nop",                           &[0x7c63_1b78, NOP, BLR],                 1, OK,                       OK),
             ("in a function with bctr",         &[0x7c63_1b78, NOP, 0x4e80_0420],         1, OK,                       OK),
             ("where a branch leads",            &[0x7c63_1b78, NOP, 0x4bff_fffc],         1, OK,                       OK),

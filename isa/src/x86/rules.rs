@@ -119,7 +119,7 @@ const NOT_NOTED: &[Mnemonic] = {
 };
 
 /// The register that holds the address of the instruction after it has run: FIP for x87 instructions, except those of
-/// [`NOT_NOTED`]. `None` for all other instructions.
+/// `NOT_NOTED`. `None` for all other instructions.
 pub fn address_register(mode: Mode, insn: &Insn) -> Option<Reg> {
     let shape = Shape::of(mode, insn.bytes()).ok()?;
     let of_x87 = shape.map == Map::One && matches!(shape.opcode, 0xd8..=0xdf);
@@ -273,8 +273,7 @@ mod tests {
     fn instructions_that_cannot_run_elsewhere_are_refused_by_a_rule() {
         #[rustfmt::skip]
         check(&[
-            // what                         mode    bytes                                       best                 
-            // Linux 6.1
+            // what                         mode    bytes                                       best                   Linux 6.1
             ("Xen's mark before cpuid",     Bits64, &[0x0f, 0x0b, 0x78, 0x65, 0x6e, 0x0f, 0xa2], "hypervisor-marker",  "hypervisor-marker"),
             ("KVM's mark before a nop",     Bits32, &[0x0f, 0x0b, 0x6b, 0x76, 0x6d, 0x90],      "hypervisor-marker",  "hypervisor-marker"),
             ("int3",                        Bits64, &[0xcc],                                    "foreign-breakpoint", "foreign-breakpoint"),

@@ -78,8 +78,7 @@ fn branches_go_to_the_architectures_target() {
     let tagged = target ^ 0xa5 << 56;
     #[rustfmt::skip]
     let cases: &[(&str, u32, &[(Reg, u64)], &[(Reg, u64)], i64)] = &[
-        // what                                    word         before                     after                        
-        // by
+        // what                                    word         before                     after                                 by
         ("b .+8",                                  0x1400_0002, &[],                       &[],                                  8),
         ("b, the farthest back",                   0x1600_0000, &[],                       &[],                                  -0x800_0000),
         ("bl .+8",                                 0x9400_0002, &[],                       &[(LR, HERE + 4)],                    8),

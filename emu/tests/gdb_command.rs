@@ -460,6 +460,28 @@ fn an_interrupt_stops_the_guest() {
     assert!(told.contains("$T02") || told.contains("replaylog:begin"), "{told}");
 }
 
+/// TT-7: a write that is refused, and one of no bytes, leave what was before the place.
+fn a_refused_write_changes_nothing(name: &'static str) {
+    let folder = Folder::new(&format!("gdb-refused-{}", name.replace('/', "-")));
+    let listening = Listening::start(&folder, name);
+    let set = format!("Z0,{:x},4", trapline_image_function(name, "vfs_write")).into_bytes();
+    let mut stream = listening.connect();
+    listening.ask(&mut stream, &[b"qSupported:swbreak+", &set, b"vCont;c"], "swbreak");
+    listening.ask(&mut stream, &[b"X0,0:"], "$OK");
+    // Nothing is mapped there in any of these kernels, nor behind it.
+    for write in [&b"M7fff0000,1:00"[..], b"M7fff0ffc,8:0000000000000000", b"Mffffffffffffffff,2:0000"] {
+        listening.ask(&mut stream, &[write], "$E");
+    }
+    let told = listening.ask(&mut stream, &[b"bs"], "$T");
+    assert!(!told.contains("replaylog"), "{name}: the run before the place is forgotten: {told}");
+    let told = listening.ask(&mut stream, &[b"qRcmd,68656c70"], "$OK");
+    assert!(!told.contains(&hex("begins anew")), "{name}: {told}");
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn trapline_image_function(image: &str, name: &str) -> u64 {
     let output = Command::new(PROGRAM).args(["symbols", image, name, "--json"]).output().unwrap();
     let line = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -496,6 +518,9 @@ fn main() -> ExitCode {
                 .needs(kernel("debian/arm64")),
         ]),
         with_gdb(stock.collect()),
+        guests::tiny()
+            .map(|name| Test::new(member("a_refused_write_changes_nothing", name), move || a_refused_write_changes_nothing(name)))
+            .collect(),
         tests![
             wrong_arguments_get_a_sentence,
             a_cut_recording_is_walked,

@@ -119,6 +119,11 @@ impl View {
         Ok(())
     }
 
+    /// Whether a write of so many bytes would succeed.
+    pub(crate) fn can_write(&mut self, address: u64, len: usize) -> bool {
+        self.page_by_page(address, len, Access::Write, |_, _, _, _| ()).is_ok()
+    }
+
     /// The physical address of a kernel address.
     pub(crate) fn physical(&mut self, address: u64) -> Option<u64> {
         (self.model.translate)(&self.trap.handle(), &self.ram, address, Access::Look).ok()

@@ -377,6 +377,14 @@ impl MultiThreadBase for Debugger {
 
     fn write_addrs(&mut self, start: u64, data: &[u8], tid: Tid) -> TargetResult<(), Self> {
         let start = self.address(start);
+        // gdb asks with an empty write whether it may write bytes as they are.
+        if data.is_empty() {
+            return Ok(());
+        }
+        // `change` forgets the run ahead, so a write that fails has to fail in front of it.
+        if !self.timeline.look_at(cpu_of(tid), |view| view.can_write(start, data.len())) {
+            return Err(TargetError::NonFatal);
+        }
         let written = self.timeline.change(|machine| machine.look_at(cpu_of(tid), |view| view.write(start, data).is_ok()));
         match written {
             Ok(true) => {

@@ -128,7 +128,6 @@ impl Running {
             let block = &self.program.blocks[*number];
             let point = &block.points[*point];
             if point.kind == *kind && last.replace(*number) != Some(*number) {
-                guest.rule = self.stacks.rule.clone();
                 self.state.run(&self.program, block, point, guest);
             }
         }

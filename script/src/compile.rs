@@ -464,7 +464,12 @@ impl<'a> Compiler<'a> {
         let (events, functions): (Vec<Point>, Vec<Point>) = points.into_iter().partition(|point| {
             point.event.is_some() || matches!(point.kind, PointKind::Tracepoint(_) | PointKind::RawTracepoint(_))
         });
-        let groups = core::iter::once(functions).filter(|functions| !functions.is_empty() || events.is_empty());
+        // The process filter holds for a whole block, so points of no process get a block of their own beside others.
+        let (functions, of_nobody): (Vec<Point>, Vec<Point>) =
+            functions.into_iter().partition(|point| self.options.process.is_none() || point.is_somebodys());
+        let has_others = !events.is_empty() || !of_nobody.is_empty();
+        let groups = core::iter::once(functions).filter(|functions| !functions.is_empty() || !has_others);
+        let groups = groups.chain(core::iter::once(of_nobody).filter(|points| !points.is_empty()));
         let groups: Vec<Vec<Point>> = groups.chain(events.iter().map(|event| alloc::vec![event.clone()])).collect();
         groups.into_iter().map(|points| self.block(points, probe)).collect()
     }
@@ -611,10 +616,7 @@ impl<'a> Compiler<'a> {
                 }
             },
         };
-        // BEGIN, END and `interval` belong to no process. A block with such a point has no process filter, for none of its
-        // points. `profile` has one: it samples the process that runs.
-        let is_somebodys =
-            points.iter().all(|point| !matches!(point.kind, PointKind::Begin | PointKind::End | PointKind::Interval(_)));
+        let is_somebodys = points.iter().all(Point::is_somebodys);
         let filter = match (self.options.process.filter(|_| is_somebodys), filter) {
             (None, filter) => filter,
             (Some(process), filter) => {

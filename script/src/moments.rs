@@ -4,7 +4,6 @@
 use super::attach::KEPT;
 use super::run::Moment;
 use super::strings::DEEPEST_STACK;
-use alloc::sync::Arc;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
 use trapline_isa::call;
@@ -12,7 +11,7 @@ use trapline_isa::regs::Reg;
 use trapline_probes::context::{Frame, Hit};
 use trapline_probes::guest::{Cpu, Instant};
 use trapline_probes::probe::ReturnHit;
-use trapline_probes::unwind::{self, Stacks, Standing, Unwind, Walked};
+use trapline_probes::unwind::Stacks;
 use trapline_probes::user::Usdt;
 use trapline_probes::watch::Watchpoint;
 
@@ -95,6 +94,9 @@ pub(super) struct Recorded<'a, 'b> {
     pub is_raw: bool,
 }
 
+/// Writes the kernel stack of a stopped CPU, innermost frame first, and returns its length.
+pub type KernelStack<'a> = &'a mut dyn FnMut(&mut dyn Cpu, &mut [u64]) -> usize;
+
 /// A CPU between two instructions, outside of any hit: BEGIN, END and timers.
 pub struct Outside<'a> {
     /// The CPU.
@@ -105,23 +107,10 @@ pub struct Outside<'a> {
     pub name: Option<&'static str>,
     /// Whether the CPU is in user mode.
     pub in_user: bool,
-    /// The unwind rule of the guest's kernel.
-    pub rule: Option<Arc<dyn Unwind>>,
+    /// Reads the kernel's stack. A CPU alone does not know which calls are followed, the probe engine does.
+    pub kernel_stack: KernelStack<'a>,
     /// The ISA of that CPU.
     pub isa: &'static Isa,
-}
-
-/// The stack of a CPU outside of any hit, with the bytes of a word. Return-pad addresses stay, because a CPU alone does not
-/// know the followed calls.
-struct Stopped<'a>(&'a mut dyn Cpu, usize);
-
-impl Walked for Stopped<'_> {
-    fn word(&mut self, at: u64) -> Option<u64> {
-        self.0.read_number(at, self.1).ok()
-    }
-    fn real(&mut self, _: u64, address: u64) -> u64 {
-        address
-    }
 }
 
 /// The methods that are the same for all kinds of hit.
@@ -336,15 +325,10 @@ impl Moment for Outside<'_> {
         if user && self.name.is_none() {
             return user_frames(self.cpu, self.isa, self.in_user, into);
         }
-        let (Some(first), None, false) = (into.first_mut(), self.name, self.in_user) else { return 0 };
-        *first = self.cpu.pc();
-        let (Some(rule), isa) = (&self.rule, self.isa) else { return 1 };
-        let mut found = [Frame::default(); 128];
-        let most = into.len().min(found.len());
-        let at = Standing { sp: self.cpu.get(isa.abi.sp), ..unwind::standing(&mut *self.cpu, &**rule, false) };
-        let count = unwind::walk(&**rule, at, &mut found[..most], &mut Stopped(&mut *self.cpu, isa.word));
-        into.iter_mut().zip(&found[..count]).for_each(|(address, frame)| *address = frame.address);
-        count
+        if self.name.is_some() || self.in_user {
+            return 0;
+        }
+        (self.kernel_stack)(&mut *self.cpu, into)
     }
     fn skip(&mut self, _: u64) -> bool {
         false

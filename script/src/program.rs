@@ -127,6 +127,11 @@ impl Point {
     pub fn counts_hits(&self) -> bool {
         self.every > 1 || self.result.is_some()
     }
+
+    /// Whether a process runs at it. BEGIN, END and `interval` belong to no process; `profile` samples the one that runs.
+    pub fn is_somebodys(&self) -> bool {
+        !matches!(self.kind, PointKind::Begin | PointKind::End | PointKind::Interval(_))
+    }
 }
 
 /// A system-call tracepoint.

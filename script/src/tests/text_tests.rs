@@ -368,6 +368,12 @@ fn options_of_the_command_line() {
         let with = Options { process, ..options(false) };
         assert_eq!(hit(Arch::X86_64, count, 1, Style::default(), &with).out, expected, "{process:?}");
     }
+    // A timer beside a function in one probe leaves the function its filter.
+    let both = "fentry:set_state, i:s:1 { @ = count(); }";
+    for (process, expected) in [(Some(10), "\n\n@: 2"), (Some(11), "\n\n@: 1")] {
+        let with = Options { process, ..options(false) };
+        assert_eq!(hit(Arch::X86_64, both, 1, Style::default(), &with).out, expected, "{process:?}");
+    }
     let reads = "fentry:set_state { print(*16); print(str(0x4100)); }";
     let with = Options { warns_of_reads: true, ..options(false) };
     let said = hit(Arch::X86_64, reads, 1, Style::default(), &with);

@@ -55,6 +55,33 @@ fn shows_what_the_guest_shows(name: &'static str) {
     assert!(same + 1 >= guest.len(), "{name}: the guest {guest:?}\nwe {script:?}");
 }
 
+/// BY-1: a timer shows the kernel's whole stack. Followed calls leave the return pad's address on it; the script sees the
+/// true addresses, so the stacks are those of a run without return probes.
+fn timers_see_the_whole_stack(name: &'static str) {
+    let stock = at_shell(name);
+    let typed = b"ls -lR /proc/sys > /dev/null; exit 7\n";
+    let timer = "profile:us:100 { @[kstack] = count(); }";
+    let stacks = |printed: &str| -> Vec<String> {
+        let all = printed.split("@[\n").skip(1);
+        // The calls of a task are forgotten when it dies, shortly before it leaves the CPU.
+        all.filter(|stack| !stack.contains("do_exit"))
+            .map(|stack| stack.split("@calls").next().unwrap_or("").trim().to_string())
+            .collect()
+    };
+    let (_, plain) = traced(&stock, typed, timer);
+    let plain = stacks(&plain);
+    let deepest = plain.iter().map(|stack| stack.lines().count()).max();
+    assert!(plain.len() > 10 && deepest > Some(8), "{name}: {} stacks, {deepest:?} lines at most", plain.len());
+    let followed =
+        format!("{timer} kretprobe:vfs_*, kretprobe:ksys_*, kretprobe:do_sys_*, kretprobe:proc_* {{ @calls = count(); }}");
+    let (_, probed) = traced(&stock, typed, &followed);
+    let calls = probed.lines().find_map(|line| line.strip_prefix("@calls: ")?.parse::<u64>().ok());
+    assert!(calls > Some(1000), "{name}: {calls:?}");
+    let probed = stacks(&probed);
+    let differ = plain.iter().zip(&probed).find(|(one, other)| one != other);
+    assert!(differ.is_none() && plain.len() == probed.len(), "{name}: {} and {} stacks: {differ:#?}", plain.len(), probed.len());
+}
+
 /// BY-1, DV-4: the stacks of an event in kprobe_events.
 fn events_show_what_the_guest_shows(name: &'static str) {
     let stock = at_shell(name);
@@ -120,7 +147,7 @@ fn main() -> ExitCode {
     let with_types = || guests::stock().filter(|name| facts_of(name).types.is_some());
     harness::run([
         each!(guests::stock_in(Family::EventStacks), events_show_what_the_guest_shows),
-        each!(guests::stock_in(Family::KernelStacks), shows_what_the_guest_shows),
+        each!(guests::stock_in(Family::KernelStacks), shows_what_the_guest_shows, timers_see_the_whole_stack),
         each!(with_types(), user_stacks_begin_at_the_system_call),
         each!(guests::stock_in(Family::UserPcs), user_pcs_equal_those_of_the_guest),
     ])

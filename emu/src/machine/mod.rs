@@ -323,13 +323,18 @@ impl<L: Listener> Machine<L> {
 
     /// Gives access to a CPU as in a handler. Switches to that CPU and back if needed. The listener is not called.
     pub fn look_at<R>(&mut self, cpu: usize, with: impl FnOnce(&mut View) -> R) -> R {
+        self.look_at_with_listener(cpu, |_, view| with(view))
+    }
+
+    /// Gives access to a CPU as [`Machine::look_at`] does, and to the listener, of which no method is called.
+    pub fn look_at_with_listener<R>(&mut self, cpu: usize, with: impl FnOnce(&mut L, &mut View) -> R) -> R {
         let running = self.inner.view.current;
         if cpu == running || cpu >= self.inner.cpus.len() {
-            return self.look(with);
+            return self.look_with_listener(with);
         }
         self.inner.cpus[running].clock = self.inner.view.clock.stopped();
         self.switch_to(cpu);
-        let answer = self.look(with);
+        let answer = self.look_with_listener(with);
         self.inner.cpus[cpu].clock = self.inner.view.clock.stopped();
         self.switch_to(running);
         answer
@@ -337,9 +342,13 @@ impl<L: Listener> Machine<L> {
 
     /// Gives access to the running CPU as in a handler.
     pub fn look<R>(&mut self, with: impl FnOnce(&mut View) -> R) -> R {
+        self.look_with_listener(|_, view| with(view))
+    }
+
+    fn look_with_listener<R>(&mut self, with: impl FnOnce(&mut L, &mut View) -> R) -> R {
         let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
-        let (_, view) = self.inner.show(pc);
-        with(view)
+        let (listener, view) = self.inner.show(pc);
+        with(listener, view)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::memory;
 use super::modules::Modules;
+use super::scripts::texts;
 use super::window::WindowAllocator;
 use crate::boot::guest_files::GuestFiles;
 use crate::boot::{Kernel, Segment};
@@ -15,6 +16,7 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::{Errno, Refusal};
 use trapline_probes::guest::{Blacklisted, FilePlace, Guest, KnownBy, Site, Symbol, Text, WindowUse as StandsFor};
+use trapline_probes::unwind::{Stacks, Unwind};
 
 /// Facts about the kernel, and changes to it since the boot.
 pub struct Facts {
@@ -71,6 +73,11 @@ impl Facts {
             Some(Arc::new(rules))
         };
         self.unwind.get_or_init(rules).clone()
+    }
+
+    /// The way to unwind this guest's stacks: by those rules, or by guessing from the words on them.
+    pub fn stacks(&self) -> Stacks {
+        Stacks { text: texts(&self.kernel.symbols), rule: self.unwind().map(|rules| rules as Arc<dyn Unwind>) }
     }
 
     /// The kernel's image.

@@ -4,6 +4,7 @@ mod code;
 mod core_dump;
 pub mod guest;
 mod guest_alone;
+mod kernel_stack;
 mod memory;
 pub mod modules;
 mod originals;

@@ -17,7 +17,7 @@
 //! # }
 //! ```
 
-use super::Session;
+use super::{Session, kernel_stack};
 use crate::boot::btf::Btf;
 use crate::boot::btf::types::GuestTypes;
 use crate::boot::guest_files::{FileError, GuestFiles};
@@ -33,8 +33,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_probes::Refusal;
+use trapline_probes::guest::Cpu;
 use trapline_probes::tracepoint::Tracepoint;
-use trapline_probes::unwind::{Stacks, Unwind};
+use trapline_probes::unwind::Stacks;
 use trapline_probes::user::Usdt;
 use trapline_script::attach::{Attached, Outside, ScriptId};
 use trapline_script::past::Past;
@@ -202,7 +203,7 @@ impl Knowledge for Facts<'_> {
 }
 
 /// The address ranges of the kernel's own code.
-fn texts(symbols: &Symbols) -> Vec<Range<u64>> {
+pub(super) fn texts(symbols: &Symbols) -> Vec<Range<u64>> {
     let range = |start, end| Some(symbols.address_of(start)?..symbols.address_of(end)?);
     [range("_stext", "_etext"), range("_sinittext", "_einittext")].into_iter().flatten().collect()
 }
@@ -361,14 +362,9 @@ impl Session {
         Ok(tracing)
     }
 
-    /// The rule by which stacks of the kernel and its modules are unwound.
-    pub(super) fn unwind_rule(&self) -> Option<Arc<dyn Unwind>> {
-        self.machine().listener().facts.unwind().map(|rules| rules as Arc<dyn Unwind>)
-    }
-
     /// The way to unwind this guest's stacks: by tables, by frames, or by guessing from the words on them.
     pub fn stacks(&self) -> Stacks {
-        Stacks { text: texts(&self.kernel().symbols), rule: self.unwind_rule() }
+        self.machine().listener().facts.stacks()
     }
 
     /// Runs until this virtual time in nanoseconds, with the scripts' timers. Ends early if a script ends the tracing
@@ -405,11 +401,16 @@ impl Session {
         // BEGIN and END blocks run outside the guest's tasks, so they see its memory but get the name `trapline`.
         let name = matches!(kind, PointKind::Begin | PointKind::End).then_some("trapline");
         let cpus = if matches!(kind, PointKind::Profile(_)) { running.state().cpus() } else { 1 };
+        let stacks = OnceCell::new();
         for cpu in 0..cpus as usize {
             // `interval` runs on the first CPU only.
-            self.machine.look_at(cpu, |view| {
+            self.machine.look_at_with_listener(cpu, |listener, view| {
                 let in_user = name.is_none() && !view.in_kernel();
-                running.run_at(kind, &mut Outside { cpu: view, now, name, in_user, rule: None, isa });
+                let mut kernel_stack = |cpu: &mut dyn Cpu, into: &mut [u64]| {
+                    let stacks = stacks.get_or_init(|| listener.facts.stacks());
+                    kernel_stack::write(cpu, &listener.engine, stacks, into)
+                };
+                running.run_at(kind, &mut Outside { cpu: view, now, name, in_user, kernel_stack: &mut kernel_stack, isa });
             });
         }
         id.give_back(&mut self.machine.parts().0.engine, running);

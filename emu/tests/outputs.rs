@@ -156,7 +156,7 @@ fn reported(room: &Folder, about: &About, records: impl FnOnce(&mut dyn FnMut(u1
     };
     records(&mut add, &|count| sink.borrow_mut().lost(count).unwrap());
     let symbols = || symbol(base).into_iter().collect();
-    let end = End { shown: 0, made: 0, time: 0, cpus: about.cpus, unknown: &[], symbols: &symbols };
+    let end = End { shown: 0, made: 0, time: 0, cpus: about.cpus, unknown: &[], events: &EventSet::default(), symbols: &symbols };
     sink.into_inner().finish(&end).unwrap();
     said("trace-cmd", &["report", "-t", "-i", &file])
 }
@@ -339,6 +339,11 @@ fn csv_has_a_column_for_each_argument() {
             assert_eq!(column(row, "more"), format!("bytes={}", record["args"]["bytes"]), "{row:?}");
         }
     }
+    // Without a record, too.
+    let never = ["-e", "p:never vfs_read a=$arg1 b=$arg2"];
+    trapline(&[&["run", "-q", "--summary", "none", "--until", "1us", "--out", &csv][..], &never].concat());
+    let text = fs::read_to_string(&csv).unwrap();
+    assert!(text.ends_with(",interrupts_off,a,b,more\n") && text.lines().count() == 1, "{text}");
 }
 
 /// DV-4: the counts of the stacks add up to the records, and the picture has the same functions.

@@ -354,7 +354,7 @@ impl Run<'_> {
         let counts = session.engine().counts();
         let unknown = if guest.kernel.is_stock() { session.machine().unknown_columns() } else { Vec::new() };
         let symbols = || session.symbols();
-        let run = records::Totals { made: written + dropped, cpus: guest.cpus, time: virtual_ns, unknown: &unknown };
+        let run = records::Totals { made: written + dropped, cpus: guest.cpus, time: virtual_ns, unknown: &unknown, events };
         let records = self.records.finish(&run, &symbols)?;
         if let Some(file) = self.coverage {
             file.write(session, self.lines)?;

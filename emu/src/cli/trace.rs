@@ -466,7 +466,10 @@ impl Run {
         let unknown = if guest.kernel.is_stock() { session.machine().unknown_columns() } else { Vec::new() };
         let symbols = || session.symbols();
         let time = session.machine().now();
-        records.finish(&records::Totals { made: written + dropped, cpus: guest.cpus, time, unknown: &unknown }, &symbols)?;
+        records.finish(
+            &records::Totals { made: written + dropped, cpus: guest.cpus, time, unknown: &unknown, events: &self.events.set },
+            &symbols,
+        )?;
         if dropped > 0 {
             eprintln!("{} {dropped} records were lost because the ring buffer was full", Paint::for_errors().advice("note:"));
         }

@@ -97,9 +97,9 @@ impl<W: Write> Sink for Csv<W> {
         to.write_all(line.as_bytes())
     }
 
-    fn finish(mut self: Box<Self>, _: &End<'_>) -> io::Result<()> {
+    fn finish(mut self: Box<Self>, end: &End<'_>) -> io::Result<()> {
         if self.columns.is_none() {
-            self.write_header(&EventSet::default())?;
+            self.write_header(end.events)?;
         }
         self.to.flush()
     }

@@ -125,7 +125,8 @@ mod tests {
             sink.record(&seen).expect("it is counted");
         }
         let symbols = || Vec::new();
-        sink.finish(&End { shown: 0, made: 0, time: 0, cpus: 1, unknown: &[], symbols: &symbols }).expect("it is written");
+        sink.finish(&End { shown: 0, made: 0, time: 0, cpus: 1, unknown: &[], events: &EventSet::default(), symbols: &symbols })
+            .expect("it is written");
         String::from_utf8(out).expect("text")
     }
 

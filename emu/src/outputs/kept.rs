@@ -9,47 +9,58 @@ const MOST: usize = 32 << 20;
 /// The bytes that a record is assumed to take besides its values.
 const OVERHEAD: usize = 128;
 
+/// The records of one of the two files.
+#[derive(Debug, Default)]
+struct Buffer {
+    records: VecDeque<Record>,
+    /// The bytes of the records.
+    bytes: usize,
+    /// The number of records added since the buffer was last emptied, with those that were dropped.
+    seen: u64,
+}
+
+impl Buffer {
+    /// Adds a record. Drops the oldest ones if there are too many bytes.
+    fn add(&mut self, record: &Record) {
+        self.bytes += record.payload.len() + OVERHEAD;
+        self.seen += 1;
+        self.records.push_back(record.clone());
+        while self.bytes > MOST
+            && let Some(old) = self.records.pop_front()
+        {
+            self.bytes -= old.payload.len() + OVERHEAD;
+        }
+    }
+}
+
 /// The records of the files `trace` and `snapshot`.
 #[derive(Debug, Default)]
 pub struct Kept {
-    trace: VecDeque<Record>,
-    /// The bytes of the records in `trace`.
-    bytes: usize,
-    /// The number of records added since `trace` was last emptied by [`Kept::clear`], with those that were dropped.
-    seen: u64,
-    snapshot: VecDeque<Record>,
+    trace: Buffer,
+    snapshot: Buffer,
     has_snapshot: bool,
 }
 
 impl Kept {
     /// Adds a record to `trace`. Drops the oldest ones if there are too many bytes.
     pub fn add(&mut self, record: &Record) {
-        self.bytes += record.payload.len() + OVERHEAD;
-        self.seen += 1;
-        self.trace.push_back(record.clone());
-        while self.bytes > MOST
-            && let Some(old) = self.trace.pop_front()
-        {
-            self.bytes -= old.payload.len() + OVERHEAD;
-        }
+        self.trace.add(record);
     }
 
     /// Exchanges the records of `trace` and `snapshot`, as the trigger `snapshot` does.
     pub fn swap(&mut self) {
         std::mem::swap(&mut self.trace, &mut self.snapshot);
-        self.bytes = self.trace.iter().map(|record| record.payload.len() + OVERHEAD).sum();
         self.has_snapshot = true;
     }
 
     /// Empties `trace`.
     pub fn clear(&mut self) {
-        self.trace.clear();
-        (self.bytes, self.seen) = (0, 0);
+        self.trace = Buffer::default();
     }
 
     /// Empties `snapshot`. With `frees`, [`Kept::has_snapshot`] is false afterwards.
     pub fn clear_snapshot(&mut self, frees: bool) {
-        self.snapshot.clear();
+        self.snapshot = Buffer::default();
         self.has_snapshot &= !frees;
     }
 
@@ -58,14 +69,12 @@ impl Kept {
         self.has_snapshot
     }
 
-    /// The records of `trace` or of `snapshot`, sorted by time, and their number. For `trace` the number includes those
-    /// that were dropped.
+    /// The records of `trace` or of `snapshot`, sorted by time, and their number with those that were dropped.
     pub fn records(&self, of_snapshot: bool) -> (Vec<&Record>, u64) {
-        let all = if of_snapshot { &self.snapshot } else { &self.trace };
-        let mut records: Vec<&Record> = all.iter().collect();
+        let buffer = if of_snapshot { &self.snapshot } else { &self.trace };
+        let mut records: Vec<&Record> = buffer.records.iter().collect();
         records.sort_by_key(|record| record.header.time);
-        let seen = if of_snapshot { records.len() as u64 } else { self.seen };
-        (records, seen)
+        (records, buffer.seen)
     }
 }
 
@@ -86,8 +95,10 @@ mod tests {
         let (records, seen) = kept.records(false);
         assert_eq!((records.len(), seen, records.last().map(|record| record.header.time)), (31, 40, Some(39)));
         kept.swap();
-        assert_eq!((kept.records(false).0.len(), kept.records(true).0.len(), kept.has_snapshot()), (0, 31, true));
+        let lengths = |kept: &Kept, of_snapshot| (kept.records(of_snapshot).0.len(), kept.records(of_snapshot).1);
+        assert_eq!((lengths(&kept, false), lengths(&kept, true), kept.has_snapshot()), ((0, 0), (31, 40), true));
         kept.add(&record(50));
+        assert_eq!((lengths(&kept, false), lengths(&kept, true)), ((1, 1), (31, 40)));
         kept.clear_snapshot(true);
         assert_eq!((kept.records(false).0.len(), kept.records(true).0.len(), kept.has_snapshot()), (1, 0, false));
         kept.clear();

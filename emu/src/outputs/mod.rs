@@ -106,6 +106,8 @@ pub struct End<'a> {
     pub cpus: usize,
     /// Columns that are not known on this kernel.
     pub unknown: &'a [&'a str],
+    /// The events of the run.
+    pub events: &'a EventSet,
     /// The guest's symbols, by address; each has its module, if any.
     pub symbols: &'a dyn Fn() -> Vec<trapline_probes::guest::Symbol>,
 }

@@ -155,6 +155,8 @@ pub struct Totals<'a> {
     pub time: u64,
     /// Columns that are not known on this kernel.
     pub unknown: &'a [&'a str],
+    /// The events of the run.
+    pub events: &'a EventSet,
 }
 
 impl Records {
@@ -265,8 +267,8 @@ impl Records {
 
     /// Completes all outputs. Returns the number of records written.
     pub fn finish(self, run: &Totals<'_>, symbols: &dyn Fn() -> Vec<Symbol>) -> Result<u64, OutputError> {
-        let Totals { made, cpus, time, unknown } = *run;
-        let end = End { shown: self.shown, made, time, cpus, unknown, symbols };
+        let Totals { made, cpus, time, unknown, events } = *run;
+        let end = End { shown: self.shown, made, time, cpus, unknown, events, symbols };
         for Output { sink, name } in self.outputs {
             sink.finish(&end).map_err(|error| failed(&name, error))?;
         }

@@ -238,7 +238,15 @@ mod tests {
                     Seen { record: &record, format: &format, events: &EventSet::default(), symbols: &|_| None, lines: None };
                 assert!(text.record(&seen).is_ok());
             }
-            let end = End { shown: 10_000, made: 10_003, time: 0, cpus: 2, unknown: &[], symbols: &Vec::new };
+            let end = End {
+                shown: 10_000,
+                made: 10_003,
+                time: 0,
+                cpus: 2,
+                unknown: &[],
+                events: &EventSet::default(),
+                symbols: &Vec::new,
+            };
             assert!(text.finish(&end).is_ok());
             String::from_utf8(out).expect("text")
         };

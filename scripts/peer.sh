@@ -68,9 +68,16 @@ if [[ ! -e $root/complete ]]; then
     rm -rf "$root/usr/share/doc" "$root/usr/share/man" "$root/usr/share/locale"
     rm -rf "$state/archives"
 
-    loader=$(compgen -G "$root/usr/lib*/ld-linux*.so.*" || compgen -G "$root/usr/lib/*-linux-gnu/ld-linux*.so.*" || compgen -G "$root/lib*/ld-linux*.so.*")
+    loader=$(compgen -G "$root/usr/lib*/ld-linux*.so.*" || compgen -G "$root/usr/lib/*-linux-gnu/ld-linux*.so.*" ||
+        compgen -G "$root/lib*/ld-linux*.so.*" || true)
     loader=${loader%%$'\n'*}
+    [[ -n $loader ]] || {
+        echo "peer.sh: the packages of QEMU $name have no loader ld-linux*.so.*, without which its programs cannot start" >&2
+        exit 1
+    }
     libraries=$(find "$root" -path '*-linux-gnu' -type d -printf '%p:')
+    # An empty part of the list, as behind the last colon, would be the current folder.
+    libraries=${libraries%:}
     modules=$(find "$root" -path '*-linux-gnu/qemu' -type d -print -quit)
     mkdir "$root/bin"
     for program in "$root"/usr/bin/qemu-system-*; do

@@ -48,6 +48,9 @@ impl Data {
     }
 }
 
+/// The space of an instruction with physical addresses, which are never translated. An instruction's own field has two bits.
+const ABSOLUTE: u8 = 4;
+
 impl Core {
     /// The space of a data address. If the instruction chooses none, the top two bits of the address choose it.
     pub(super) fn space_of(&self, chosen: u8, address: u32) -> u32 {
@@ -61,7 +64,7 @@ impl Core {
         if address & (size - 1) != 0 {
             return Err(self.data_exception(op, address, number::UNALIGNED));
         }
-        if self.state.status.get() & psw::D == 0 {
+        if self.state.status.get() & psw::D == 0 || op.space == ABSOLUTE {
             return Ok(address.into());
         }
         let space = self.space_of(op.space, address);
@@ -219,20 +222,14 @@ impl Core {
         if is_absolute && self.state.front_level.get() != 0 {
             return Step::Exception(number::PRIVILEGED);
         }
-        let before = self.state.status.get();
-        // `ldwa` and `stwa` have physical addresses: without PSW D the access is not translated.
-        if is_absolute {
-            self.state.status.set(before & !psw::D);
-        }
+        // `ldwa` and `stwa` have physical addresses.
+        let op = if is_absolute { Op { space: ABSOLUTE, ..op } } else { op };
         let step = match code {
             0 | 1 | 2 | 6 => self.load(host, op, pc, back, at, size, op.t),
             7 => self.load_and_clear(host, op, queue, at),
             8 | 9 | 10 | 14 => self.store(host, op, pc, back, at, size, self.r(op.b)),
             _ => Step::Exception(number::ILLEGAL),
         };
-        if is_absolute {
-            self.state.status.set(before);
-        }
         if modifies { self.moved(op, step, moved, !is_store) } else { step }
     }
 

@@ -117,6 +117,23 @@ fn an_object_file_answers_like_the_program(toolchain: Toolchain) {
     }
 }
 
+/// LV-3: a variable that the compiler has replaced by its value keeps its sign, in each form in which gcc writes it.
+fn constants_have_their_sign() {
+    let room = Folder::new("constants");
+    let source = "void take(void);\nint constants(void) {\n  unsigned byte = 200, half = 0xff00;\n  int low = -56, deep = -70000;\n  take();\n  return 0;\n}\n";
+    std::fs::write(room.0.join("constants.c"), source).unwrap();
+    let status = Command::new("gcc").current_dir(&room.0).args(["-O2", "-g", "-c", "constants.c"]).status().unwrap();
+    assert!(status.success());
+    let file = read(room.0.join("constants.o"));
+    let info = Info::new(&file).unwrap();
+    let spot = &info.spots(&place("constants:3")).unwrap()[0];
+    let variables = info.variables(spot).unwrap();
+    let text = |name: &str| variables.iter().find(|variable| variable.name == name)?.place.as_ref().ok()?.text();
+    for (name, value) in [("byte", "200"), ("half", "65280"), ("low", "-56"), ("deep", "-70000")] {
+        assert_eq!(text(name), Some(format!("\\{value}")), "{name}");
+    }
+}
+
 /// LV-9: compressed sections, and a file of debug information alone, have the same answers.
 fn packed_files_have_the_same_answers() {
     let room = Folder::new("packed");
@@ -218,6 +235,7 @@ fn main() -> ExitCode {
             .needs(tool(compiler, compiler))
     });
     let with_gcc = tests![
+        constants_have_their_sign,
         packed_files_have_the_same_answers,
         damaged_object_files_end_in_answers_or_errors,
         commands_take_object_files,

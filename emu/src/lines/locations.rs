@@ -117,6 +117,10 @@ impl<'a> Info<'a> {
         if let Some((_, value)) = self.attribute(variable, c::DW_AT_const_value)? {
             let number = match value {
                 AttributeValue::Block(bytes) => constant(bytes, self.file.little),
+                // gcc writes negative values with a sign (`sdata`), and others as the shortest of these.
+                AttributeValue::Data1(value) => Some(value.into()),
+                AttributeValue::Data2(value) => Some(value.into()),
+                AttributeValue::Data4(value) => Some(value.into()),
                 value => value.sdata_value().map(|value| value as u64).or_else(|| value.udata_value()),
             };
             return Ok(number

@@ -102,7 +102,7 @@ impl Core {
             8 | 9 | 12 | 13 => {
                 self.state.control[register].set(value);
                 self.data.forget_all();
-                self.code.generation += 1;
+                self.code.generation = self.code.generation.wrapping_add(1);
             }
             _ => self.state.control[register & 31].set(value),
         }
@@ -132,22 +132,22 @@ impl Core {
                 self.data.forget(replaced.page.get());
                 self.data.forget(base);
                 self.state.insert_address(space, base, index);
-                self.code.generation += 1;
+                self.code.generation = self.code.generation.wrapping_add(1);
             }
             0x00 | 0x40 => {
                 self.data.forget(base);
                 self.state.insert_rights(space, base, index);
-                self.code.generation += 1;
+                self.code.generation = self.code.generation.wrapping_add(1);
             }
             0x08 | 0x48 => {
                 self.data.forget(address);
                 self.state.purge(space, address);
-                self.code.generation += 1;
+                self.code.generation = self.code.generation.wrapping_add(1);
             }
             0x09 | 0x49 => {
                 self.data.forget_all();
                 self.state.purge_all();
-                self.code.generation += 1;
+                self.code.generation = self.code.generation.wrapping_add(1);
             }
             0x0a | 0x0b | 0x4a | 0x4b | 0x4e | 0x4f => {}
             0x46 | 0x47 => return self.probe(op, space, base),

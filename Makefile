@@ -78,6 +78,11 @@ differential: ## runs CASES random instructions of each ISA in place and out of 
 	@scripts/setup.sh test
 	scripts/differential.sh $(CASES) $(ARCHES)
 
+.PHONY: opinions
+opinions: ## compares our decoders with capstone, yaxpeax and objdump over the text of the stock kernels; OPINION=amd64 chooses
+	@scripts/setup.sh test opinions
+	scripts/opinions.sh $(OPINION)
+
 .PHONY: upgrade-check
 upgrade-check: ## proves a version of Unicorn: changed functions, self-checks, walls, in-place against out-of-line, recorded runs
 	@scripts/setup.sh test

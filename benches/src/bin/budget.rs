@@ -44,6 +44,8 @@ const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX2,-AVX
 const RECORDS: &str = "records/";
 /// Prefix of an ISA: the cost of a script at a hit, compared with an empty handler.
 const SCRIPTS: &str = "scripts/";
+/// Prefix of an ISA: the cost of a hit of a probe in a program.
+const PROGRAMS: &str = "programs/";
 /// Prefix of an ISA: the cost of a hit on a branch with a delay slot.
 const BRANCHES: &str = "branches/";
 /// The two runs of a guest whose timer interrupts it, in nanoseconds: the tiny kernel's does every 12,000.
@@ -107,6 +109,9 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
     if let Some(guest) = guest.strip_prefix(BRANCHES) {
         return measure_branches(guest);
     }
+    if let Some(guest) = guest.strip_prefix(PROGRAMS) {
+        return measure_program(guest);
+    }
     if let Some(guest) = guest.strip_prefix(watched::PREFIX) {
         return measure_watched(guest);
     }
@@ -148,6 +153,18 @@ fn measure_branches(guest: &str) -> Result<(), String> {
     count_two(&mut bench, UNPROBED, |_| 0)?;
     bench.session().register_kprobe(&probe).map_err(|refusal| refusal.to_string())?;
     count_two(&mut bench, "slot", |_| probe.hits())
+}
+
+/// A program's loop without a probe, then with a probe on it, then after the probe's removal.
+fn measure_program(guest: &str) -> Result<(), String> {
+    let program = loops::of(&format!("loops/{guest}")).and_then(|loops| Some((loops, loops.program()?)));
+    let (loops, made) = program.ok_or_else(|| format!("{guest} has no loop that is a program"))?;
+    let (mut bench, probe) = made?;
+    count_two(&mut bench, UNPROBED, |_| 0)?;
+    bench.session().register_user(&probe).map_err(|refusal| refusal.to_string())?;
+    count_two(&mut bench, "hit", |_| probe.hits())?;
+    bench.session().unregister_user(&probe);
+    count_two(&mut bench, "removed", |bench| loops.program_rounds_in(bench.session().machine().time()))
 }
 
 /// Runs the loop of loads and stores without a watchpoint, then with each kind of watchpoint, then after the last removal.

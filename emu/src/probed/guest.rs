@@ -49,6 +49,11 @@ impl Facts {
         &self.files
     }
 
+    /// Replaces the guest's files.
+    pub fn set_files(&mut self, files: GuestFiles) {
+        self.files = Arc::new(files);
+    }
+
     /// The guest's modules.
     pub fn modules(&self) -> &Modules {
         &self.modules

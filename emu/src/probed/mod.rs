@@ -444,6 +444,12 @@ impl Session {
         self.with_engine(|engine, guest| engine.unregister_jprobe(guest, probe));
     }
 
+    /// Replaces the guest's files, by which programs are known.
+    pub(crate) fn know_files(&mut self, files: GuestFiles) {
+        let (probes, _) = self.machine.parts();
+        probes.facts.set_files(files);
+    }
+
     /// Registers a probe in a user program.
     pub fn register_user(&mut self, probe: &UserProbe) -> Result<(), Refusal> {
         self.with_engine(|engine, guest| engine.register_user(guest, probe))

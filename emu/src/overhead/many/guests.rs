@@ -5,7 +5,8 @@
 use super::{Code, Entries, Many, PAGE};
 use trapline_isa::arch::Arch;
 
-/// The page tables of a row map RAM twice: identity-mapped for the entry code, and from `base` on.
+/// The page tables of a row map RAM twice: identity-mapped for the entry code, and from `base` on. Most map a part of it
+/// a third time, for programs.
 #[rustfmt::skip]
 pub(super) const ALL: &[Many] = &[
     Many {
@@ -18,6 +19,10 @@ pub(super) const ALL: &[Many] = &[
             Entries { at: 2 * PAGE,         first: 0xe3,      step: 2 << 20, count: 8, bytes: 8 },
             Entries { at: 3 * PAGE + 510 * 8, first: 0x10_4003, step: 0,     count: 1, bytes: 8 },
             Entries { at: 4 * PAGE + 8 * 8, first: 0xe3,      step: 2 << 20, count: 8, bytes: 8 },
+            // For programs.
+            Entries { at: 8,                first: 0x10_5007, step: 0,       count: 1, bytes: 8 },
+            Entries { at: 5 * PAGE,         first: 0x10_6007, step: 0,       count: 1, bytes: 8 },
+            Entries { at: 6 * PAGE,         first: 0xe7,      step: 2 << 20, count: 8, bytes: 8 },
         ],
         entry: Code::Bytes(&[
             0xb8, 0x00, 0x00, 0x10, 0x00, 0x0f, 0x22, 0xd8,             // mov eax, tables; mov cr3, rax
@@ -33,6 +38,8 @@ pub(super) const ALL: &[Many] = &[
         tables: &[
             Entries { at: 0,                first: 0xe3,      step: 4 << 20, count: 4, bytes: 4 },
             Entries { at: 768 * 4,          first: 0xe3,      step: 4 << 20, count: 4, bytes: 4 },
+            // For programs.
+            Entries { at: 16 * 4,           first: 0xe7,      step: 0,       count: 1, bytes: 4 },
         ],
         entry: Code::Bytes(&[
             0x0f, 0x20, 0xe0, 0x83, 0xc8, 0x10, 0x0f, 0x22, 0xe0,       // mov eax, cr4; or eax, large pages; mov cr4, eax
@@ -50,6 +57,8 @@ pub(super) const ALL: &[Many] = &[
             Entries { at: 0,                first: 0x4010_1003, step: 0,     count: 1, bytes: 8 },
             Entries { at: 256 * 8,          first: 0x4010_2003, step: 0,     count: 1, bytes: 8 },
             Entries { at: PAGE + 8,         first: 0x4000_0701, step: 0,     count: 1, bytes: 8 },
+            // For programs.
+            Entries { at: PAGE,             first: 0x4000_0741, step: 0,     count: 1, bytes: 8 },
             Entries { at: 2 * PAGE,         first: 0x4010_3003, step: 0,     count: 1, bytes: 8 },
             Entries { at: 3 * PAGE + 64 * 8, first: 0x4000_0701, step: 2 << 20, count: 8, bytes: 8 },
         ],
@@ -73,6 +82,8 @@ pub(super) const ALL: &[Many] = &[
         tables: &[
             Entries { at: 0x400 * 4,        first: 0x4000_040e, step: 1 << 20, count: 16, bytes: 4 },
             Entries { at: 0xc00 * 4,        first: 0x4000_040e, step: 1 << 20, count: 16, bytes: 4 },
+            // For programs.
+            Entries { at: 0,                first: 0x4000_0c0e, step: 1 << 20, count: 4, bytes: 4 },
         ],
         entry: Code::Words(&[
             0xe59f_003c, 0xee02_0f10,               // ldr r0, tables; mcr: TTBR0
@@ -118,6 +129,8 @@ pub(super) const ALL: &[Many] = &[
             Entries { at: 16 * PAGE,        first: ppc_table(0x11_1000), step: 0, count: 1, bytes: 8 },
             Entries { at: 17 * PAGE,        first: ppc_page(2 << 20), step: 0, count: 1, bytes: 8 },
             Entries { at: 17 * PAGE + 8,    first: ppc_page(2 << 20), step: (2u64 << 20).swap_bytes(), count: 7, bytes: 8 },
+            // For programs.
+            Entries { at: 17 * PAGE + 256 * 8, first: ppc_program_page(2 << 20), step: 0, count: 1, bytes: 8 },
             Entries { at: 18 * PAGE,        first: 0x80, step: 0,   count: 1, bytes: 8 },
             Entries { at: 18 * PAGE + 8,    first: 0x8000_0000_0011_3000u64.swap_bytes(), step: 0, count: 1, bytes: 8 },
             Entries { at: 19 * PAGE,        first: 0x4000_0000_0010_00adu64.swap_bytes(), step: 0, count: 1, bytes: 8 },
@@ -214,4 +227,9 @@ const fn ppc_table(at: u64) -> u64 {
 /// A radix-tree entry for a kernel page with all rights.
 const fn ppc_page(at: u64) -> u64 {
     (0xc000_0000_0000_018f | at).swap_bytes()
+}
+
+/// A radix-tree entry for a page that programs may use, too.
+const fn ppc_program_page(at: u64) -> u64 {
+    (0xc000_0000_0000_0187 | at).swap_bytes()
 }

@@ -2,7 +2,7 @@
 //! `many/guests.rs`. The page behind the entry code holds handlers; data lies behind the end of the stack.
 
 use super::super::Code;
-use super::{BRANCHES, Loop, Loops};
+use super::{BRANCHES, Loop, Loops, PROGRAM};
 use Code::{Bytes, Words};
 
 /// All of them.
@@ -38,9 +38,16 @@ const fn switch(before: Code, round: Code) -> Loop {
     Loop { what: "switch", before, round, page: &[], handler: 0, units: 1 }
 }
 
+/// An addition and a jump back to it, in user mode.
+const fn program(before: Code, round: Code, page: &'static [(u64, Code)], units: u64) -> Loop {
+    Loop { what: PROGRAM, before, round, page, handler: 0, units }
+}
+
 // inc ecx; jmp behind it
 const X86_BLOCKS: Loop =
     blocks(Bytes(&[0xff, 0xc1, 0xeb, 0, 0xff, 0xc1, 0xeb, 0, 0xff, 0xc1, 0xeb, 0, 0xff, 0xc1, 0xeb, 0xf0]), 8);
+/// inc ecx; jmp back
+const X86_ADDS: Code = Bytes(&[0xff, 0xc1, 0xeb, 0xfc]);
 #[rustfmt::skip]
 const X86_COPIES: Code = Bytes(&[
     0x8b, 0x06, 0x89, 0x46, 0x40, 0x8b, 0x56, 0x04, 0x89, 0x56, 0x44, // mov eax, [si]; mov [si + 0x40], eax; likewise with edx
@@ -67,6 +74,15 @@ const X86_64: &[Loop] = &[
         &[(0, Bytes(&[0xff, 0xe1]))], 2, // jmp rcx
     ),
     switch(Bytes(&[0x48, 0xbe, 0, 0, 0xa0, 0x81, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x20, 0xd8]), X86_SWITCHES), // mov rsi, data; mov rax, cr3
+    program(
+        Bytes(&[
+            0xb9, 0x80, 0, 0, 0xc0, 0x0f, 0x32, 0x83, 0xc8, 0x01, 0x0f, 0x30, // EFER: rdmsr; or eax, 1; wrmsr
+            0xff, 0xc1, 0x31, 0xc0, 0xba, 0x10, 0, 0x10, 0, 0x0f, 0x30, // STAR: the segments
+            0x48, 0xb9, 0x2a, 0x01, 0x20, 0, 0x80, 0, 0, 0, // mov rcx, the round as programs see it
+            0x41, 0xbb, 2, 0, 0, 0, 0x48, 0x0f, 0x07, // mov r11d, flags; sysretq
+        ]),
+        X86_ADDS, &[], 2,
+    ),
 ];
 
 #[rustfmt::skip]
@@ -85,6 +101,20 @@ const I386: &[Loop] = &[
         ], 1,
     ),
     switch(Bytes(&[0xbe, 0, 0, 0xa0, 0xc0, 0x0f, 0x20, 0xd8]), X86_SWITCHES), // mov esi, data; mov eax, cr3
+    program(
+        Bytes(&[
+            0x0f, 0x01, 0x15, 0x10, 0x10, 0x20, 0xc0, // lgdt
+            0x6a, 0x23, 0x6a, 0, 0x6a, 2, 0x6a, 0x1b, // push ss, esp, eflags, cs
+            0x68, 0x15, 0x01, 0x20, 0x04, 0xcf, // push the round as programs see it; iret
+        ]),
+        X86_ADDS,
+        &[
+            // GDTR; the GDT, with the kernel's code as entry 2, and code and data of programs as entries 3 and 4.
+            (0x10, Words(&[0x1020_0027, 0xc020])),
+            (0x20, Words(&[0, 0, 0, 0, 0xffff, 0x00cf_9b00, 0xffff, 0x00cf_fb00, 0xffff, 0x00cf_f300])),
+        ],
+        2,
+    ),
 ];
 
 #[rustfmt::skip]
@@ -110,6 +140,11 @@ const ARM64: &[Loop] = &[
             0xf940_0044, 0xf948_0044, 0xf950_0044, 0xf958_0044, 0xf960_0044, 0xf968_0044, 0xf970_0044, 0xf978_0044, // ldr x4, [x2, page]
             0x17ff_fff5, // b back
         ]),
+    ),
+    program(
+        // ldr x0, the round as programs see it; msr elr_el1, x0; msr spsr_el1, xzr; eret
+        Words(&[0x5800_0080, 0xd518_4020, 0xd518_401f, 0xd69f_03e0, 0x0020_0118, 0]),
+        Words(&[0x9100_0421, 0x17ff_ffff]), &[], 2, // add x1, x1, 1; b back
     ),
 ];
 
@@ -138,6 +173,11 @@ const ARM: &[Loop] = &[
             0xe592_4000, 0xe792_4005, 0xe792_4085, 0xe792_4006, 0xe792_4105, 0xe792_4086, 0xe792_4185, 0xe792_4106, // ldr r4, [r2, page]
             0xeaff_fff2, // b back
         ]),
+    ),
+    program(
+        // ldr lr, the round as programs see it; msr spsr_c, user mode; movs pc, lr
+        Words(&[0xe59f_e004, 0xe361_f010, 0xe1b0_f00e, 0x0020_0110]),
+        Words(&[0xe281_1001, 0xeaff_fffd]), &[], 2, // add r1, r1, 1; b back
     ),
 ];
 
@@ -171,6 +211,13 @@ const S390X: &[Loop] = &[
             0xe3, 0x40, 0x20, 0, 0x07, 0x58, 0xa7, 0xf4, 0xff, 0xe6, // j back
         ]),
     ),
+    program(
+        Bytes(&[
+            0xc0, 0x10, 0, 0, 0, 0x08, 0xb2, 0xb2, 0x10, 0, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07, // larl %r1, the PSW; lpswe
+            0x04, 0x01, 0, 0x01, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x01, 0x20, // PSW: DAT on, problem state, 64 bits, the round
+        ]),
+        Words(&[0xa71a_0001, 0xa7f4_fffe]), &[], 2, // ahi %r1,1; j back
+    ),
 ];
 
 #[rustfmt::skip]
@@ -191,6 +238,14 @@ const PPC64LE: &[Loop] = &[
             0xe885_0000, 0xe885_1000, 0xe885_2000, 0xe885_3000, 0xe885_4000, 0xe885_5000, 0xe885_6000, 0xe885_7000, // ld r4, page(r5)
             0x4bff_ffd4, // b back
         ]),
+    ),
+    program(
+        Words(&[
+            0x3c60_2000, 0x6063_0120, 0x7c7a_03a6,  // r3 = the round as programs see it; mtsrr0 r3
+            0x3c60_9000, 0x7863_07c6, 0x6063_5033,  // r3 = MSR: 64 bits, a program, translation on, little-endian
+            0x7c7b_03a6, 0x4c00_0024,               // mtsrr1 r3; rfid
+        ]),
+        Words(&[0x3863_0001, 0x4bff_fffc]), &[], 2, // addi r3, r3, 1; b back
     ),
 ];
 /// r5 = data
@@ -269,6 +324,16 @@ const MIPSEL: &[Loop] = &[
         handler: 0,
         units: 4,
     },
+    program(
+        Words(&[
+            0x3c04_0020, 0x4084_5000, // lui a0, the page as programs see it; mtc0 a0, EntryHi
+            0x3405_801f, 0x4085_1000, 0x3405_805f, 0x4085_1800, // li a1; mtc0 a1, EntryLo0; likewise EntryLo1
+            0x4080_2800, 0x4080_0000, 0x4200_0002, // mtc0 zero, PageMask and Index; tlbwi
+            0x3484_0140, 0x4084_7000, // ori a0, the round; mtc0 a0, EPC
+            0x4005_6000, 0x34a5_0012, 0x4085_6000, 0x0000_00c0, 0x4200_0018, // Status: user mode behind eret; ehb; eret
+        ]),
+        Words(&[0x2442_0001, 0x1000_fffe, 0]), &[], 3, // addiu v0, v0, 1; b back
+    ),
 ];
 
 #[rustfmt::skip]
@@ -322,5 +387,10 @@ const RISCV64: &[Loop] = &[
         Words(&[0x1800_2373, 0x0010_0393, 0x02c3_9393, 0x88a0_0437, 0x88a0_14b7, 0x88a0_2937, 0x88a0_39b7, 0x88a0_4a37, 0x88a0_5ab7, 0x88a0_6b37, 0x88a0_7bb7]),
         // xor t1, t1, t2; csrw satp, t1; lw a0, (s0) to (s7); j back
         Words(&[0x0073_4333, 0x1803_1073, 0x0004_2503, 0x0004_a503, 0x0009_2503, 0x0009_a503, 0x000a_2503, 0x000a_a503, 0x000b_2503, 0x000b_a503, 0xfd9f_f06f]),
+    ),
+    program(
+        // lui, addi t1, the round as programs see it; csrw sepc, t1; li t2, SPP; csrc sstatus, t2; sret
+        Words(&[0x0020_0337, 0x1183_0313, 0x1413_1073, 0x1000_0393, 0x1003_b073, 0x1020_0073]),
+        Words(&[0x0013_0313, 0xffdf_f06f]), &[], 2, // addi t1, t1, 1; j back
     ),
 ];

@@ -45,6 +45,22 @@ fn a_guest_is_chosen_as_by_run() {
     }
 }
 
+/// BY-2: a program or library that is named without its folder is found, even if nothing else in the script names a path.
+#[test]
+fn a_program_is_found_by_its_name_alone() {
+    let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-sysroot", std::process::id()));
+    std::fs::create_dir_all(root.join("usr/bin")).expect("a folder");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../images/programs/prebuilt/calls-amd64");
+    std::fs::copy(program, root.join("usr/bin/calls")).expect("a file");
+    let root = root.to_str().expect("text");
+    for script in
+        ["uprobe:calls:marks { @ = count(); }", "ur:calls:marks { }", "usdt:calls:first { }", "uprobe:/usr/bin/calls:marks { }"]
+    {
+        let said = trace(&[TINY, "--sysroot", root, "--dry-run", "-e", script]);
+        assert_eq!((said.status, said.out.as_str()), (Some(0), "1 probe\n"), "{script}: {}", said.err);
+    }
+}
+
 /// BY-1: output on standard output, what is said about the run on standard error; the same in both ways of writing.
 #[test]
 fn output_is_on_standard_output_and_the_rest_elsewhere() {

@@ -233,8 +233,7 @@ impl TracingArgs {
             old: self.bpftrace_output == Version::Old,
         };
         let scripts = self.with_facts(kernel, |facts| {
-            // Only attach points in programs name a path.
-            if texts.iter().any(|text| text.text.contains(":/")) {
+            if texts.iter().any(may_probe_programs) {
                 facts.know_files(guest.files(image, kernel)?);
             }
             compile(&texts, facts, &options)
@@ -246,6 +245,11 @@ impl TracingArgs {
         }
         Ok(Some(Compiled { texts, scripts }))
     }
+}
+
+/// Whether the script may have attach points in programs. They name a path, or a program or library without its folder.
+pub(super) fn may_probe_programs(text: &Text) -> bool {
+    [":/", "uprobe:", "uretprobe:", "usdt:", "u:", "ur:", "U:"].iter().any(|sign| text.text.contains(sign))
 }
 
 /// Compiles scripts, and prints their warnings.

@@ -105,7 +105,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let settings = trace::settings_of(std::env::vars());
     let options = Options { parameters, allows_unsafe: args.allows_unsafe, settings, ..Options::default() };
     let mut facts = Facts::of(&kernel);
-    if texts.iter().any(|text| text.text.contains(":/")) {
+    if texts.iter().any(trace::may_probe_programs) {
         facts.know_files(args.guest.files(&args.image, &kernel)?);
     }
     let scripts = if texts.is_empty() { Vec::new() } else { trace::compile(&texts, &facts, &options)? };

@@ -5,6 +5,7 @@ mod ends;
 mod memory;
 mod own;
 mod surface;
+mod tools;
 
 use ends::calls_that_end_in_any_way_are_seen;
 use memory::stores_of_a_program_are_seen_with_its_task;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use surface::{each_program_starts_once, lines_and_scripts_probe_programs};
+use tools::scripts_of_debian_that_probe_programs_run;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Happening, Stop};
 use trapline::probed::Session;
@@ -218,6 +220,13 @@ fn main() -> ExitCode {
             each_program_starts_once,
             lines_and_scripts_probe_programs
         ),
+        vec![
+            harness::Test::new(harness::member("scripts_of_debian_that_probe_programs_run", "debian/amd64"), || {
+                scripts_of_debian_that_probe_programs_run("debian/amd64")
+            })
+            .needs(harness::kernel("debian/amd64"))
+            .needs(tools::tools()),
+        ],
         each!(with_types(), hits_equal_those_of_the_guests_own_uprobes),
         narrow.collect(),
     ])

@@ -95,16 +95,30 @@ impl Seen {
 
     /// Updates the known bytes after an access by the core. Returns whether they had changed without a reported access.
     fn note(&mut self, access: &Access, knew_page: bool) -> bool {
+        let size = (access.size as usize).min(8);
+        let start = if self.area.physical { access.physical } else { access.address };
+        let is_compared = knew_page && self.area.writes;
+        let into = usize::try_from(start.wrapping_sub(self.area.start)).ok();
+        if let Some(held) = into.and_then(|into| self.bytes.get_mut(into..into.checked_add(size)?)) {
+            let before = access.order.number(held);
+            access.order.put(access.value, held);
+            return is_compared && before != access.before;
+        }
+        self.note_bytes(access, start, is_compared)
+    }
+
+    /// Takes note of an access of which a part is in the area.
+    #[cold]
+    fn note_bytes(&mut self, access: &Access, start: u64, is_compared: bool) -> bool {
         let (mut before, mut after) = ([0; 8], [0; 8]);
         let size = (access.size as usize).min(8);
         access.order.put(access.before, &mut before[..size]);
         access.order.put(access.value, &mut after[..size]);
-        let start = if self.area.physical { access.physical } else { access.address };
         let mut changed = false;
         for (number, (before, after)) in before.iter().zip(after).take(size).enumerate() {
             let into = start.wrapping_add(number as u64).wrapping_sub(self.area.start);
             if let Some(seen) = usize::try_from(into).ok().and_then(|into| self.bytes.get_mut(into)) {
-                changed |= *seen != *before && knew_page && self.area.writes;
+                changed |= *seen != *before && is_compared;
                 *seen = after;
             }
         }
@@ -333,7 +347,7 @@ impl<L: Listener> Inner<L> {
     /// Handles the noted writes from outside of the core. They were made by this party. `None`: by trapline itself or
     /// its handlers, which nobody is told of.
     pub(super) fn settle_written(&mut self, by: Option<By>, pc: u64) {
-        if self.watched.is_empty() {
+        if self.watched.is_empty() || !self.view.ram.has_written() {
             return;
         }
         for (start, len) in self.view.ram.take_written() {

@@ -286,6 +286,12 @@ impl Ram {
         self.block.written.borrow_mut().clear();
     }
 
+    /// Whether writes to watched pages are recorded.
+    #[inline]
+    pub fn has_written(&self) -> bool {
+        !self.block.written.borrow().is_empty()
+    }
+
     /// Takes the recorded writes to watched pages, oldest first.
     pub fn take_written(&self) -> Vec<Written> {
         self.block.written.take()

@@ -217,8 +217,38 @@ impl Watched {
         self.touched(&reported, |number| events.accessed(cpu, number, &access_seen, Some(access.pc.into())));
     }
 
+    /// Calls a function with the number of every range in a row's page that these bytes touch.
+    #[inline(always)]
+    fn touched_in(&self, row: *const Row, (start, len): (u64, u64), is_store: bool, mut each: impl FnMut(u32, &WatchedRange)) {
+        // SAFETY: the core gives pointers into `rows` and null.
+        let Some(row) = (unsafe { row.as_ref() }) else { return };
+        let list = row.first as usize..row.first as usize + row.count as usize;
+        for number in self.lists.get(list).unwrap_or_default() {
+            let Some(range) = self.ranges.get(*number as usize) else { continue };
+            let is_wanted = if is_store { range.stores } else { range.loads };
+            if is_wanted && range.touches(start, len) {
+                each(*number, range);
+            }
+        }
+    }
+
     /// Calls a function with the number of every range that the access touches, once each.
+    #[inline(always)]
     fn touched(&self, reported: &Reported, mut each: impl FnMut(u32)) {
+        let is_store = reported.is_store != 0;
+        let len = u64::from(reported.size);
+        if reported.rows[2].is_null() && reported.rows[3].is_null() {
+            let first = len.min((1 << PAGE_BITS) - reported.address % (1 << PAGE_BITS));
+            self.touched_in(reported.rows[0], (reported.address, first), is_store, |number, _| each(number));
+            self.touched_in(reported.rows[1], (reported.physical, first), is_store, |number, _| each(number));
+            return;
+        }
+        self.touched_in_two(reported, &mut each);
+    }
+
+    /// Calls a function with the number of every range that the access touches, once each. It is in two pages.
+    #[cold]
+    fn touched_in_two(&self, reported: &Reported, each: &mut dyn FnMut(u32)) {
         let is_store = reported.is_store != 0;
         let len = u64::from(reported.size);
         let first = len.min((1 << PAGE_BITS) - reported.address % (1 << PAGE_BITS));
@@ -229,22 +259,17 @@ impl Watched {
             (second, len - first),
             (reported.other_physical, len - first),
         ];
-        for (part, (row, (start, len))) in reported.rows.iter().zip(parts).enumerate() {
-            // SAFETY: the core gives pointers into `rows` and null.
-            let Some(row) = (unsafe { row.as_ref() }) else { continue };
-            let list = row.first as usize..row.first as usize + row.count as usize;
-            for number in self.lists.get(list).unwrap_or_default() {
-                let Some(range) = self.ranges.get(*number as usize) else { continue };
-                let is_wanted = if is_store { range.stores } else { range.loads };
+        for (part, (row, bytes)) in reported.rows.iter().zip(parts).enumerate() {
+            self.touched_in(*row, bytes, is_store, |number, range| {
                 // A range in both pages was told for the first.
                 let is_told = part >= 2 && !reported.rows[part - 2].is_null() && {
                     let (start, len) = parts[part - 2];
                     range.touches(start, len)
                 };
-                if is_wanted && range.touches(start, len) && !is_told {
-                    each(*number);
+                if !is_told {
+                    each(number);
                 }
-            }
+            });
         }
     }
 }

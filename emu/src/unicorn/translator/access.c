@@ -202,6 +202,31 @@ static inline bool is_big(MemOp op)
     return (op & MO_BSWAP) == MO_BE;
 }
 
+/*
+ * Whether translated code would make this access to host memory by itself, were it not for the flag. `word` is the TLB
+ * entry's for the kind of access: it has no other flag. The access is aligned as it must be and lies in one page.
+ */
+static inline __attribute__((always_inline)) bool
+is_plain(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, MemOp op, target_ulong word)
+{
+    ENGINE = env->uc;
+    target_ulong unaligned = addr & (((target_ulong)1 << get_alignment_bits(get_memop(oi))) - 1);
+    target_ulong crossed = (addr ^ (addr + memop_size(op) - 1)) & (TARGET_PAGE_MASK | -(target_ulong)SMALL);
+    return (word & (TARGET_PAGE_MASK | TLB_FLAGS_MASK)) == ((addr & TARGET_PAGE_MASK) | TLB_WATCHPOINT)
+        && (unaligned | crossed) == 0;
+}
+
+/* The rows that an access in one page of 4,096 bytes touches. False: none. */
+static inline __attribute__((always_inline)) bool
+find_in_page(const struct trapline_watched *watched, uint64_t address, uint64_t physical, size_t size, bool is_store,
+             const struct trapline_row *rows[2])
+{
+    unsigned first = address & (SMALL - 1), last = first + size - 1;
+    rows[0] = touched(watched, address >> SMALL_BITS, first, last, is_store);
+    rows[1] = touched(watched, physical >> SMALL_BITS | PHYSICAL, first, last, is_store);
+    return rows[0] != NULL || rows[1] != NULL;
+}
+
 /* A number in memory, of up to eight bytes. Devices are not read, because that would have effects: they give 0. */
 static uint64_t bytes_at(CPUArchState *env, target_ulong addr, size_t size, unsigned mmu_idx, bool big)
 {
@@ -329,11 +354,41 @@ loaded(CPUArchState *env, target_ulong addr, MemOp op, unsigned mmu_idx, uint64_
     }
 }
 
+/* Makes a load that translated code would make by itself, and reports it. False: the load is no such one. */
+static inline __attribute__((always_inline)) bool
+plain_load(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, MemOp op, uint64_t *value)
+{
+    ENGINE = env->uc;
+    const struct trapline_watched *watched = WATCHED(env_cpu(env));
+    const CPUTLBEntry *entry = tlb_entry(env, get_mmuidx(oi), addr);
+    uint64_t physical = entry->paddr | (addr & ~(uint64_t)TARGET_PAGE_MASK);
+    const struct trapline_row *rows[2];
+
+    if (!is_plain(env, addr, oi, op, entry->addr_read) || watched->blocks->in_parts) {
+        return false;
+    }
+    *value = load_memop((void *)((uintptr_t)addr + entry->addend), op);
+    if (find_in_page(watched, addr, physical, memop_size(op), false, rows)) {
+        struct trapline_access access = {
+            .address = addr, .physical = physical, .before = *value, .value = *value, .host_pc = ra, .size = memop_size(op),
+            .is_big = is_big(op), .kind = WHOLE, .rows = {rows[0], rows[1]},
+        };
+        watched->accessed(watched, &access);
+    }
+    return true;
+}
+
 static inline __attribute__((always_inline)) uint64_t
 our_load(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, MemOp op, bool code_read, Full *full)
 {
-    uint64_t value = library_load(env, addr, oi, ra, op, code_read, part_of(op));
-    if (unlikely(WATCHED(env_cpu(env)) != NULL) && is_flagged(env, addr, memop_size(op), get_mmuidx(oi), false)) {
+    bool is_watching = WATCHED(env_cpu(env)) != NULL;
+    uint64_t value;
+
+    if (unlikely(is_watching) && plain_load(env, addr, oi, ra, op, &value)) {
+        return value;
+    }
+    value = library_load(env, addr, oi, ra, op, code_read, part_of(op));
+    if (unlikely(is_watching) && is_flagged(env, addr, memop_size(op), get_mmuidx(oi), false)) {
         loaded(env, addr, op, get_mmuidx(oi), value, ra);
     }
     return value;
@@ -393,11 +448,42 @@ static __attribute__((noinline)) void stored(CPUArchState *env, unsigned mmu_idx
     }
 }
 
+/* Makes a store that translated code would make by itself, and reports it. False: the store is no such one. */
+static inline __attribute__((always_inline)) bool
+plain_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, uintptr_t ra, MemOp op)
+{
+    ENGINE = env->uc;
+    const struct trapline_watched *watched = WATCHED(env_cpu(env));
+    const CPUTLBEntry *entry = tlb_entry(env, get_mmuidx(oi), addr);
+    uint64_t physical = entry->paddr | (addr & ~(uint64_t)TARGET_PAGE_MASK);
+    void *host = (void *)((uintptr_t)addr + entry->addend);
+    const struct trapline_row *rows[2];
+
+    if (!is_plain(env, addr, oi, op, tlb_addr_write(entry)) || watched->blocks->in_parts) {
+        return false;
+    }
+    if (find_in_page(watched, addr, physical, memop_size(op), true, rows)) {
+        struct trapline_access access = {
+            .address = addr, .physical = physical, .before = load_memop(host, op),
+            .value = val & MAKE_64BIT_MASK(0, memop_size(op) * 8), .host_pc = ra, .size = memop_size(op), .is_store = true,
+            .is_big = is_big(op), .kind = WHOLE, .rows = {rows[0], rows[1]},
+        };
+        store_memop(host, val, op);
+        watched->accessed(watched, &access);
+    } else {
+        store_memop(host, val, op);
+    }
+    return true;
+}
+
 static inline __attribute__((always_inline)) void
 our_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, uintptr_t ra, MemOp op)
 {
     if (unlikely(WATCHED(env_cpu(env)) != NULL)) {
         struct trapline_access access;
+        if (plain_store(env, addr, val, oi, ra, op)) {
+            return;
+        }
         if (prepare_store(env, addr, oi, ra, op, &access)) {
             library_store(env, addr, val, oi, ra, op);
             access.value = val & MAKE_64BIT_MASK(0, memop_size(op) * 8);

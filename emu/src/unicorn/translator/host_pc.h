@@ -22,16 +22,33 @@ static int64_t next_number(const uint8_t **at)
 }
 
 /*
- * The block that the last call of block_of_host found. It lies in `jmp_env` of the CPU behind the pointer to the watched
- * pages. A block's memory stays as it is until all blocks are dropped, which the library counts.
+ * The block that the last call of block_of_host found, and the instruction in it that the last search ended at. Both lie in
+ * `jmp_env` of the CPU behind the pointer to the watched pages. A block's memory stays as it is until all blocks are dropped,
+ * which the library counts.
  */
 struct last_block {
     TranslationBlock *tb;
     uint64_t flushes;
+    /* The table's place behind the instruction, and the number of instructions before that place. */
+    const uint8_t *table;
+    uint64_t insns;
+    /* The instruction's address and the bounds of its host code. */
+    uint64_t address;
+    uintptr_t start;
+    uintptr_t end;
 };
 #define LAST_BLOCK_PLACE 72
 #define LAST_BLOCK(cpu) ((struct last_block *)((char *)&(cpu)->jmp_env + LAST_BLOCK_PLACE))
 QEMU_BUILD_BUG_ON(sizeof(((CPUState *)NULL)->jmp_env) < LAST_BLOCK_PLACE + sizeof(struct last_block));
+
+/* Searches of the block begin at its first instruction again. */
+static void search_from_start(struct last_block *last)
+{
+    last->table = (const uint8_t *)last->tb->tc.ptr + last->tb->tc.size;
+    last->insns = 0;
+    last->address = last->tb->pc;
+    last->start = last->end = (uintptr_t)last->tb->tc.ptr;
+}
 
 /* The block that has this host address. NULL: none. The library's search goes through a tree of all blocks. */
 static TranslationBlock *block_of_host(CPUState *cpu, uintptr_t host)
@@ -43,6 +60,9 @@ static TranslationBlock *block_of_host(CPUState *cpu, uintptr_t host)
         host - (uintptr_t)last->tb->tc.ptr >= last->tb->tc.size) {
         last->tb = tcg_tb_lookup(s, host);
         last->flushes = s->tb_ctx.tb_flush_count;
+        if (last->tb != NULL) {
+            search_from_start(last);
+        }
     }
     return last->tb;
 }
@@ -54,34 +74,29 @@ static TranslationBlock *block_of_host(CPUState *cpu, uintptr_t host)
 static bool pc_of_host(CPUState *cpu, uintptr_t host, uint64_t *pc)
 {
     TCGContext *s = cpu->uc->tcg_ctx;
+    struct last_block *last = LAST_BLOCK(cpu);
     uintptr_t wanted = host - GETPC_ADJ;
-    TranslationBlock *tb;
-    const uint8_t *table;
-    uintptr_t end;
-    uint64_t address;
 
-    if (host - (uintptr_t)s->code_gen_buffer >= s->code_gen_buffer_size) {
+    if (host - (uintptr_t)s->code_gen_buffer >= s->code_gen_buffer_size || block_of_host(cpu, host) == NULL) {
         return false;
     }
-    tb = block_of_host(cpu, host);
-    if (tb == NULL) {
-        return false;
+    if (wanted < last->start) {
+        search_from_start(last);
     }
-    table = (const uint8_t *)tb->tc.ptr + tb->tc.size;
-    end = (uintptr_t)tb->tc.ptr;
-    address = tb->pc;
-    for (int insn = 0; insn < tb->icount; insn++) {
-        address += next_number(&table);
+    while (last->insns == 0 || wanted >= last->end) {
+        if (last->insns == last->tb->icount) {
+            return false;
+        }
+        last->start = last->end;
+        last->address += next_number(&last->table);
         for (int other = 1; other < TARGET_INSN_START_WORDS; other++) {
-            next_number(&table);
+            next_number(&last->table);
         }
-        end += next_number(&table);
-        if (end > wanted) {
-            *pc = (target_ulong)address;
-            return true;
-        }
+        last->end += next_number(&last->table);
+        last->insns += 1;
     }
-    return false;
+    *pc = (target_ulong)last->address;
+    return true;
 }
 
 /* Finds the pc of the instruction whose device access is in progress. */

@@ -105,6 +105,11 @@ package: ## packs isa, core, probes and script as for the registry and compiles 
 	@scripts/setup.sh build
 	scripts/package.sh
 
+.PHONY: nightly
+nightly: freestanding package licences opinions ## the steps that .ci/run leaves away on a slow computer, whole kernels for other decoders, all budgets
+	$(MAKE) fuzz FUZZ_SECONDS=0
+	$(MAKE) budget BUDGET=all
+
 .PHONY: deb
 deb: ## builds the Debian package target/trapline.deb, with manual pages and completions
 	@scripts/setup.sh build

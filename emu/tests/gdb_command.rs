@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
-use trapline_harness::{self as harness, Folder, Test, guests, kernel, member, tests, tool};
+use trapline_harness::{self as harness, Folder, Need, Test, guests, kernel, member, tests, tool};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trapline");
 const GDB: &str = "gdb-multiarch";
@@ -174,6 +174,9 @@ fn a_stock_kernel_is_walked(name: &'static str) {
         PC,
         "backtrace 4",
         "finish",
+        "printf \"walk=1\\n\"",
+        "backtrace 12",
+        "printf \"walked=1\\n\"",
         "monitor callers",
         "delete",
         "watch *(unsigned long *)&jiffies_64",
@@ -189,9 +192,124 @@ fn a_stock_kernel_is_walked(name: &'static str) {
     let all = gdb(&elf, &format!("{name} --from-boot --quiet"), &commands);
     assert!(said(&all, "pc").len() == 3, "{name}: {all}");
     assert!(all.contains("in vfs_read ()") && all.contains("task `"), "{name}: {all}");
-    // The function has its frame there. gdb's own frames have `()` behind the name.
+    // What `monitor` commands print comes by another stream than gdb's own frames, which have `()` behind the name.
     let callers: Vec<&str> = all.lines().filter(|line| line.starts_with('#') && !line.contains("()")).collect();
     assert!(callers.len() >= 2 && callers[0].contains("read"), "{name}: the callers behind vfs_read are {callers:?}: {all}");
+    // Where the file has call frame information, gdb goes the same way.
+    let bytes = std::fs::read(&elf).unwrap();
+    if bytes.windows(12).any(|name| name == b".debug_frame") {
+        let callers = callers.join("\n");
+        let (by_gdb, by_trapline) = (addresses(part(&all, "walk=1", "walked=1")), addresses(&callers));
+        let both = by_trapline.len().min(12);
+        assert_eq!(by_gdb.get(..both), by_trapline.get(..both), "{name}: {all}");
+        println!("{name}: {both} callers");
+    }
+}
+
+/// The lines from one that holds a text up to one that holds another, or all that follow.
+fn part<'a>(all: &'a str, from: &str, to: &str) -> &'a str {
+    let from = all.find(from).unwrap_or_else(|| panic!("no `{from}` in {all}"));
+    all[from..].find(to).map_or(&all[from..], |to| &all[from..from + to])
+}
+
+/// The last eight digits of the addresses in a list of frames. gdb extends those of narrow ISAs by their sign.
+fn addresses(frames: &str) -> Vec<&str> {
+    let frames = frames.lines().filter(|line| line.starts_with('#'));
+    let addresses = frames.filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix("0x")));
+    addresses.map(|digits| &digits[digits.len().saturating_sub(8)..]).collect()
+}
+
+/// The part of gdb's `thread apply all` about one thread.
+fn thread_of<'a>(all: &'a str, task: &str) -> Vec<&'a str> {
+    let mut lines = all.lines().skip_while(|line| !(line.starts_with("Thread ") && line.contains(&format!("({task}, "))));
+    let head = lines.next();
+    head.into_iter().chain(lines.take_while(|line| line.starts_with('#'))).collect()
+}
+
+/// TT-7: tasks that sleep are threads when the user wants that. Their callers are those that trapline unwinds.
+fn sleeping_tasks_are_threads(name: &'static str) {
+    let folder = Folder::new(&format!("gdb-tasks-{}", name.replace('/', "-")));
+    let elf = symbols(&folder, name);
+    let commands = [
+        "info threads",
+        "printf \"wanted=1\\n\"",
+        "monitor threads tasks",
+        "thread apply all backtrace 8",
+        "printf \"callers=2\\n\"",
+        "monitor callers 2",
+        "thread 2",
+        "printf \"registers=2\\n\"",
+        "info registers",
+        "stepi",
+        "printf \"stepped=1\\n\"",
+        "info threads",
+        "monitor threads cpus",
+        "printf \"again=1\\n\"",
+        "info threads",
+        "monitor callers 1000000",
+        "monitor threads",
+    ];
+    let all = gdb(&elf, &format!("{name} --from-boot --quiet"), &commands);
+    let part = |from: &str, to: &str| part(&all, from, to);
+    assert!(!part("", "wanted=1").contains("kthreadd/2") && all.contains("tasks sleep here"), "{name}: {all}");
+    let kthreadd = thread_of(part("wanted=1", "callers=2"), "kthreadd/2");
+    let mut callers: Vec<&str> = all.lines().filter(|line| line.starts_with('#') && !line.contains("()")).collect();
+    // A task begins there: some kernels leave no mark of that on its stack.
+    let first = callers.iter().position(|caller| caller.contains(" ret_from_fork"));
+    callers.truncate(first.map_or(callers.len(), |first| first + 1));
+    let (by_gdb, by_trapline) = (kthreadd.join("\n"), callers.join("\n"));
+    assert!(by_trapline.contains(" schedule+0x") && by_trapline.contains(" kthreadd+0x"), "{name}: {by_trapline} {all}");
+    assert!(
+        callers.len() >= 3 && addresses(&by_gdb).starts_with(&addresses(&by_trapline)),
+        "{name}: {by_gdb} {by_trapline} {all}"
+    );
+    assert!(part("registers=2", "stepped=1").contains("<unavailable>"), "{name}: {all}");
+    assert!(
+        part("stepped=1", "again=1").contains("kthreadd/2") && !part("again=1", "never").contains("kthreadd/2"),
+        "{name}: {all}"
+    );
+    assert!(all.contains("`1000000` is not the number of a task that sleeps"), "{name}: {all}");
+}
+
+/// The headers with which a module for Debian's kernel is built.
+const HEADERS: &str = "/lib/modules/6.1.0-56-amd64/build";
+
+/// TT-7: gdb reads a loaded module's symbols from the guest, and walks through its functions. No file of the host is read so.
+fn a_modules_symbols_are_read_from_the_guest() {
+    let folder = Folder::new("gdb-module");
+    let out = folder.0.to_str().unwrap();
+    let mut make = Command::new("make");
+    make.args(["-C", "images/faults", "KERNEL=6.1.0-56-amd64", &format!("OUT={out}")]);
+    let built = make.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let elf = symbols(&folder, "debian/amd64");
+    let commands = [
+        "monitor type insmod /later/*.ko && echo twice >/proc/faults",
+        "break proc_reg_write",
+        "continue",
+        "delete",
+        "monitor modules",
+        "add-symbol-file target:/modules/faults",
+        "break loans_sum",
+        "continue",
+        "backtrace 12",
+        "info symbol loans_sum",
+        "add-symbol-file target:/modules/none",
+        "add-symbol-file target:/etc/passwd",
+        "monitor time",
+    ];
+    let all = gdb(&elf, &format!("debian/amd64 --from-boot --quiet --module {out}/faults.ko"), &commands);
+    assert!(all.lines().any(|line| line == "add-symbol-file target:/modules/faults"), "{all}");
+    assert!(all.contains("add-symbol-file faults.ko 0x"), "{all}");
+    let frames: Vec<&str> = all.lines().filter(|line| line.starts_with('#') && line.contains(" in ")).collect();
+    let wanted = ["loans_sum ()", "faults_write ()", "proc_reg_write ()", "vfs_write ()", "ksys_write ()"];
+    let mut rest = frames.iter();
+    for function in wanted {
+        assert!(rest.any(|frame| frame.ends_with(function)), "{function}: {frames:#?} {all}");
+    }
+    assert!(all.contains("loans_sum in section .text"), "{all}");
+    assert_eq!(all.matches("No such file or directory").count(), 2, "{all}");
+    assert!(all.contains("of guest time (tick "), "{all}");
 }
 
 /// TT-7: every command of docs/gdb.md does what it says, in the order of the document.
@@ -496,6 +614,15 @@ fn main() -> ExitCode {
     let stock = guests::stock().map(|name| {
         Test::new(member("a_stock_kernel_is_walked", name), move || a_stock_kernel_is_walked(name)).needs(kernel(name))
     });
+    let headers = Need {
+        what: "the headers of Debian's kernel".into(),
+        missing: (!Path::new(HEADERS).exists())
+            .then(|| "the headers of Debian's kernel: apt-get install linux-headers-6.1.0-56-amd64".into()),
+    };
+    // Kernels with types, whose ISAs have a row of saved registers.
+    let with_tasks = ["debian/amd64", "debian/arm64"].into_iter().map(|name| {
+        Test::new(member("sleeping_tasks_are_threads", name), move || sleeping_tasks_are_threads(name)).needs(kernel(name))
+    });
     harness::run([
         with_gdb(
             guests::tiny().map(|name| Test::new(member("gdb_goes_both_ways", name), move || gdb_goes_both_ways(name))).collect(),
@@ -518,6 +645,13 @@ fn main() -> ExitCode {
                 .needs(kernel("debian/arm64")),
         ]),
         with_gdb(stock.collect()),
+        with_gdb(with_tasks.collect()),
+        with_gdb(vec![
+            Test::new("a_modules_symbols_are_read_from_the_guest", a_modules_symbols_are_read_from_the_guest)
+                .needs(kernel("debian/amd64"))
+                .needs(headers)
+                .needs(tool("make", "make")),
+        ]),
         guests::tiny()
             .map(|name| Test::new(member("a_refused_write_changes_nothing", name), move || a_refused_write_changes_nothing(name)))
             .collect(),

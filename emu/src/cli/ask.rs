@@ -405,7 +405,7 @@ fn tasks(session: &mut Session) -> Result<String, Failure> {
     })?;
     let tasks = session.machine_mut().look(|view| fields.tasks(view));
     let mut text = String::from("    PID   TGID STATE COMM\n");
-    for Task { pid, process, state, comm } in tasks {
+    for Task { pid, process, state, comm, .. } in tasks {
         let _ = writeln!(text, "{pid:>7}{process:>7} {state:>5} {comm}");
     }
     Ok(text)

@@ -5,6 +5,7 @@
 //! shown as unavailable.
 
 use super::View;
+use super::switched::Kept;
 use trapline_isa::regs::{Reg, Registers};
 
 /// The registers of an ISA.
@@ -98,7 +99,21 @@ impl Register {
             }
             From::Nowhere => return None,
         };
-        Some(value & u128::MAX >> (128 - u32::from(self.row.bits.clamp(1, 128))))
+        Some(self.cut(value))
+    }
+
+    /// The value of a task that no CPU runs. `None` if it is not kept.
+    pub fn kept(&self, kept: &Kept) -> Option<u128> {
+        let value = match self.row.from {
+            From::Reg(reg) => kept.get(Reg(reg.0 + self.number))?,
+            From::Pc => kept.pc,
+            From::Halves(..) | From::Named(_) | From::Nowhere => return None,
+        };
+        Some(self.cut(value.into()))
+    }
+
+    fn cut(&self, value: u128) -> u128 {
+        value & u128::MAX >> (128 - u32::from(self.row.bits.clamp(1, 128)))
     }
 
     /// The register that is set when a debugger sets this one. `None` if it cannot be set.

@@ -18,6 +18,7 @@ pub mod program_names;
 pub mod riscv;
 pub mod s390;
 pub mod sparc64;
+pub mod switched;
 pub mod tasks;
 pub mod user_places;
 pub mod view;

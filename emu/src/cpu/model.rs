@@ -4,6 +4,7 @@
 use super::core_file::CoreFile;
 use super::debugger::Description;
 use super::moment::Moments;
+use super::switched::Switched;
 use super::{Access, Exception, Left, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
 use crate::boards::{At, Board};
 use crate::boot::Kernel;
@@ -261,6 +262,8 @@ pub struct Tasks {
     pub page_bits: fn(&Handle) -> u32,
     /// A register holds it in every kernel, so that the place of no pointer need be known.
     pub is_in_register: bool,
+    /// The registers of a task that no CPU runs. `None`: the place where its kernel keeps them is not known.
+    pub switched: Option<&'static Switched>,
     /// Finds the task's fields by the kernel's code, if neither symbols nor types give them.
     pub by_code: fn(&Kernel) -> TaskPlace,
 }
@@ -274,6 +277,7 @@ impl Tasks {
         narrow_word: |_| None,
         page_bits: |_| 12,
         is_in_register: false,
+        switched: None,
         by_code: |_| TaskPlace::default(),
     };
 }

@@ -2,10 +2,11 @@
 
 use crate::boot::Kernel;
 use crate::cpu::View;
+use crate::cpu::switched::Kept;
 use crate::history::timeline::Timeline;
 use crate::unwind;
 use trapline_isa::mem::Memory;
-use trapline_isa::regs::Registers;
+use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::context::Frame;
 use trapline_probes::unwind::{Standing, Walked, standing, walk};
 
@@ -25,12 +26,19 @@ impl Walked for Plain<'_> {
     }
 }
 
-/// The pc and the callers of the running CPU, innermost first. `None`: no rule is known for this kernel.
-pub(super) fn of(timeline: &mut Timeline, kernel: &Kernel) -> Option<Vec<u64>> {
+/// The pc and the callers of the running CPU, or of a task with these registers, innermost first. `None`: no rule is known for
+/// this kernel.
+pub(super) fn of(timeline: &mut Timeline, kernel: &Kernel, kept: Option<&Kept>) -> Option<Vec<u64>> {
     let rule = unwind::of(kernel)?;
     let mut frames = [Frame::default(); CALLERS];
     let found = timeline.look().look(|view| {
-        let at = Standing { sp: view.get(view.isa.abi.sp), ..standing(view, &*rule, false) };
+        let at = match kept {
+            None => Standing { sp: view.get(view.isa.abi.sp), ..standing(view, &*rule, false) },
+            Some(kept) => {
+                let get = |reg: Option<Reg>| reg.and_then(|reg| kept.get(reg)).unwrap_or(0);
+                Standing { pc: kept.pc, sp: get(Some(view.isa.abi.sp)), frame: get(rule.registers().0), link: 0, called: true }
+            }
+        };
         walk(&*rule, at, &mut frames, &mut Plain(view))
     });
     Some(frames.iter().take(found).map(|frame| frame.address).collect())

@@ -140,7 +140,7 @@ impl Explainer<'_> {
 
     /// Says who called the function at the present place.
     fn called_by(&mut self, most: usize) -> Result<(), TimelineError> {
-        let callers = callers::of(self.timeline, self.kernel).unwrap_or_default();
+        let callers = callers::of(self.timeline, self.kernel, None).unwrap_or_default();
         for caller in callers.into_iter().skip(1).take(most) {
             let caller = self.named(caller);
             self.say(format!("    called by {caller}"));

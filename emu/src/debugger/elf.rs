@@ -1,4 +1,4 @@
-//! An ELF file with a kernel's symbols, for debuggers: no code, no data, and call frame information where the kernel has ORC
+//! An ELF file with the symbols of a kernel or of a module in it, for debuggers: no code, no data, and call frame information where the kernel has ORC
 //! tables.
 
 use crate::boot::Kernel;
@@ -11,6 +11,7 @@ use goblin::elf::section_header::{
     SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, SHT_NOBITS, SHT_PROGBITS, SHT_STRTAB, SHT_SYMTAB,
 };
 use goblin::elf::sym::{STB_GLOBAL, STT_FUNC, STT_NOTYPE, STT_OBJECT};
+use trapline_isa::arch::Arch;
 
 /// A gap of this many bytes between symbols divides sections.
 const GAP: u64 = 1 << 20;
@@ -51,12 +52,15 @@ struct Stretch {
     symbols: usize,
 }
 
-/// The stretches of memory in which the symbols lie, by address.
-fn stretches(kernel: &Kernel) -> Vec<Stretch> {
+/// A symbol with its size.
+pub(super) type Sized<'a> = (&'a Entry, u64);
+
+/// The stretches of memory in which the symbols lie, by address. The symbols are sorted by it.
+fn stretches(places: &[Sized<'_>]) -> Vec<Stretch> {
     let mut all: Vec<Stretch> = Vec::new();
-    for entry in kernel.symbols.places() {
+    for (entry, size) in places {
         let (start, is_text) = (entry.address, entry.is_text());
-        let end = start.saturating_add(size_of(kernel, entry).max(1));
+        let end = start.saturating_add((*size).max(1));
         match all.last_mut().filter(|last| last.is_text == is_text && start.saturating_sub(last.end) < GAP) {
             Some(last) => (last.end, last.symbols) = (last.end.max(end), last.symbols + 1),
             None => all.push(Stretch { is_text, start, end, symbols: 1 }),
@@ -82,22 +86,28 @@ fn size_of(kernel: &Kernel, entry: &Entry) -> u64 {
     symbol.filter(|_| !entry.is_absolute()).map_or(0, |symbol| symbol.size)
 }
 
-/// The file.
+/// The file of a kernel.
 pub fn of(kernel: &Kernel) -> Vec<u8> {
-    let facts = kernels::of(kernel.arch);
+    let places = kernel.symbols.places().iter().map(|entry| (entry, size_of(kernel, entry))).collect::<Vec<_>>();
+    file(kernel.arch, kernel.symbols.absolute(), &places, frames::of(kernel))
+}
+
+/// The file of these symbols, which are sorted by address.
+pub(super) fn file(arch: Arch, absolute: &[Entry], places: &[Sized<'_>], frames: Option<Vec<u8>>) -> Vec<u8> {
+    let facts = kernels::of(arch);
     let shape = Shape { wide: facts.elf.class == 2, big_endian: facts.elf.order == 2, machine: facts.elf.machine };
-    let stretches = stretches(kernel);
+    let stretches = stretches(places);
     let section_at = |address: u64| stretches.partition_point(|stretch| stretch.start <= address) as u16;
 
     let (mut names, mut table) = (vec![0], Numbers::new(shape));
     put_symbol(&mut table, 0, 0, 0, 0, 0);
-    for entry in kernel.symbols.absolute().iter().chain(kernel.symbols.places()) {
+    for (entry, size) in absolute.iter().map(|entry| (entry, 0)).chain(places.iter().copied()) {
         let name = names.len() as u32;
         names.extend(entry.name.as_bytes());
         names.push(0);
         let section = if entry.is_absolute() { SHN_ABS as u16 } else { section_at(entry.address) };
         let bits = if entry.is_text() { facts.code_bits } else { 0 };
-        put_symbol(&mut table, name, entry.address | bits, size_of(kernel, entry), kind_of(entry), section);
+        put_symbol(&mut table, name, entry.address | bits, size, kind_of(entry), section);
     }
     let mut sections = vec![Section::new("", 0, Vec::new())];
     for (number, stretch) in stretches.iter().enumerate() {
@@ -111,7 +121,7 @@ pub fn of(kernel: &Kernel) -> Vec<u8> {
     // All symbols count as global: then none needs to stand in front of another.
     sections.push(Section { link: strings, info: 1, entry, ..Section::new(".symtab", SHT_SYMTAB, table.bytes) });
     sections.push(Section::new(".strtab", SHT_STRTAB, names));
-    if let Some(frames) = frames::of(kernel) {
+    if let Some(frames) = frames {
         sections.push(Section::new(".debug_frame", SHT_PROGBITS, frames));
     }
     let mut section_names = Vec::new();

@@ -1,7 +1,7 @@
 //! The kernel's lists of its tasks and of its modules, read out of a guest's memory by the kernel's types (BTF).
 
-use crate::boot::Kernel;
 use crate::boot::btf::Btf;
+use crate::boot::{Kernel, exports};
 use trapline_isa::mem::Memory;
 
 /// The most tasks, modules, and sections of a module that are listed. A list that leads nowhere ends there.
@@ -14,6 +14,8 @@ const LONGEST_NAME: usize = 64;
 /// A task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
+    /// The address of its structure.
+    pub address: u64,
     /// Its number.
     pub pid: u64,
     /// The number of its process.
@@ -27,6 +29,8 @@ pub struct Task {
 /// A module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedModule {
+    /// The address of its structure.
+    pub address: u64,
     /// Its name.
     pub name: String,
     /// The names and addresses of its sections.
@@ -34,21 +38,21 @@ pub struct LoadedModule {
 }
 
 /// Reads numbers and texts of the guest.
-struct Reader<'a, M> {
-    memory: &'a mut M,
-    word: usize,
+pub(super) struct Reader<'a, M> {
+    pub memory: &'a mut M,
+    pub word: usize,
 }
 
 impl<M: Memory> Reader<'_, M> {
-    fn number(&mut self, at: u64, size: usize) -> Option<u64> {
+    pub fn number(&mut self, at: u64, size: usize) -> Option<u64> {
         self.memory.read_number(at, size).ok()
     }
 
-    fn pointer(&mut self, at: u64) -> Option<u64> {
+    pub fn pointer(&mut self, at: u64) -> Option<u64> {
         self.number(at, self.word)
     }
 
-    fn text(&mut self, at: u64, most: usize) -> String {
+    pub fn text(&mut self, at: u64, most: usize) -> String {
         let bytes = (0..most as u64).map_while(|into| self.number(at.wrapping_add(into), 1).filter(|byte| *byte != 0));
         let bytes: Vec<u8> = bytes.map(|byte| byte as u8).collect();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -64,7 +68,16 @@ pub struct TaskFields {
     process: u64,
     comm: u64,
     state: Option<u64>,
+    threads: Option<ThreadFields>,
     word: usize,
+}
+
+/// The places of the list of a process's threads.
+#[derive(Clone, Copy, Debug)]
+struct ThreadFields {
+    signal: u64,
+    head: u64,
+    node: u64,
 }
 
 impl TaskFields {
@@ -73,30 +86,63 @@ impl TaskFields {
         let btf = Btf::of(kernel)?;
         let offset = |member: &str| btf.offset_of("task_struct", member);
         Some(TaskFields {
-            first: kernel.symbols.address_of("init_task")?,
+            // Debian's arm64 kernels have no symbols of data, but modules may use this one.
+            first: kernel.symbols.address_of("init_task").or_else(|| exports::find(kernel, "init_task"))?,
             next: offset("tasks")?,
             pid: offset("pid")?,
             process: offset("tgid")?,
             comm: offset("comm")?,
             state: offset("__state").or_else(|| offset("state")),
+            threads: ThreadFields::of(&btf),
             word: kernel.arch.isa().word,
         })
     }
 
-    /// The tasks on the kernel's list.
+    /// The tasks on the kernel's list, each process before its further threads.
     pub fn tasks<M: Memory>(&self, memory: &mut M) -> Vec<Task> {
         let mut reader = Reader { memory, word: self.word };
         let (mut task, mut all) = (self.first, Vec::new());
-        for _ in 0..MOST_TASKS {
-            let numbers = (reader.number(task.wrapping_add(self.pid), 4), reader.number(task.wrapping_add(self.process), 4));
-            let (Some(pid), Some(process)) = numbers else { break };
-            let state = self.state.and_then(|state| reader.number(task.wrapping_add(state), 4)).map_or('?', state_letter);
-            all.push(Task { pid, process, state, comm: reader.text(task.wrapping_add(self.comm), 16) });
+        while all.len() < MOST_TASKS {
+            let Some(process) = self.task(task, &mut reader) else { break };
+            all.push(process);
+            let threads = self.threads.map(|threads| threads.of_process(task, MOST_TASKS - all.len(), &mut reader));
+            let threads = threads.unwrap_or_default().into_iter().filter(|thread| *thread != task);
+            all.extend(threads.map_while(|thread| self.task(thread, &mut reader)));
             let Some(link) = reader.pointer(task.wrapping_add(self.next)) else { break };
             task = link.wrapping_sub(self.next);
             if task == self.first {
                 break;
             }
+        }
+        all
+    }
+
+    fn task<M: Memory>(&self, address: u64, reader: &mut Reader<'_, M>) -> Option<Task> {
+        let at = |field: u64| address.wrapping_add(field);
+        let (pid, process) = (reader.number(at(self.pid), 4)?, reader.number(at(self.process), 4)?);
+        let state = self.state.and_then(|state| reader.number(at(state), 4)).map_or('?', state_letter);
+        Some(Task { address, pid, process, state, comm: reader.text(at(self.comm), 16) })
+    }
+}
+
+impl ThreadFields {
+    fn of(types: &Btf<'_>) -> Option<ThreadFields> {
+        Some(ThreadFields {
+            signal: types.offset_of("task_struct", "signal")?,
+            head: types.offset_of("signal_struct", "thread_head")?,
+            node: types.offset_of("task_struct", "thread_node")?,
+        })
+    }
+
+    /// The addresses of the threads of a task's process.
+    fn of_process<M: Memory>(&self, task: u64, most: usize, reader: &mut Reader<'_, M>) -> Vec<u64> {
+        let mut all = Vec::new();
+        let Some(signal) = reader.pointer(task.wrapping_add(self.signal)) else { return all };
+        let head = signal.wrapping_add(self.head);
+        let mut at = head;
+        while let Some(next) = reader.pointer(at).filter(|next| *next != head && all.len() < most) {
+            all.push(next.wrapping_sub(self.node));
+            at = next;
         }
         all
     }
@@ -126,7 +172,7 @@ pub fn modules<M: Memory>(kernel: &Kernel, memory: &mut M) -> Option<Vec<LoadedM
     while at != list && all.len() < MOST_MODULES {
         let module = at.wrapping_sub(link);
         let sections = sections.as_ref().map(|sections| sections.read(module, &mut reader)).unwrap_or_default();
-        all.push(LoadedModule { name: reader.text(module.wrapping_add(name), LONGEST_NAME), sections });
+        all.push(LoadedModule { address: module, name: reader.text(module.wrapping_add(name), LONGEST_NAME), sections });
         let Some(next) = reader.pointer(at) else { break };
         at = next;
     }

@@ -6,9 +6,12 @@
 mod callers;
 pub mod cause;
 pub mod elf;
+mod files;
 pub mod lists;
+mod module_symbols;
 mod monitor;
 mod server;
+mod sleepers;
 mod target;
 
 pub use server::{Patience, ServeError, Served, Streams, serve};

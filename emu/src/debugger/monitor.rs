@@ -1,8 +1,10 @@
 //! The commands behind gdb's `monitor`.
 
 use super::lists::{self, LoadedModule, Task, TaskFields};
-use super::{Debugger, callers, cause};
+use super::sleepers::Sleepers;
+use super::{Debugger, callers, cause, files};
 use crate::clock::{nanoseconds, ticks};
+use crate::cpu::switched::Kept;
 use crate::history::timeline::TimelineError;
 use crate::machine::Place;
 use std::time::Duration;
@@ -13,9 +15,10 @@ const HELP: &[&str] = &[
     "monitor time            the guest time, the place and the checkpoints",
     "monitor seek TIME       go to a guest time: 300ns, 20us, 1.5ms, 2s; also -5ms and +5ms from here",
     "monitor who ADDR[:LEN]  go to the last write to these bytes before this place",
-    "monitor callers         the callers in the kernel, by its own tables or frames; gdb's backtrace may guess",
+    "monitor callers [PID]   the callers in the kernel, by its own tables or frames; gdb's backtrace may guess",
     "monitor why             at a panic: the wrong pointer, list or stack word, and who wrote it last",
     "monitor tasks           the task of each CPU, and the kernel's list of tasks",
+    "monitor threads tasks   the tasks that sleep are threads of gdb, too: info threads, backtrace; `cpus`: no longer",
     "monitor modules         the modules, as commands for gdb that load their symbols",
     "monitor checkpoint      remember this place",
     "monitor restart N       go to the remembered place of this number; without N list them",
@@ -42,9 +45,10 @@ pub(super) fn answer(debugger: &mut Debugger, command: &str) -> Result<Vec<Strin
             None => lines.push(format!("`{to}` is no guest time: write 300ns, 20us, 1.5ms, 2s, or -5ms")),
         },
         ("who", bytes) => who(debugger, bytes, &mut lines)?,
-        ("callers", "") => callers(debugger, &mut lines),
+        ("callers", task) => callers(debugger, task, &mut lines),
         ("why", "") => why(debugger, &mut lines)?,
         ("tasks", "") => tasks(debugger, &mut lines),
+        ("threads", which) => threads(debugger, which, &mut lines),
         ("modules", "") => modules(debugger, &mut lines),
         ("checkpoint", "") => checkpoint(debugger, &mut lines),
         ("restart", number) => restart(debugger, number, &mut lines)?,
@@ -140,17 +144,50 @@ fn who(debugger: &mut Debugger, bytes: &str, lines: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-fn callers(debugger: &mut Debugger, lines: &mut Vec<String>) {
-    if !debugger.timeline.machine().in_kernel() {
-        lines.push("the running CPU is in a program, not in the kernel".into());
-        return;
-    }
-    let Some(callers) = callers::of(&mut debugger.timeline, &debugger.kernel) else {
+fn callers(debugger: &mut Debugger, task: &str, lines: &mut Vec<String>) {
+    let kept = match task {
+        "" if !debugger.timeline.machine().in_kernel() => {
+            lines.push("the running CPU is in a program, not in the kernel".into());
+            return;
+        }
+        "" => None,
+        task => match registers_of(debugger, task) {
+            Ok(kept) => Some(kept),
+            Err(why) => {
+                lines.push(why);
+                return;
+            }
+        },
+    };
+    let Some(callers) = callers::of(&mut debugger.timeline, &debugger.kernel, kept.as_ref()) else {
         lines.push("no rule is known by which this kernel's stacks can be unwound".into());
         return;
     };
     for (number, address) in callers.into_iter().enumerate() {
         lines.push(format!("#{number:<2} {address:#x} {}", debugger.kernel.symbols.describe(address)));
+    }
+}
+
+/// The registers of a task that sleeps, by its number.
+fn registers_of(debugger: &mut Debugger, task: &str) -> Result<Kept, String> {
+    let mut sleepers = Sleepers::of(&debugger.timeline, &debugger.kernel).map_err(|why| why.to_string())?;
+    let found = sleepers.all(&mut debugger.timeline).iter().find(|known| task.parse() == Ok(known.pid)).cloned();
+    let kept = found.and_then(|task| sleepers.registers(&task, &mut debugger.timeline));
+    kept.ok_or_else(|| format!("`{task}` is not the number of a task that sleeps: `monitor tasks` lists them"))
+}
+
+fn threads(debugger: &mut Debugger, which: &str, lines: &mut Vec<String>) {
+    match which {
+        "cpus" => debugger.sleepers = None,
+        "tasks" => match Sleepers::of(&debugger.timeline, &debugger.kernel) {
+            Ok(mut sleepers) => {
+                let count = sleepers.all(&mut debugger.timeline).len();
+                debugger.sleepers = Some(sleepers);
+                lines.push(format!("{count} tasks sleep here: `info threads` lists them"));
+            }
+            Err(why) => lines.push(why.to_string()),
+        },
+        _ => lines.push("monitor threads tasks, or monitor threads cpus".into()),
     }
 }
 
@@ -176,7 +213,7 @@ fn tasks(debugger: &mut Debugger, lines: &mut Vec<String>) {
     }
     let fields = TaskFields::of(&debugger.kernel);
     let all = fields.map(|fields| debugger.timeline.look().look(|view| fields.tasks(view))).unwrap_or_default();
-    let row = |Task { pid, process, state, comm }: &Task| format!("{pid:>7}{process:>7} {state} {comm}");
+    let row = |Task { pid, process, state, comm, .. }: &Task| format!("{pid:>7}{process:>7} {state} {comm}");
     lines.extend(all.iter().map(row));
 }
 
@@ -186,14 +223,15 @@ fn modules(debugger: &mut Debugger, lines: &mut Vec<String>) {
         lines.push("the kernel's list of modules cannot be read: this kernel has no types (BTF)".into());
         return;
     };
-    for LoadedModule { name, sections } in &modules {
+    for LoadedModule { name, sections, .. } in &modules {
         let address = |wanted: &str| sections.iter().find(|(name, _)| name == wanted).map(|(_, address)| *address);
         let Some(text) = address(".text").or_else(|| address(".init.text")) else {
-            lines.push(format!("# {name}: the addresses of its sections are not known"));
+            lines.push(format!("add-symbol-file {}{name}", files::MODULES));
             continue;
         };
         let others = SECTIONS.iter().filter_map(|name| Some(format!(" -s {name} {:#x}", address(name)?)));
-        lines.push(format!("add-symbol-file {name}.ko {text:#x}{}", others.collect::<String>()));
+        lines.push(format!("add-symbol-file {}{name}", files::MODULES));
+        lines.push(format!("# or by its file: add-symbol-file {name}.ko {text:#x}{}", others.collect::<String>()));
     }
     if modules.is_empty() {
         lines.push("no modules are loaded".into());

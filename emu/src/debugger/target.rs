@@ -1,8 +1,11 @@
 //! Answers gdb's requests: implements the traits of gdbstub for a guest whose run can go forwards and backwards.
 
+use super::files::Files;
 use super::monitor;
+use super::sleepers::{self, Sleepers};
 use crate::boot::Kernel;
 use crate::cpu::debugger::{Description, Register, Settable};
+use crate::cpu::switched::Kept;
 use crate::history::timeline::{Ended, Found, Reached, Seen, Timeline, TimelineError};
 use crate::machine::Place;
 use core::num::NonZeroUsize;
@@ -20,6 +23,7 @@ use gdbstub::target::ext::breakpoints::{
     Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint, SwBreakpointOps,
     WatchKind,
 };
+use gdbstub::target::ext::host_io::HostIoOps;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps, outputln};
 use gdbstub::target::ext::target_description_xml_override::{TargetDescriptionXmlOverride, TargetDescriptionXmlOverrideOps};
 use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOps};
@@ -104,6 +108,10 @@ pub struct Debugger {
     breaks: BTreeMap<u64, usize>,
     /// The places that `monitor checkpoint` has saved, with their guest times.
     pub(super) kept: Vec<(Place, u64)>,
+    /// The guest's tasks, if gdb shall list them as threads.
+    pub(super) sleepers: Option<Sleepers>,
+    /// The files that gdb has opened.
+    pub(super) files: Files,
     /// Sentences for the user. The next `monitor` command prints them, because other answers to gdb have no text.
     pub(super) notes: Vec<String>,
 }
@@ -122,6 +130,8 @@ impl Debugger {
             wanted: Wanted::default(),
             breaks: BTreeMap::new(),
             kept: Vec::new(),
+            sleepers: None,
+            files: Files::default(),
             notes: Vec::new(),
         }
     }
@@ -207,6 +217,8 @@ impl Debugger {
         self.breaks.clear();
         self.set_breaks();
         self.timeline.set_areas(Vec::new());
+        self.sleepers = None;
+        self.files = Files::default();
         self.wanted = Wanted::Continue;
     }
 
@@ -252,11 +264,30 @@ impl Debugger {
     }
 
     fn value(&mut self, register: Register, tid: Tid) -> Option<u128> {
+        if sleepers::is_task(tid) {
+            return register.kept(&self.registers_of_task(tid)?);
+        }
         self.timeline.look_at(cpu_of(tid), |view| register.value(view))
+    }
+
+    /// The registers of a task that sleeps. `None`: there is no such task.
+    fn registers_of_task(&mut self, tid: Tid) -> Option<Kept> {
+        let sleepers = self.sleepers.as_mut()?;
+        let task = sleepers.all(&mut self.timeline).iter().find(|task| sleepers::tid_of(task) == tid)?.clone();
+        sleepers.registers(&task, &mut self.timeline)
+    }
+
+    /// The CPU of a thread. A task that sleeps has none, and the running one stands for it: the kernel's memory is the same on
+    /// all.
+    fn cpu(&self, tid: Tid) -> usize {
+        if sleepers::is_task(tid) { self.timeline.place().cpu } else { cpu_of(tid) }
     }
 
     /// Notes that a change of the guest has replaced the recorded run.
     fn says_that_it_changed(&mut self) {
+        if let Some(sleepers) = &mut self.sleepers {
+            sleepers.forget();
+        }
         self.notes.push("the guest was changed: its run begins anew here, and what was before is forgotten".into());
     }
 
@@ -316,6 +347,10 @@ impl Target for Debugger {
         Some(self)
     }
 
+    fn support_host_io(&mut self) -> Option<HostIoOps<'_, Self>> {
+        Some(self)
+    }
+
     fn support_monitor_cmd(&mut self) -> Option<MonitorCmdOps<'_, Self>> {
         Some(self)
     }
@@ -340,8 +375,16 @@ impl TargetDescriptionXmlOverride for Debugger {
 impl MultiThreadBase for Debugger {
     fn read_registers(&mut self, regs: &mut Bytes, tid: Tid) -> TargetResult<(), Self> {
         regs.0.clear();
+        let kept = match sleepers::is_task(tid) {
+            true => Some(self.registers_of_task(tid).ok_or(TargetError::NonFatal)?),
+            false => None,
+        };
         for register in self.registers.clone() {
-            match self.value(register, tid) {
+            let value = match &kept {
+                Some(kept) => register.kept(kept),
+                None => self.value(register, tid),
+            };
+            match value {
                 Some(value) => regs.0.extend(self.in_order(value, register.bytes()).into_iter().map(Some)),
                 None => regs.0.extend(core::iter::repeat_n(None, register.bytes())),
             }
@@ -360,7 +403,8 @@ impl MultiThreadBase for Debugger {
 
     fn read_addrs(&mut self, start: u64, data: &mut [u8], tid: Tid) -> TargetResult<usize, Self> {
         let start = self.address(start);
-        let read = self.timeline.look_at(cpu_of(tid), |view| {
+        let cpu = self.cpu(tid);
+        let read = self.timeline.look_at(cpu, |view| {
             let mut done = 0;
             while done < data.len() {
                 let at = start.wrapping_add(done as u64);
@@ -382,10 +426,11 @@ impl MultiThreadBase for Debugger {
             return Ok(());
         }
         // `change` forgets the run ahead, so a write that fails has to fail in front of it.
-        if !self.timeline.look_at(cpu_of(tid), |view| view.can_write(start, data.len())) {
+        let cpu = self.cpu(tid);
+        if !self.timeline.look_at(cpu, |view| view.can_write(start, data.len())) {
             return Err(TargetError::NonFatal);
         }
-        let written = self.timeline.change(|machine| machine.look_at(cpu_of(tid), |view| view.write(start, data).is_ok()));
+        let written = self.timeline.change(|machine| machine.look_at(cpu, |view| view.write(start, data).is_ok()));
         match written {
             Ok(true) => {
                 self.says_that_it_changed();
@@ -397,11 +442,17 @@ impl MultiThreadBase for Debugger {
     }
 
     fn is_thread_alive(&mut self, tid: Tid) -> Result<bool, TimelineError> {
-        Ok(cpu_of(tid) < self.timeline.machine().clocks().len())
+        if !sleepers::is_task(tid) {
+            return Ok(cpu_of(tid) < self.timeline.machine().clocks().len());
+        }
+        let tasks = self.sleepers.as_mut().map(|sleepers| sleepers.all(&mut self.timeline)).unwrap_or_default();
+        Ok(tasks.iter().any(|task| sleepers::tid_of(task) == tid))
     }
 
     fn list_active_threads(&mut self, thread_is_active: &mut dyn FnMut(Tid)) -> Result<(), TimelineError> {
-        (0..self.timeline.machine().clocks().len()).map(tid_of).for_each(thread_is_active);
+        let tasks = self.sleepers.as_mut().map(|sleepers| sleepers.all(&mut self.timeline)).unwrap_or_default();
+        let tasks: Vec<Tid> = tasks.iter().map(sleepers::tid_of).collect();
+        (0..self.timeline.machine().clocks().len()).map(tid_of).chain(tasks).for_each(thread_is_active);
         Ok(())
     }
 
@@ -417,7 +468,10 @@ impl MultiThreadBase for Debugger {
 impl ThreadExtraInfo for Debugger {
     fn thread_extra_info(&self, tid: Tid, buf: &mut [u8]) -> Result<usize, TimelineError> {
         let (cpu, clocks) = (cpu_of(tid), self.timeline.machine().clocks());
+        let tasks = self.sleepers.as_ref().map(Sleepers::known).unwrap_or_default();
+        let task = tasks.iter().find(|task| sleepers::tid_of(task) == tid);
         let text = match clocks.get(cpu) {
+            _ if sleepers::is_task(tid) => task.map_or(String::new(), sleepers::describe),
             _ if cpu == self.timeline.place().cpu => format!("CPU {cpu}, running"),
             Some(Some(_)) => format!("CPU {cpu}"),
             _ => format!("CPU {cpu}, asleep"),
@@ -488,7 +542,7 @@ impl MultiThreadResume for Debugger {
 
 impl MultiThreadSingleStep for Debugger {
     fn set_resume_action_step(&mut self, tid: Tid, _: Option<Signal>) -> Result<(), TimelineError> {
-        self.wanted = Wanted::Step(cpu_of(tid));
+        self.wanted = Wanted::Step(self.cpu(tid));
         Ok(())
     }
 }
@@ -509,7 +563,7 @@ impl ReverseCont<Tid> for Debugger {
 
 impl ReverseStep<Tid> for Debugger {
     fn reverse_step(&mut self, tid: Tid) -> Result<(), TimelineError> {
-        self.wanted = Wanted::ReverseStep(cpu_of(tid));
+        self.wanted = Wanted::ReverseStep(self.cpu(tid));
         Ok(())
     }
 }

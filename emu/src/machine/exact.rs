@@ -8,9 +8,12 @@
 //! blocks end, and the block that begins there is always reported.
 
 use super::{Inner, Listener, Machine, Stop, Wish};
+use crate::boot::Kernel;
+use crate::boot::btf::Btf;
 use crate::clock::Ticks;
 use crate::cpu::View;
 use crate::cpu::debugger::Description;
+use crate::cpu::switched::SwitchedPlace;
 use crate::unicorn::engine::BlockContext;
 use std::collections::BTreeSet;
 
@@ -65,6 +68,12 @@ impl<L: Listener> Machine<L> {
     /// The registers as a debugger knows them.
     pub(crate) fn description(&self) -> &'static Description {
         self.inner.view.model.debugger
+    }
+
+    /// The place of the registers of tasks that no CPU runs. `None`: it is not known for this ISA, or the kernel has no types.
+    pub(crate) fn switched(&self, kernel: &Kernel) -> Option<SwitchedPlace> {
+        let switched = self.inner.view.model.tasks.switched?;
+        SwitchedPlace::of(switched, &Btf::of(kernel)?, kernel.arch.isa().word)
     }
 
     /// The place where the machine stands.

@@ -1,8 +1,10 @@
 //! Unwinding by frame pointers or back chains: each frame stores the address of the caller's frame, and one of the two
 //! frames stores the return address.
 
+use super::frames::{Piece, Pieces};
 use crate::boot::Kernel;
 use crate::symbols::Symbols;
+use std::ops::Range;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
@@ -29,8 +31,11 @@ pub struct Chain {
 pub struct Chained {
     chain: Chain,
     word: u64,
+    sp: Reg,
     pointer: Reg,
     link: Option<Reg>,
+    /// The pc, on ISAs without a link register.
+    pc: Option<Reg>,
     symbols: Symbols,
 }
 
@@ -42,7 +47,9 @@ impl Chained {
         Some(Chained {
             chain: *chain,
             word: isa.word as u64,
+            sp: isa.abi.sp,
             pointer: register(chain.pointer)?,
+            pc: register("ip"),
             link: match chain.link {
                 Some(link) => Some(register(link)?),
                 None => None,
@@ -99,6 +106,37 @@ impl Unwind for Chained {
     }
 }
 
+impl Pieces for Chained {
+    fn returns(&self) -> Option<Reg> {
+        self.link.or(self.pc)
+    }
+
+    fn registers(&self) -> Vec<Reg> {
+        Some(self.pointer).filter(|pointer| *pointer != self.sp).into_iter().collect()
+    }
+
+    /// A function that calls nothing is taken for one with a whole frame.
+    fn pieces(&self, function: &Range<u64>) -> Vec<Piece> {
+        let word = self.word.cast_signed();
+        let at_entry = Piece { at: function.start, base: self.sp, distance: 0, is_word: false, saved: Vec::new() };
+        let at_entry = match (self.link, self.pc) {
+            (None, Some(pc)) => Piece { distance: word, saved: vec![(pc, -word)], ..at_entry },
+            _ => at_entry,
+        };
+        let Some(returns) = self.returns() else { return vec![at_entry] };
+        let (back, at) = (self.chain.back, function.start + self.chain.entry + 1);
+        let framed = match self.chain.is_callers {
+            true => Piece { at, base: self.pointer, distance: self.chain.next, is_word: true, saved: vec![(returns, back)] },
+            false => {
+                let frame = back + word;
+                let saved = vec![(returns, -word), (self.pointer, self.chain.next - frame)];
+                Piece { at, base: self.pointer, distance: frame, is_word: false, saved }
+            }
+        };
+        vec![at_entry, framed]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::CHAINS;
@@ -125,7 +163,9 @@ mod tests {
             let chained = Chained {
                 chain: *chain,
                 word,
+                sp: isa.abi.sp,
                 pointer: isa.abi.register(chain.pointer).expect(chain.pointer),
+                pc: None,
                 link: chain.link.and_then(|link| isa.abi.register(link)),
                 symbols: Symbols::default(),
             };
@@ -150,7 +190,9 @@ mod tests {
         let chained = Chained {
             chain: *chain,
             word: isa.word as u64,
+            sp: isa.abi.sp,
             pointer: register(chain.pointer).expect("its name"),
+            pc: None,
             link: chain.link.and_then(register),
             symbols: Symbols::default(),
         };

@@ -5,7 +5,7 @@
 mod chain;
 mod exidx;
 pub mod frames;
-mod orc;
+pub mod orc;
 mod prologue;
 mod register_windows;
 pub mod rules;
@@ -39,6 +39,9 @@ const CHAINS: &[(Arch, Chain)] = &[
 
 /// ISAs whose ABI guarantees such frames, however the kernel was built.
 const PROMISED: &[Arch] = &[Arch::Ppc, Arch::Ppc64, Arch::Ppc64le];
+
+/// ISAs whose functions store the back chain at no fixed distance from their start, so call frame information cannot tell it.
+const LATE_CHAINS: &[Arch] = &[Arch::S390x];
 
 /// The prologue patterns of each ISA that uses them.
 const PROLOGUES: &[(&[Arch], Looks)] =
@@ -85,10 +88,11 @@ pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     if let Some(tables) = exidx::Exidx::of(kernel) {
         return Some(Arc::new(tables));
     }
-    // Other kernels may have been built without frame pointers.
-    if !kernel.is_stock() && !PROMISED.contains(&kernel.arch) {
-        return None;
-    }
-    let (_, chain) = CHAINS.iter().find(|(arch, _)| *arch == kernel.arch)?;
+    let (_, chain) = CHAINS.iter().find(|(arch, _)| *arch == kernel.arch).filter(|_| has_frames(kernel))?;
     Some(Arc::new(chain::Chained::new(kernel, chain)?))
+}
+
+/// Whether a kernel's functions have the frames of their ISA's chain. Other kernels may have been built without frame pointers.
+fn has_frames(kernel: &Kernel) -> bool {
+    kernel.is_stock() || PROMISED.contains(&kernel.arch)
 }

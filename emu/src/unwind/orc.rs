@@ -128,6 +128,12 @@ impl Orc {
         Some(Orc { starts, rows, bp: kernel.arch.isa().abi.register("bp")? }).filter(|_| is_whole)
     }
 
+    /// Tables that a kernel has sorted, by the address of the first place. `None`: they are of another form.
+    pub fn sorted(first: u64, places: &[u8], rows: &[u8], bp: Reg) -> Option<Orc> {
+        let (starts, rows) = read(first, places, rows);
+        Some(Orc { starts, rows, bp }).filter(|orc| orc.starts.len() == orc.rows.len() && orc.starts.is_sorted())
+    }
+
     /// The tables of a module, if it has them.
     pub fn of_module(module: &Kernel) -> Option<Orc> {
         let held = |name: &str| {

@@ -2,6 +2,7 @@
 //! instructions of a function show the size of its frame and where it saves the return address. Linux unwinds MIPS
 //! stacks in the same way.
 
+use super::frames::{Piece, Pieces};
 use crate::boot::Kernel;
 use std::ops::Range;
 use trapline_isa::regs::Reg;
@@ -28,6 +29,7 @@ pub struct Looks {
 pub struct Prologues {
     word: u64,
     grows_up: bool,
+    sp: Reg,
     link: Reg,
     functions: Vec<Function>,
 }
@@ -70,6 +72,7 @@ impl Prologues {
         Some(Prologues {
             word: isa.word as u64,
             grows_up: isa.abi.stack_grows_up,
+            sp: isa.abi.sp,
             link: isa.abi.register(looks.link)?,
             functions,
         })
@@ -123,6 +126,28 @@ impl Unwind for Prologues {
             None if at.link != 0 => Some((Standing { pc: at.link, sp, frame: 0, link: 0, called: true }, 0)),
             None => None,
         }
+    }
+}
+
+impl Pieces for Prologues {
+    /// `None` on a stack that grows up, where the frame of a caller is no place above.
+    fn returns(&self) -> Option<Reg> {
+        (!self.grows_up).then_some(self.link)
+    }
+
+    fn registers(&self) -> Vec<Reg> {
+        Vec::new()
+    }
+
+    fn pieces(&self, function: &Range<u64>) -> Vec<Piece> {
+        let piece = |at, size: u64, saved| Piece { at, base: self.sp, distance: size.cast_signed(), is_word: false, saved };
+        let mut pieces = vec![piece(function.start, 0, Vec::new())];
+        if let Some(frame) = self.containing(function.start).and_then(|known| known.frame) {
+            pieces.push(piece(frame.taken, frame.size, Vec::new()));
+            let link = frame.link.cast_signed() - frame.size.cast_signed();
+            pieces.push(piece(frame.kept, frame.size, vec![(self.link, link)]));
+        }
+        pieces
     }
 }
 

@@ -80,6 +80,7 @@ pub static ARM64: Model = Model {
         current: tasks::current,
         page_bits: paging::kernels_page_bits,
         is_in_register: true,
+        switched: Some(&tasks::SWITCHED),
         by_code: tasks::by_code,
         ..Tasks::USUAL
     },

@@ -5,12 +5,23 @@ use super::state::STACK_EL0;
 use crate::boot::Kernel;
 use crate::cpu::members::{self, Step};
 use crate::cpu::moment::CountPlace;
+use crate::cpu::switched::Switched;
 use crate::cpu::{TaskPlace, View, tasks};
+use trapline_isa::arm64::abi;
 
 /// The running task's address. In the kernel, SP_EL0 holds it.
 pub fn current(view: &mut View) -> u64 {
     view.trap.handle().live64(STACK_EL0)
 }
+
+/// `cpu_switch_to` keeps x19 to x29, the stack pointer and its return address.
+pub static SWITCHED: Switched = Switched {
+    path: &[("task_struct", "thread"), ("thread_struct", "cpu_context")],
+    is_address: false,
+    words: &[(0, abi::x(19), 11), (11, abi::SP, 1)],
+    pc: 12,
+    popped: None,
+};
 
 /// Reads the places out of the printing code. The result is empty if the code has another form.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {

@@ -98,6 +98,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             current: tasks::current::<LONG>,
             narrow_word: if LONG { tasks::narrow_word } else { |_| None },
             in_program: if LONG { Some(tasks::in_program) } else { None },
+            switched: if LONG { Some(&tasks::SWITCHED) } else { None },
             by_code: tasks::by_code,
             ..Tasks::USUAL
         },

@@ -6,11 +6,13 @@
 use super::state;
 use crate::boot::Kernel;
 use crate::cpu::moment::CountPlace;
+use crate::cpu::switched::Switched;
 use crate::cpu::{TaskPlace, View, tasks};
 use crate::unicorn::engine::Handle;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
+use trapline_isa::x86::abi;
 
 /// The running task: the pointer in the per-CPU data or in a variable. If its location is unknown, the start of the
 /// kernel stack identifies the task.
@@ -29,6 +31,15 @@ pub fn in_program(view: &mut View) -> u64 {
     let at = view.tasks.current.map(|offset| base.wrapping_add(offset));
     at.and_then(|at| view.read_number(at, 8).ok()).unwrap_or(0)
 }
+
+/// `__switch_to_asm` pushes these registers behind its return address, and keeps the stack pointer in the task.
+pub static SWITCHED: Switched = Switched {
+    path: &[("task_struct", "thread"), ("thread_struct", "sp")],
+    is_address: true,
+    words: &[(0, abi::R15, 1), (1, abi::R14, 1), (2, abi::R13, 1), (3, abi::R12, 1), (4, abi::BX, 1), (5, abi::BP, 1)],
+    pc: 6,
+    popped: Some((7, abi::SP)),
+};
 
 /// The bytes of a word of a 32-bit program on a 64-bit CPU.
 pub fn narrow_word(handle: &Handle) -> Option<usize> {

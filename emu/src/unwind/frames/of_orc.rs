@@ -1,10 +1,10 @@
-//! Call frame information (DWARF's `.debug_frame`) made of ORC tables, so that debuggers unwind the kernel's stacks.
+//! Call frame information made of ORC tables.
 //!
 //! A frame of a call has its caller's address below the CFA. In a frame of an interrupt the registers lie in memory; there
 //! the CFA is the saved stack pointer, and expressions say where the others are.
 
-use super::orc::{Orc, OrcEntry};
-use crate::boot::Kernel;
+use super::super::orc::{Orc, OrcEntry};
+use super::{ADVANCE, CFA_EXPRESSION, DEFINE_CFA, DEREFERENCE, OFFSET_SIGNED, REGISTER, SAME_VALUE, put_signed, put_unsigned};
 
 /// DWARF's numbers of registers on x86-64.
 const RBP: u8 = 6;
@@ -12,17 +12,9 @@ const RSP: u8 = 7;
 const RETURN: u8 = 16;
 
 // Call frame instructions.
-const ADVANCE: u8 = 0x04;
 const UNDEFINED: u8 = 0x07;
-const SAME_VALUE: u8 = 0x08;
-const DEFINE_CFA: u8 = 0x0c;
-const CFA_EXPRESSION: u8 = 0x0f;
 const EXPRESSION: u8 = 0x10;
-const OFFSET_SIGNED: u8 = 0x11;
 const OFFSET: u8 = 0x80;
-// Operations of expressions.
-const REGISTER: u8 = 0x70;
-const DEREFERENCE: u8 = 0x06;
 /// Saved words lie at multiples of this, below the CFA.
 const DATA_FACTOR: i64 = -8;
 
@@ -31,23 +23,19 @@ const SAVED_BP: i64 = 32;
 const SAVED_IP: i64 = 128;
 const BEHIND_IP_SP: i64 = 24;
 
-/// The section of a kernel with ORC tables.
-pub fn of(kernel: &Kernel) -> Option<Vec<u8>> {
-    let orc = Orc::of(kernel)?;
+/// The section of these tables. Functions begin at these addresses, and the last one ends at the last of them.
+pub fn of_tables(orc: &Orc, functions: &[u64]) -> Vec<u8> {
     let mut section = Vec::new();
     // One common entry: code factor 1, data factor -8, the return address in column 16; a call's first frame.
     let common = [&u32::MAX.to_le_bytes()[..], &[1, 0, 1, 0x78, RETURN, DEFINE_CFA, RSP, 8, OFFSET | RETURN, 1, 0, 0]].concat();
     section.extend((common.len() as u32).to_le_bytes());
     section.extend(common);
-    let mut functions: Vec<u64> =
-        kernel.symbols.places().iter().filter(|entry| entry.is_text()).map(|entry| entry.address).collect();
-    functions.dedup();
     for pair in functions.windows(2) {
-        let entry = function(&orc, pair[0], pair[1]);
+        let entry = function(orc, pair[0], pair[1]);
         section.extend((entry.len() as u32).to_le_bytes());
         section.extend(entry);
     }
-    Some(section)
+    section
 }
 
 fn function(orc: &Orc, start: u64, end: u64) -> Vec<u8> {
@@ -107,39 +95,4 @@ fn put_expression(entry: &mut Vec<u8>, instruction: &[u8], base: u8, distance: i
     entry.extend(instruction);
     put_unsigned(entry, expression.len() as u64);
     entry.extend(expression);
-}
-
-fn put_unsigned(into: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        into.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    into.push(value as u8);
-}
-
-fn put_signed(into: &mut Vec<u8>, mut value: i64) {
-    loop {
-        let byte = (value & 0x7f) as u8;
-        value >>= 7;
-        let is_last = if byte & 0x40 == 0 { value == 0 } else { value == -1 };
-        into.push(if is_last { byte } else { byte | 0x80 });
-        if is_last {
-            return;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_dwarfs_variable_length() {
-        let mut bytes = Vec::new();
-        [0, 127, 128, 624_485].iter().for_each(|value| put_unsigned(&mut bytes, *value));
-        assert_eq!(bytes, [0, 0x7f, 0x80, 1, 0xe5, 0x8e, 0x26]);
-        bytes.clear();
-        [2, -2, 127, -127, 128, -128].iter().for_each(|value| put_signed(&mut bytes, *value));
-        assert_eq!(bytes, [2, 0x7e, 0xff, 0, 0x81, 0x7f, 0x80, 1, 0x80, 0x7f]);
-    }
 }

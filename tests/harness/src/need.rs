@@ -1,7 +1,10 @@
 //! The needs of tests, and lookup of the stock kernels that meet them.
 
+use std::collections::BTreeMap;
+use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use trapline_images::{Local, Stock, Wanted, folders, locate};
 
 /// Something that a test needs and that may be missing on a computer.
@@ -47,15 +50,24 @@ pub fn complete(name: &str, option: &str, is_complete: impl Fn(&Local) -> bool) 
     }
 }
 
-/// The need of a program that supports `--version`. `package` is its Debian package.
+/// The need of a program in a folder of `PATH`. `package` is its Debian package. The program is not run: each test is a
+/// process of its own, and asks for the needs of all tests of its file.
 pub fn tool(name: &str, package: &str) -> Need {
-    let answers = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let missing = answers.is_err().then(|| format!("{name}: apt-get install {package}"));
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let is_there = env::split_paths(&folders).any(|folder| folder.join(name).is_file());
+    let missing = (!is_there).then(|| format!("{name}: apt-get install {package}"));
     Need { what: name.into(), missing }
 }
 
-/// A Python that can import the module: that of `scripts/setup.sh readers`, or the computer's own.
+/// A Python that can import the module: that of `scripts/setup.sh readers`, or the computer's own. Each module is imported
+/// once in a process.
 pub fn python(module: &str) -> Option<PathBuf> {
+    static KNOWN: Mutex<BTreeMap<String, Option<PathBuf>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(module.into()).or_insert_with(|| python_with(module)).clone()
+}
+
+fn python_with(module: &str) -> Option<PathBuf> {
     let ours = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/readers/bin/python3"));
     [ours, "python3".into()].into_iter().find(|program| {
         let mut command = Command::new(program);

@@ -192,10 +192,10 @@ fn a_stock_kernel_is_walked(name: &'static str) {
     let all = gdb(&elf, &format!("{name} --from-boot --quiet"), &commands);
     assert!(said(&all, "pc").len() == 3, "{name}: {all}");
     assert!(all.contains("in vfs_read ()") && all.contains("task `"), "{name}: {all}");
-    // What `monitor` commands print comes by another stream than gdb's own frames, which have `()` behind the name.
+    // `monitor` commands print to another stream than gdb's own frames, which have `()` behind the name.
     let callers: Vec<&str> = all.lines().filter(|line| line.starts_with('#') && !line.contains("()")).collect();
     assert!(callers.len() >= 2 && callers[0].contains("read"), "{name}: the callers behind vfs_read are {callers:?}: {all}");
-    // Where the file has call frame information, gdb goes the same way.
+    // gdb unwinds by the file's call frame information, if there is any, and must find the same callers.
     let bytes = std::fs::read(&elf).unwrap();
     if bytes.windows(12).any(|name| name == b".debug_frame") {
         let callers = callers.join("\n");

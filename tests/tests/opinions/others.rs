@@ -28,7 +28,7 @@ pub struct Opinion {
     pub tool: Option<(&'static str, &'static str)>,
 }
 
-/// How the other decoders are told of an ISA.
+/// A stock kernel, and the settings of the other decoders for its ISA.
 struct Row {
     arch: Arch,
     stock: &'static str,

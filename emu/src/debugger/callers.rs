@@ -1,4 +1,5 @@
-//! The callers in a guest's kernel, by its own tables or frames.
+//! The kernel backtrace of `monitor callers`: unwinds a CPU's or a sleeping task's stack by the kernel's unwind tables or
+//! frame pointers (`unwind/`).
 
 use crate::boot::Kernel;
 use crate::cpu::View;
@@ -10,10 +11,10 @@ use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::context::Frame;
 use trapline_probes::unwind::{Standing, Walked, standing, walk};
 
-/// The most callers that are listed.
+/// The largest number of addresses in a backtrace.
 const CALLERS: usize = 32;
 
-/// A stack of a guest without probes.
+/// The stack of a guest without probes, where every return address is the true one.
 struct Plain<'a>(&'a mut View);
 
 impl Walked for Plain<'_> {
@@ -26,8 +27,8 @@ impl Walked for Plain<'_> {
     }
 }
 
-/// The pc and the callers of the running CPU, or of a task with these registers, innermost first. `None`: no rule is known for
-/// this kernel.
+/// The pc and the callers of the running CPU, or of a task with the saved registers `kept`, innermost first. `None` if no
+/// unwind rule is known for this kernel.
 pub(super) fn of(timeline: &mut Timeline, kernel: &Kernel, kept: Option<&Kept>) -> Option<Vec<u64>> {
     let rule = unwind::of(kernel)?;
     let mut frames = [Frame::default(); CALLERS];

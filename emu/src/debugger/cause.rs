@@ -1,8 +1,9 @@
-//! The cause of a panic or an oops: the word of memory that was wrong, and who wrote it last.
+//! `monitor why`: explains a panic or an oops by the word of memory that was wrong, and the code that wrote it last. It works
+//! backwards through the recorded run ([`Timeline`]).
 //!
-//! Three kinds are known. A fault leads to the registers that made its address, and these to the word that they were loaded
-//! from. A corrupted list that `CONFIG_DEBUG_LIST` has found leads to the pointer that does not fit. A spoiled stack leads to
-//! the stack protector's word.
+//! Three causes are known. For a memory fault it looks at the registers that made the address, and then for the words from
+//! which these were loaded. For a corrupted list that `CONFIG_DEBUG_LIST` has found, it looks for the wrong pointer. For a
+//! stack smash that the stack protector has found, it looks for the canary.
 
 use super::callers;
 use crate::boot::Kernel;
@@ -17,7 +18,7 @@ use trapline_probes::watch::Area;
 
 /// The functions that a kernel enters when something is wrong.
 const ENTERED: [&str; 3] = ["oops_enter", "panic", "vpanic"];
-/// The function that the compiler calls when the stack protector's word is spoiled.
+/// The function that compiled code calls when the stack protector's canary was overwritten.
 const SPOILED: &str = "__stack_chk_fail";
 /// Parts of the names of the functions that check lists.
 const ADDS: &str = "list_add_valid";
@@ -25,10 +26,10 @@ const DELETES: &str = "list_del_entry_valid";
 /// The most callers that are printed for a write, and the most registers that are followed.
 const CALLERS: usize = 8;
 const REGISTERS: usize = 2;
-/// A stack protector's word is loaded at most so many accesses before the call that reports it.
+/// The canary is loaded at most this number of steps back in the run before the call that reports it.
 const LAST_LOADS: usize = 16;
 
-/// The names of addresses.
+/// Returns the symbolic name of an address.
 pub type Names<'a> = &'a dyn Fn(u64) -> String;
 
 /// The entries of the functions that a kernel enters at an oops or a panic.
@@ -60,7 +61,7 @@ pub fn explain(timeline: &mut Timeline, kernel: &Kernel, names: Names<'_>) -> Re
     }
     let bits = kernel.arch.isa().pointer_bits;
     let exceptions = explainer.timeline.last_exceptions(at)?;
-    // The frame of an exception that has led here is on the stack.
+    // If an exception has led here, its frame with the faulting pc is on the stack.
     let of_this = |exception: &&Excepted| stack.iter().any(|word| word & !bits == exception.place.pc & !bits);
     match exceptions.iter().rev().find(of_this) {
         Some(exception) => explainer.fault(exception)?,
@@ -99,13 +100,14 @@ impl Explainer<'_> {
         }
     }
 
+    /// Explains an exception in the kernel: a list check, a jump to no code, a BUG(), or an access to memory.
     fn fault(&mut self, exception: &Excepted) -> Result<(), TimelineError> {
         let time = self.timeline.now();
         let mut place = self.timeline.go_to_or_before(exception.place)?;
         if let Some((name, check)) = self.list_check(place.pc) {
             return self.corrupted_list(&name, check, place);
         }
-        // A fetch that fails is no place, and its handler may begin at the same time.
+        // An instruction that cannot be fetched is no place of the run, and the fault handler may begin at the same time.
         let is_code = self.timeline.look().look(|view| view.read_number(exception.place.pc, 1).is_ok());
         let is_fetch = exception.address == exception.place.pc || !is_code;
         if is_fetch {
@@ -128,7 +130,7 @@ impl Explainer<'_> {
         self.registers(place, &registers)
     }
 
-    /// The entry of the function that checks lists, if the pc is in it, and its name.
+    /// The name and the entry of the kernel's list check, if the pc is in such a function.
     fn list_check(&self, pc: u64) -> Option<(String, u64)> {
         let symbol = self.kernel.symbols.containing(pc)?;
         // The compiler moves the part that reports into a function of its own.
@@ -148,6 +150,7 @@ impl Explainer<'_> {
         Ok(())
     }
 
+    /// Explains a jump to an address without code: says where the target address came from.
     fn bad_jump(&mut self, target: u64) -> Result<(), TimelineError> {
         let (place, word) = (self.timeline.place(), self.kernel.arch.isa().word);
         let at = self.named(place.pc);
@@ -201,6 +204,7 @@ impl Explainer<'_> {
         self.written(write)
     }
 
+    /// Says by which code, task and CPU a write was made.
     fn written(&mut self, write: Option<Seen>) -> Result<(), TimelineError> {
         let Some(Seen { place, access, .. }) = write else {
             self.say("  nobody has written it in the part of the run that was looked through");
@@ -268,7 +272,8 @@ impl Explainer<'_> {
         Ok(())
     }
 
-    /// Says who spoiled the stack protector's word: the last word of the stack that was loaded before the call.
+    /// Says who overwrote the stack protector's canary, at the entry of the function that reports it. The canary is the word of
+    /// the stack that was loaded last before the call.
     fn spoiled_stack(&mut self, function: u64, at: Place) -> Result<(), TimelineError> {
         self.timeline.go_to_or_before(at)?;
         self.timeline.set_breaks(self.kernel.entries(function).collect());

@@ -1,5 +1,8 @@
-//! An ELF file with the symbols of a kernel or of a module in it, for debuggers: no code, no data, and call frame information where the kernel has ORC
-//! tables.
+//! Makes an ELF file for gdb out of the symbols of a kernel or of a module. The file has no code and no data. It has call frame
+//! information (`.debug_frame`) where the kernel has ORC tables.
+//!
+//! gdb wants each symbol in a section, and kallsyms knows no sections. So the sections are made up: each range of addresses with
+//! symbols that are mostly code, or mostly data, becomes one (`stretches`).
 
 use crate::boot::Kernel;
 use crate::boot::kernels;
@@ -13,14 +16,15 @@ use goblin::elf::section_header::{
 use goblin::elf::sym::{STB_GLOBAL, STT_FUNC, STT_NOTYPE, STT_OBJECT};
 use trapline_isa::arch::Arch;
 
-/// A gap of this many bytes between symbols divides sections.
+/// A gap of this many bytes between two symbols ends a section.
 const GAP: u64 = 1 << 20;
-/// Fewer symbols of one kind between others make no section of their own.
+/// A range with fewer symbols than this is merged into the section before it, even if it is of the other kind.
 const FEW: usize = 4;
 /// Flags of sections that lie in memory: data, which can be written, and code.
 const DATA: u64 = (SHF_ALLOC | SHF_WRITE) as u64;
 const CODE: u64 = (SHF_ALLOC | SHF_EXECINSTR) as u64;
 
+/// A section of the file, with the fields of its header.
 struct Section {
     name: String,
     kind: u32,
@@ -55,7 +59,7 @@ struct Stretch {
 /// A symbol with its size.
 pub(super) type Sized<'a> = (&'a Entry, u64);
 
-/// The stretches of memory in which the symbols lie, by address. The symbols are sorted by it.
+/// The ranges that become sections, in order of address. `places` must be sorted by address.
 fn stretches(places: &[Sized<'_>]) -> Vec<Stretch> {
     let mut all: Vec<Stretch> = Vec::new();
     for (entry, size) in places {
@@ -86,13 +90,13 @@ fn size_of(kernel: &Kernel, entry: &Entry) -> u64 {
     symbol.filter(|_| !entry.is_absolute()).map_or(0, |symbol| symbol.size)
 }
 
-/// The file of a kernel.
+/// The bytes of the ELF file for a kernel.
 pub fn of(kernel: &Kernel) -> Vec<u8> {
     let places = kernel.symbols.places().iter().map(|entry| (entry, size_of(kernel, entry))).collect::<Vec<_>>();
     file(kernel.arch, kernel.symbols.absolute(), &places, frames::of(kernel))
 }
 
-/// The file of these symbols, which are sorted by address.
+/// The bytes of the ELF file with these symbols. `places` must be sorted by address.
 pub(super) fn file(arch: Arch, absolute: &[Entry], places: &[Sized<'_>], frames: Option<Vec<u8>>) -> Vec<u8> {
     let facts = kernels::of(arch);
     let shape = Shape { wide: facts.elf.class == 2, big_endian: facts.elf.order == 2, machine: facts.elf.machine };
@@ -118,7 +122,7 @@ pub(super) fn file(arch: Arch, absolute: &[Entry], places: &[Sized<'_>], frames:
     }
     let strings = sections.len() as u32 + 1;
     let entry = if shape.wide { 24 } else { 16 };
-    // All symbols count as global: then none needs to stand in front of another.
+    // All symbols are global, because ELF wants local symbols in front of global ones.
     sections.push(Section { link: strings, info: 1, entry, ..Section::new(".symtab", SHT_SYMTAB, table.bytes) });
     sections.push(Section::new(".strtab", SHT_STRTAB, names));
     if let Some(frames) = frames {

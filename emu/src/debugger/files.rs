@@ -1,4 +1,5 @@
-//! The files that gdb can read: the symbols of each loaded module. No file of the host is among them.
+//! The files that gdb can read over its remote protocol: `/modules/NAME`, an ELF file with the symbols of a loaded module,
+//! which is made when gdb opens it. gdb cannot read files of the host.
 
 use super::{Debugger, lists, module_symbols};
 use gdbstub::target::ext::host_io::{
@@ -7,10 +8,10 @@ use gdbstub::target::ext::host_io::{
 };
 use std::collections::BTreeMap;
 
-/// The beginning of such a file's name, as gdb knows it.
+/// The prefix of such a file's name in gdb's commands.
 pub(super) const MODULES: &str = "target:/modules/";
 const FOLDER: &[u8] = b"/modules/";
-/// The most files that are open at once.
+/// The largest number of files that are open at once.
 const MOST: usize = 64;
 
 /// The open files, by their numbers.

@@ -1,35 +1,36 @@
-//! The kernel's lists of its tasks and of its modules, read out of a guest's memory by the kernel's types (BTF).
+//! Reads the kernel's list of tasks and its list of modules from guest memory. The offsets of the fields come from the kernel's
+//! BTF types. The lists may be corrupt, so every loop has a limit.
 
 use crate::boot::btf::Btf;
 use crate::boot::{Kernel, exports};
 use trapline_isa::mem::Memory;
 
-/// The most tasks, modules, and sections of a module that are listed. A list that leads nowhere ends there.
+/// The largest numbers of tasks, of modules, and of sections of a module that are read.
 const MOST_TASKS: usize = 4096;
 const MOST_MODULES: usize = 1024;
 const MOST_SECTIONS: u64 = 128;
 /// The longest name of a module or of a section.
 const LONGEST_NAME: usize = 64;
 
-/// A task.
+/// A task, which is a thread of a program or of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// The address of its structure.
+    /// The address of its `task_struct`.
     pub address: u64,
-    /// Its number.
+    /// Its number (`task_struct.pid`).
     pub pid: u64,
-    /// The number of its process.
+    /// The number of its process (`task_struct.tgid`).
     pub process: u64,
-    /// The letter of ps for its state.
+    /// Its state, as the letter that ps shows.
     pub state: char,
     /// Its name.
     pub comm: String,
 }
 
-/// A module.
+/// A loaded kernel module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedModule {
-    /// The address of its structure.
+    /// The address of its `struct module`.
     pub address: u64,
     /// Its name.
     pub name: String,
@@ -37,7 +38,7 @@ pub struct LoadedModule {
     pub sections: Vec<(String, u64)>,
 }
 
-/// Reads numbers and texts of the guest.
+/// Reads numbers, pointers of `word` bytes and strings from guest memory.
 pub(super) struct Reader<'a, M> {
     pub memory: &'a mut M,
     pub word: usize,
@@ -59,7 +60,7 @@ impl<M: Memory> Reader<'_, M> {
     }
 }
 
-/// The places of a task's fields.
+/// The address of the first task, and the offsets of the fields of `task_struct`.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskFields {
     first: u64,
@@ -72,7 +73,7 @@ pub struct TaskFields {
     word: usize,
 }
 
-/// The places of the list of a process's threads.
+/// The offsets of the fields that link the threads of a process.
 #[derive(Clone, Copy, Debug)]
 struct ThreadFields {
     signal: u64,
@@ -81,12 +82,12 @@ struct ThreadFields {
 }
 
 impl TaskFields {
-    /// The places in this kernel. `None`: it has no types.
+    /// The offsets in this kernel. `None` if it has no BTF, or no symbol `init_task`.
     pub fn of(kernel: &Kernel) -> Option<TaskFields> {
         let btf = Btf::of(kernel)?;
         let offset = |member: &str| btf.offset_of("task_struct", member);
         Some(TaskFields {
-            // Debian's arm64 kernels have no symbols of data, but modules may use this one.
+            // Debian's arm64 kernels have no data symbols in kallsyms, but `init_task` is exported to modules.
             first: kernel.symbols.address_of("init_task").or_else(|| exports::find(kernel, "init_task"))?,
             next: offset("tasks")?,
             pid: offset("pid")?,
@@ -98,7 +99,7 @@ impl TaskFields {
         })
     }
 
-    /// The tasks on the kernel's list, each process before its further threads.
+    /// The tasks on the kernel's list: each process is followed by its other threads.
     pub fn tasks<M: Memory>(&self, memory: &mut M) -> Vec<Task> {
         let mut reader = Reader { memory, word: self.word };
         let (mut task, mut all) = (self.first, Vec::new());
@@ -148,7 +149,7 @@ impl ThreadFields {
     }
 }
 
-/// The letter of ps for a task's state.
+/// The letter that ps shows for a value of `task_struct.__state`.
 fn state_letter(state: u64) -> char {
     match state {
         0 => 'R',
@@ -161,7 +162,7 @@ fn state_letter(state: u64) -> char {
     }
 }
 
-/// The modules on the kernel's list, the last loaded one first. `None`: the kernel has no types.
+/// The modules on the kernel's list, the last loaded one first. `None` if the kernel has no BTF.
 pub fn modules<M: Memory>(kernel: &Kernel, memory: &mut M) -> Option<Vec<LoadedModule>> {
     let btf = Btf::of(kernel)?;
     let list = kernel.symbols.address_of("modules")?;
@@ -179,7 +180,7 @@ pub fn modules<M: Memory>(kernel: &Kernel, memory: &mut M) -> Option<Vec<LoadedM
     Some(all)
 }
 
-/// The places of the files in `/sys/module/NAME/sections`.
+/// The offsets of the fields behind `/sys/module/NAME/sections`, which have the addresses of a module's sections.
 struct Sections {
     pointer: u64,
     count: u64,

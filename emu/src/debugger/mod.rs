@@ -1,7 +1,9 @@
-//! gdb's view of a guest: a [`Timeline`](crate::history::timeline::Timeline) behind gdb's remote protocol, which the crate `gdbstub` speaks.
+//! The gdb server. It puts gdb's remote protocol, which the crate `gdbstub` implements, in front of a
+//! [`Timeline`](crate::history::timeline::Timeline): a guest's run that can go forwards and backwards.
 //!
-//! A CPU is a thread. Breakpoints and watchpoints write nothing into the guest, so there may be any number of them, and
-//! steps and stops change nothing. [`elf`] makes a file of the kernel's symbols for gdb.
+//! [`Debugger`] (`target.rs`) answers gdb's requests, and `monitor.rs` the commands after gdb's `monitor`. [`elf`] makes a file
+//! of the kernel's symbols for gdb. gdb sees each CPU as a thread. Breakpoints, watchpoints and steps write nothing into the
+//! guest and do not change its run, so their number is not limited.
 
 mod callers;
 pub mod cause;

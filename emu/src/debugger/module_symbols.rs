@@ -1,4 +1,5 @@
-//! The symbols of a loaded module, as the guest's own kallsyms keeps them in memory, and its ORC tables.
+//! Makes an ELF file for gdb out of a loaded module's symbols. They are read from guest memory, where the kernel keeps them for
+//! kallsyms (`struct mod_kallsyms`), with the module's ORC tables.
 
 use super::elf;
 use super::lists::{LoadedModule, Reader};
@@ -9,17 +10,18 @@ use crate::unwind::frames;
 use crate::unwind::orc::Orc;
 use trapline_isa::mem::{ByteOrder, Memory};
 
-/// The most symbols and unwind entries of a module that are read, and the longest name.
+/// The largest number of symbols, and of ORC entries, that are read.
 const MOST: u64 = 1 << 17;
+/// The longest name of a symbol, in bytes.
 const LONGEST_NAME: usize = 512;
-/// The low four bits of a symbol's information that tell functions.
+/// The symbol type STT_FUNC.
 const FUNCTION: u8 = 2;
-/// Sections and files have symbols that are no names of the program's.
+/// The symbol types STT_SECTION and STT_FILE, whose symbols name no code and no data.
 const NO_NAMES: [u8; 2] = [3, 4];
-/// The bytes of an unwind entry.
+/// The bytes of an ORC entry.
 const ORC_ROW: u64 = 6;
 
-/// A row of the table, as an ELF file has it.
+/// A symbol of the table: the fields of an ELF symbol, with its type as `kind`.
 struct Row {
     name: u64,
     kind: u8,
@@ -46,7 +48,7 @@ impl Row {
     }
 }
 
-/// An ELF file of a module's symbols. `None`: the kernel does not keep them as Linux since 4.5 does.
+/// The bytes of an ELF file with a module's symbols. `None` if the kernel does not keep them as Linux does since 4.5.
 pub(super) fn file<M: Memory>(kernel: &Kernel, module: &LoadedModule, memory: &mut M) -> Option<Vec<u8>> {
     let btf = Btf::of(kernel)?;
     let word = kernel.arch.isa().word;
@@ -77,7 +79,7 @@ fn symbols<M: Memory>(btf: &Btf<'_>, module: &LoadedModule, reader: &mut Reader<
             continue;
         }
         let name = reader.text(names.wrapping_add(row.name), LONGEST_NAME);
-        // Marks of code and data, and labels of compilers.
+        // Mapping symbols such as `$x` mark code and data; names with a dot in front are labels of the compiler.
         if name.is_empty() || name.starts_with(['$', '.']) {
             continue;
         }

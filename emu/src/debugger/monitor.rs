@@ -1,4 +1,5 @@
-//! The commands behind gdb's `monitor`.
+//! The commands that users type in gdb after `monitor`: going to guest times, finding the last write to memory, backtraces,
+//! tasks, modules, checkpoints and the console. [`HELP`] lists them.
 
 use super::lists::{self, LoadedModule, Task, TaskFields};
 use super::sleepers::Sleepers;
@@ -28,7 +29,7 @@ const HELP: &[&str] = &[
     "Then `maintenance flush register-cache` shows gdb the new place.",
 ];
 
-/// The answer, in lines.
+/// Executes a command and returns its output, in lines. Notes that were collected since the last command come first.
 pub(super) fn answer(debugger: &mut Debugger, command: &str) -> Result<Vec<String>, TimelineError> {
     let mut lines = core::mem::take(&mut debugger.notes);
     let (word, rest) = command.trim().split_once(char::is_whitespace).unwrap_or((command.trim(), ""));
@@ -81,7 +82,7 @@ fn time(debugger: &Debugger) -> String {
     )
 }
 
-/// A guest time, or a distance from the present one.
+/// Parses a guest time, or a distance from the present time `now`. Both are in nanoseconds.
 fn moment(text: &str, now: u64) -> Option<u64> {
     let (sign, length) = match text.split_at_checked(1)? {
         (sign @ ("+" | "-"), length) => (sign, length),

@@ -1,4 +1,4 @@
-//! The connection to gdb: a socket, or the standard streams.
+//! Serves one session with gdb over a connection: a socket, or the standard streams ([`Streams`]).
 
 use super::Debugger;
 use crate::history::timeline::TimelineError;
@@ -16,16 +16,16 @@ use thiserror::Error;
 /// The way in which a session with gdb has ended.
 #[derive(Debug)]
 pub enum Served {
-    /// gdb has gone.
+    /// gdb has detached or closed the connection.
     Gone,
-    /// The person has killed the guest.
+    /// The user has killed the guest in gdb.
     Killed,
 }
 
 /// The reason why gdb cannot be answered any more.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The guest's run cannot be walked.
+    /// The timeline failed.
     #[error("{0}")]
     Guest(#[from] TimelineError),
     /// The other side does not speak gdb's protocol.
@@ -55,7 +55,7 @@ where
     }
 }
 
-/// The most bytes that gdb can have sent before it is answered.
+/// The limit of bytes that gdb may have sent before the first answer.
 const MOST_REPEATED: usize = 65_536;
 
 struct Loop<C>(PhantomData<C>);
@@ -99,10 +99,10 @@ where
     }
 }
 
-/// While it exists, a gdb behind the standard streams waits, however long the guest takes to boot.
+/// Keeps a gdb at the standard streams waiting while the guest boots; dropping it ends that.
 ///
-/// gdb gives up if nothing comes for its timeout, which is two seconds. Acknowledgements that it does not expect are no
-/// answer, and begin the timeout anew.
+/// gdb gives up if it receives nothing for two seconds. So a thread sends acknowledgements (`+`), which gdb does not take for
+/// an answer, but which restart its timeout.
 #[derive(Debug)]
 pub struct Patience {
     /// Ends the thread when it is dropped.
@@ -139,15 +139,16 @@ impl Drop for Patience {
     }
 }
 
-/// gdb behind the standard streams, as its `target remote |` starts a program.
+/// The standard streams as the connection, for gdb's `target remote | trapline ...`.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// Bytes that were read and not taken yet.
+    /// Bytes that were read from standard input but not returned yet.
     peeked: VecDeque<u8>,
 }
 
 impl Streams {
-    /// The streams of a gdb that had to wait for the guest. It has repeated its packet then; only the last one is answered.
+    /// The streams of a gdb that had to wait for the guest. It has repeated its packet meanwhile, so all bytes before the last
+    /// packet are dropped.
     pub fn after_waiting() -> io::Result<Streams> {
         let mut peeked = VecDeque::new();
         while peeked.len() < MOST_REPEATED && is_waiting()? {

@@ -1,4 +1,5 @@
-//! The guest's tasks that no CPU runs, as threads of gdb.
+//! Shows the guest's sleeping tasks to gdb as threads (`monitor threads tasks`). The registers of such a task are those that the
+//! kernel saved when it switched to another task.
 
 use super::lists::{Task, TaskFields};
 use crate::boot::Kernel;
@@ -8,7 +9,7 @@ use crate::machine::Place;
 use gdbstub::common::Tid;
 use thiserror::Error;
 
-/// The thread of the task with the number 0. Threads with smaller numbers are CPUs.
+/// The gdb thread number of the task with pid 0. Threads with smaller numbers are CPUs.
 const FIRST: usize = 10_000;
 
 /// The reason why a guest's tasks cannot be threads.
@@ -20,7 +21,7 @@ pub(super) enum NoSleepers {
     NoRegisters,
 }
 
-/// The tasks, as far as gdb was told about them.
+/// The sleeping tasks of a guest, listed anew at each place of the run.
 pub(super) struct Sleepers {
     fields: TaskFields,
     switched: SwitchedPlace,
@@ -48,12 +49,12 @@ impl Sleepers {
         self.known()
     }
 
-    /// The tasks that slept when they were listed last.
+    /// The tasks of the last list, without listing anew.
     pub(super) fn known(&self) -> &[Task] {
         self.listed.as_ref().map_or(&[], |(_, tasks)| tasks)
     }
 
-    /// Lists the tasks anew when they are asked for again.
+    /// Drops the list, because the guest's memory was changed.
     pub(super) fn forget(&mut self) {
         self.listed = None;
     }

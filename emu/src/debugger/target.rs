@@ -33,7 +33,7 @@ use trapline_isa::mem::{ByteOrder, Memory};
 use trapline_isa::regs::Registers as _;
 use trapline_probes::watch::Area;
 
-/// The one architecture that gdbstub sees, for guests of all ISAs. [`Description`] says which registers a guest has.
+/// The architecture as gdbstub sees it, one for all ISAs. [`Description`] says which registers a guest has.
 #[derive(Debug)]
 pub enum Guest {}
 
@@ -277,8 +277,7 @@ impl Debugger {
         sleepers.registers(&task, &mut self.timeline)
     }
 
-    /// The CPU of a thread. A task that sleeps has none, and the running one stands for it: the kernel's memory is the same on
-    /// all.
+    /// The CPU of a thread. For a sleeping task it is the running CPU: kernel memory is the same on all CPUs.
     fn cpu(&self, tid: Tid) -> usize {
         if sleepers::is_task(tid) { self.timeline.place().cpu } else { cpu_of(tid) }
     }

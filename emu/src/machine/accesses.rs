@@ -1,8 +1,10 @@
-//! Watched memory: who accessed it, when, and what it held before (docs/unicorn.md, "Watched pages").
+//! Watchpoints on memory: reports each access to a watched area, with the accessor, the time and the old value
+//! (docs/unicorn.md, "Watched pages").
 //!
-//! The core reports its own loads and stores (`unicorn/watched.rs`). Everything else that writes guest memory does so
-//! through [`Ram`](crate::unicorn::ram::Ram), which notes writes to watched pages; [`Inner::settle_written`] says whose they were. Each area keeps the
-//! bytes that it was last seen with. If an event finds others, something has escaped, and the event says so.
+//! The core reports its own loads and stores (`unicorn/watched.rs`). Devices, exception delivery and trapline itself write
+//! through [`Ram`](crate::unicorn::ram::Ram), which records writes to watched pages; [`Inner::settle_written`] attributes
+//! these to their author. [`Seen`] keeps the bytes of an area as of the last access. If an access finds other old bytes,
+//! a write was missed, and the report says so.
 
 use super::{Inner, Listener, Machine};
 use crate::clock::nanoseconds;
@@ -15,23 +17,26 @@ use trapline_probes::guest::Cpu;
 use trapline_probes::watch::{self, Area, By};
 
 const PAGE: u64 = 4096;
-/// With more watched bytes, writes by page walks are not looked for, and show as changes that nobody was seen making.
+/// The limit of watched bytes up to which every page walk is followed by a comparison of all areas. Above it, writes by
+/// page walks are reported as changes by an unknown author.
 const MOST_COMPARED: usize = 1 << 20;
 
-/// Areas are set and removed a few at a time, so those that stay are found so near to their place in the list before.
+/// The number of old entries in which [`Machine::watch`] searches for an area that stays. Areas come and go a few at a
+/// time, so one that stays is near its old place in the list.
 const NEAR: usize = 64;
 
-/// A watched area as it was last seen.
+/// A watched area with its contents as of the last reported access.
 pub(crate) struct Seen {
     area: Area,
     bytes: Vec<u8>,
-    /// The physical address of each of its pages, once known.
+    /// The physical address of each of its pages; `None` while the page tables do not map the page.
     pages: Vec<Option<u64>>,
-    /// Whether a part of the operand that is being accessed had changed unseen.
+    /// Whether an already reported part of the operand that is being accessed had changed without a report.
     unseen: bool,
 }
 
 impl Seen {
+    /// Translates the area's pages and reads their present bytes.
     fn of(area: Area, view: &mut View) -> Seen {
         let first = area.start & !(PAGE - 1);
         let count = area.len.div_ceil(PAGE) + 1;
@@ -61,8 +66,8 @@ impl Seen {
         }
     }
 
-    /// Whether an access at this address of the area's kind is to this memory, not to the same address in another
-    /// address space. Learns the page's physical address.
+    /// Whether an access is to this area, and not to the same virtual address in another address space. `address` is
+    /// physical for a physical area. Stores the page's physical address if it was unknown or has changed.
     fn is_here(&mut self, view: &mut View, address: u64, physical: u64) -> bool {
         if self.area.process.is_some_and(|process| view.process() != process) {
             return false;
@@ -70,7 +75,7 @@ impl Seen {
         let number = ((address / PAGE).wrapping_sub(self.area.start / PAGE)) as usize;
         let page = physical & !(PAGE - 1);
         match self.pages.get(number) {
-            // An access that begins in front of the area.
+            // The access begins in a page in front of the area.
             None => true,
             Some(known) if *known == Some(page) => true,
             Some(_) if self.area.physical || translate(view, &self.area, address & !(PAGE - 1)) == Some(page) => {
@@ -82,7 +87,8 @@ impl Seen {
         }
     }
 
-    /// Reads these present bytes of the area. The others stay as they were seen: a change of them is another party's.
+    /// Reads the present contents of these bytes of the area. The other bytes stay, because a change of them has another
+    /// author and must still be noticed.
     fn learn_bytes(&mut self, view: &View, bytes: Range<usize>) {
         for number in 0..self.pages.len() {
             let Some((at, len, physical)) = self.part(number) else { continue };
@@ -107,7 +113,7 @@ impl Seen {
         self.note_bytes(access, start, is_compared)
     }
 
-    /// Takes note of an access of which a part is in the area.
+    /// Like [`Seen::note`], for an access that lies only partly in the area.
     #[cold]
     fn note_bytes(&mut self, access: &Access, start: u64, is_compared: bool) -> bool {
         let (mut before, mut after) = ([0; 8], [0; 8]);
@@ -144,7 +150,7 @@ impl Seen {
         changed
     }
 
-    /// The bytes of the area in this physical range: the first byte's offset, and their number.
+    /// The part of the area in this physical range: the first byte's offset, and the number of bytes.
     fn in_physical(&self, start: u64, len: usize) -> Option<(usize, usize)> {
         let found = (0..self.pages.len()).filter_map(|number| {
             let (at, many, physical) = self.part(number)?;
@@ -154,6 +160,7 @@ impl Seen {
         found.reduce(|one, other| (one.0.min(other.0), one.1 + other.1))
     }
 
+    /// The known value of up to eight bytes at an offset, in the guest's byte order.
     fn number(&self, view: &View, at: usize, len: usize) -> u64 {
         self.bytes.get(at..at + len.min(8)).map_or(0, |bytes| view.isa.order.number(bytes))
     }
@@ -164,7 +171,7 @@ fn translate(view: &mut View, area: &Area, page: u64) -> Option<u64> {
     if area.physical {
         return Some(page);
     }
-    // Another process has other memory there.
+    // The page tables in force are those of another process.
     if area.process.is_some_and(|process| view.process() != process) {
         return None;
     }
@@ -185,7 +192,7 @@ impl<L: Listener> Machine<L> {
         let view = &mut self.inner.view;
         let mut known: VecDeque<Seen> = core::mem::take(&mut self.inner.watched).into();
         let seen = |area: &Area| {
-            // A program's memory may have gone to somebody else.
+            // An area of a user program is always read again: the kernel may have given its pages to another user.
             let is_it = |seen: &Seen| seen.area == *area && area.process.is_none();
             let place = known.iter().take(NEAR).position(is_it);
             place.and_then(|place| known.drain(..=place).next_back()).unwrap_or_else(|| Seen::of(*area, view))
@@ -199,7 +206,7 @@ impl<L: Listener> Machine<L> {
         self.inner.settle_written(None, 0);
         let inner = &mut self.inner;
         for (number, seen) in inner.watched.iter_mut().enumerate() {
-            // A program's memory may have gone to somebody else.
+            // Areas of user programs are left out: the kernel may have given their pages to another user.
             if seen.area.writes && seen.area.process.is_none() && seen.compare(&inner.view).is_some() {
                 (0..seen.pages.len()).for_each(|page| seen.learn(&inner.view, page));
                 inner.listener.changed_unseen(number);
@@ -236,7 +243,8 @@ impl<L: Listener> Inner<L> {
         self.view.ram.watch_pages(written.flat_map(|seen| seen.pages.iter().copied().flatten()));
     }
 
-    /// The address that the instruction at `pc` has in the guest's own code. `None` for the engine's code.
+    /// The original address of the instruction at `pc`, which may be a copy in the probe window. `None` for the engine's
+    /// own code and for handlers in guest code.
     fn guests_own(&self, pc: u64) -> Option<u64> {
         if self.frozen {
             return None;
@@ -244,6 +252,7 @@ impl<L: Listener> Inner<L> {
         if self.window.holds(pc) { self.listener.original(pc) } else { Some(pc) }
     }
 
+    /// Handles an access that the core has reported for the area of this number.
     pub(super) fn core_accessed(&mut self, cpu: &InstructionContext, number: u32, access: &Access, pc: Option<u64>) {
         let before = self.view.take_task_by_mode();
         self.deal_with_access(cpu, number as usize, access, pc);
@@ -264,7 +273,7 @@ impl<L: Listener> Inner<L> {
         let address = if seen.area.physical { access.physical } else { access.address };
         let order = self.view.isa.order;
         let number_of = |value| match access.part {
-            // The core does not know the order of the guest's numbers.
+            // A helper of the core accesses a block as bytes, so these must be put in the guest's byte order.
             Part::Block => {
                 let mut bytes = [0; 8];
                 let bytes = &mut bytes[..(access.size as usize).min(8)];
@@ -288,8 +297,8 @@ impl<L: Listener> Inner<L> {
         self.look_at_listener();
     }
 
-    /// Updates the known bytes of an area after an access by the core. Returns whether they had changed without a reported access;
-    /// `None` if the access touches no byte of the area.
+    /// Updates the known bytes of an area after an access by the core. Returns whether they had changed without a reported
+    /// access; `None` if the access is to another address space.
     fn note_access(&mut self, number: usize, access: &Access) -> Option<bool> {
         let seen = self.watched.get_mut(number)?;
         let address = if seen.area.physical { access.physical } else { access.address };
@@ -320,8 +329,8 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// Reports what a page walk for the instruction at `pc` has written. A walk that ends in a fault may have set
-    /// accessed bits of upper levels before; the core then tells of nothing but the fault.
+    /// Reports the page-table entries that a page walk for the instruction at `pc` has written. It is called after a fault,
+    /// too: the walk may have set accessed bits of upper levels before, which the core does not report.
     pub(super) fn settle_walk(&mut self, pc: u64) {
         if self.watched.is_empty() || self.watched.iter().map(|seen| seen.bytes.len()).sum::<usize>() > MOST_COMPARED {
             return;
@@ -344,8 +353,8 @@ impl<L: Listener> Inner<L> {
         self.view.task_by = before;
     }
 
-    /// Handles the noted writes from outside of the core. They were made by this party. `None`: by trapline itself or
-    /// its handlers, which nobody is told of.
+    /// Handles the recorded writes from outside of the core, whose author is `by`. With `None`, trapline itself or a handler
+    /// has made them; these are not reported. So call this before and after each step that writes guest memory.
     pub(super) fn settle_written(&mut self, by: Option<By>, pc: u64) {
         if self.watched.is_empty() || !self.view.ram.has_written() {
             return;
@@ -364,6 +373,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
+    /// Reports a write that the core did not report, unless the engine's own code or another process made it.
     fn tell(&mut self, number: usize, (at, len): (usize, usize), (value, old): (u64, u64), by: By, pc: u64) {
         let Some(seen) = self.watched.get(number) else { return };
         let address = seen.area.start.wrapping_add(at as u64);

@@ -130,7 +130,8 @@ impl<L: Listener> Machine<L> {
     }
 }
 
-/// The handlers' view of the guest, which knows where this kernel keeps its tasks, moments and mappings.
+/// The handlers' view of the guest, with the kernel's offsets for the running task, the trace header (interrupt state,
+/// preemption count) and memory mappings, as far as its BTF types give them.
 fn view<L: Listener>(kernel: &Kernel, core: &Core<Inner<L>>, model: &'static Model, ram: Ram) -> View {
     let types = Btf::of(kernel);
     let places = (TaskPlace::of(kernel, types.as_ref(), model), MomentPlace::of(kernel, types.as_ref(), model));
@@ -151,7 +152,7 @@ fn board(spec: &Spec, config: &Config, told: u64) -> Result<Box<dyn Board>, Mach
     Ok(board)
 }
 
-/// The state of a CPU before an order sets its start address, on a board that gives such orders.
+/// The state of a secondary CPU before another CPU starts it and sets its start address.
 fn state_at_start<L: Listener>(
     core: &Core<Inner<L>>,
     model: &Model,
@@ -167,7 +168,8 @@ fn state_at_start<L: Listener>(
     between_runs::image(core.handle())
 }
 
-/// Returns the RAM size in bytes. Fails if the board does not support the wanted size or number of CPUs.
+/// The RAM size in bytes that the guest may use: the configured one or the board's default, in whole large pages. Fails if
+/// the board does not support this size or the number of CPUs.
 fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
     let (name, most) = (spec.name, spec.cpus);
     if !(1..=most).contains(&config.cpus) {
@@ -203,7 +205,7 @@ fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64)
     Ok(boot)
 }
 
-/// Refuses a stock kernel without the code that starts it, which its ISA keeps in the file to boot alone.
+/// Refuses the vmlinux of a stock kernel on ISAs where only the bootable file (bzImage, vmlinuz) has the startup code.
 fn starts_alone(kernel: &Kernel) -> Result<(), MachineError> {
     let start = kernels::of(kernel.arch).raw_image.and_then(|format| format.start);
     match start.filter(|start| kernel.is_stock() && kernel.symbols.address_of(start).is_none()) {
@@ -214,7 +216,7 @@ fn starts_alone(kernel: &Kernel) -> Result<(), MachineError> {
     }
 }
 
-/// Loads the kernel's segments `behind` bytes after their own addresses. Returns the end of the last segment.
+/// Loads the kernel's segments `behind` bytes above their own physical addresses. Returns the highest end of a segment.
 fn load(kernel: &Kernel, behind: u64, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
     let mut last = 0;
     for segment in kernel.segments.iter() {

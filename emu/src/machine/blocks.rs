@@ -73,8 +73,8 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// Whether events must be handled at this block start. They wait at a block that falls through, unless the guest has
-    /// run straight on for too long.
+    /// Whether events must be handled at this block start. A block that falls through defers them, unless the guest has
+    /// run for more than 4 MiB without a taken branch.
     #[inline]
     fn is_due(&mut self, pc: u64, size: u32, falls_through: bool) -> bool {
         match falls_through {
@@ -83,6 +83,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
+    /// Counts a block that falls through while an event is due. Returns true, and ends the run, after 4 MiB of them.
     #[cold]
     fn slides(&mut self, pc: u64, size: u32) -> bool {
         let is_too_long = self.watchdog.slides(pc, size);
@@ -195,8 +196,8 @@ impl<L: Listener> Inner<L> {
             cpu.stop();
             return None;
         }
-        // The core has translated the fetch address already. A displaced instruction that reads or writes page tables
-        // must not see our entry either.
+        // The core has already translated the fetch address, so it needs our page-table entry no more. A displaced
+        // instruction that reads or writes page tables must not see that entry.
         self.hide_window();
         let meaning = if self.window.holds(pc) {
             self.listener.meaning(pc)

@@ -1,11 +1,12 @@
-//! Checkpoints: the state of a running machine without its memory, and the pages that were written since the one before.
-//! Unlike a snapshot, a checkpoint keeps the translated code.
+//! Checkpoints, with which a debugger goes back in a run: the state of the machine except the memory. Beside it, the caller
+//! (`history/timeline.rs`) keeps the pages that were written since the previous checkpoint. Unlike a snapshot, a checkpoint
+//! leaves the translated code in the core.
 
 use super::{Listener, Machine};
 use crate::boards::At;
 use crate::snapshot::{SnapshotError, State};
 
-/// The size of the pages that are noted.
+/// The size in bytes of the pages whose writes are recorded.
 pub const PAGE_BYTES: usize = 4096;
 
 /// Everything of a machine except the memory.
@@ -16,27 +17,27 @@ pub struct Checkpoint {
 }
 
 impl<L: Listener> Machine<L> {
-    /// Begins to note the pages of memory that are written by anybody, or ends that. It flushes the TLB.
+    /// Starts or ends recording which pages of memory are written, by the guest or by the machine. Flushes the TLB.
     pub fn note_pages(&mut self, on: bool) {
         self.core.note_pages(on);
     }
 
-    /// Takes the numbers of the pages that were written since [`Machine::note_pages`] or the last call, counted from the start
-    /// of RAM. It flushes the TLB.
+    /// Takes the numbers of the pages that were written since [`Machine::note_pages`] or the last call. Page 0 is the first
+    /// of RAM. Flushes the TLB.
     pub fn take_noted_pages(&mut self) -> Vec<u32> {
         self.core.take_noted_pages()
     }
 
-    /// Saves everything except the memory. The machine then loads what it has saved and flushes the TLB, so that it goes on
-    /// exactly like one that was put back here. Fails where a snapshot fails.
+    /// Saves everything except the memory. The machine then loads the saved state and flushes the TLB, so that it continues
+    /// exactly like one that is put back to this checkpoint later. Fails where [`Machine::snapshot`] fails.
     pub fn checkpoint(&mut self) -> Result<Checkpoint, SnapshotError> {
         let state = self.state()?;
         self.load_cpus(&state)?;
         Ok(Checkpoint { state, turn: self.inner.view.turn })
     }
 
-    /// Puts the machine back to a checkpoint of its own. `pages` are the pages, by their numbers, that differ from the
-    /// memory of that time. Code that was translated from other pages stays.
+    /// Puts the machine back to one of its own checkpoints. `pages` are all pages that have changed since then: number and
+    /// old contents. Blocks translated from other pages stay.
     pub fn put_back<'a>(
         &mut self,
         checkpoint: &Checkpoint,

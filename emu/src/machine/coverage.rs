@@ -1,5 +1,5 @@
-//! The blocks of kernel code that ran. While they are collected every block calls the machine, which costs host time
-//! and no guest time.
+//! Coverage: the set of kernel blocks that ran. While it is collected, every block calls the machine, which costs host
+//! time and no guest time.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -7,21 +7,21 @@ use std::collections::HashMap;
 /// Entries of the cache of recent blocks, a power of two.
 const RECENT: usize = 1 << 14;
 
-/// Collects blocks.
+/// The blocks that ran so far.
 pub(crate) struct Coverage {
-    /// The length of each block, by its address. Of blocks at one address the longest counts.
+    /// The length in bytes of the longest block at each address.
     blocks: HashMap<u64, u32>,
-    /// Blocks that were noted a short time ago, by the low bits of their address.
+    /// A direct-mapped cache of recent blocks (address and length), which avoids most lookups in `blocks`.
     recent: Vec<(u64, u32)>,
 }
 
 impl Coverage {
-    /// No blocks yet.
+    /// An empty set.
     pub fn new() -> Coverage {
         Coverage { blocks: HashMap::new(), recent: vec![(0, 0); RECENT] }
     }
 
-    /// Notes that the code ran.
+    /// Adds the `len` bytes of code at `start`.
     pub fn note(&mut self, start: u64, len: u32) {
         let recent = &mut self.recent[(start ^ start >> 14) as usize % RECENT];
         if *recent == (start, len) {
@@ -32,7 +32,7 @@ impl Coverage {
         *known = len.max(*known);
     }
 
-    /// All blocks: the length of each, by its address.
+    /// The length in bytes of each block, by its address.
     pub fn blocks(&self) -> BTreeMap<u64, u32> {
         self.blocks.iter().filter(|(_, len)| **len > 0).map(|(start, len)| (*start, *len)).collect()
     }

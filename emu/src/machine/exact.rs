@@ -1,11 +1,11 @@
-//! Stops at exact places: at one instruction after the other, and at breakpoints that nobody in the guest can see.
+//! A debugger's single-steps and breakpoints. No instruction is replaced, so the guest cannot see them.
 //!
-//! Events wait at blocks that fall through (`blocks.rs`), so a machine that stands in front of such a block is in the middle of
-//! a line of code: its clock remembers that the next block goes on, and neither an event, nor another CPU's turn, nor the end
-//! of the run can come in front of it. So stops change nothing.
+//! Such a stop must not change the run, and events happen only after a taken branch (`blocks.rs`). If the machine stops in
+//! front of a block that falls through, its clock records that the next block continues the line of code. Then no
+//! interrupt, no other CPU's turn and no limit of time can take effect before that block.
 //!
-//! To step, a run begins with a block of one instruction beside the usual ones, and all blocks are reported. At a breakpoint
-//! blocks end, and the block that begins there is always reported.
+//! To step, the first block of a run is one instruction long, and all blocks are reported. For a breakpoint, the translator
+//! ends blocks in front of its address, and the block that begins there is always reported.
 
 use super::{Inner, Listener, Machine, Stop, Wish};
 use crate::boot::Kernel;
@@ -17,8 +17,9 @@ use crate::cpu::switched::SwitchedPlace;
 use crate::unicorn::engine::BlockContext;
 use std::collections::BTreeSet;
 
-/// A place in a run, in front of an instruction. On several CPUs times are no order, so the turn comes first. Places are
-/// ordered up to the pc: a fault's instruction and its handler's first one may have the same time.
+/// A place in a run, in front of an instruction. The order of two places is that of their turns, then of their times:
+/// the CPUs of a machine have clocks of their own, so times alone give no order. Places that differ in the pc alone are
+/// unordered: a faulting instruction and the first one of the fault handler have the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The number of turns of CPUs that have begun.
@@ -32,7 +33,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of the instruction that a handler sees.
+    /// The place at which a handler was called with this view.
     pub fn of(cpu: &View) -> Place {
         Place { turn: cpu.turn, cpu: cpu.current, ticks: cpu.clock.at(cpu.pc), pc: cpu.pc }
     }
@@ -50,17 +51,18 @@ pub struct StopsAt {
     pub each: bool,
     /// In front of the instructions at these addresses.
     pub breaks: BTreeSet<u64>,
-    /// Only takes note of the breakpoints that are passed.
+    /// Whether runs go on at breakpoints, and only record the last one ([`Machine::take_passed`]).
     pub only_notes: bool,
 }
 
-/// See [`StopsAt`].
+/// The stops that are in force; [`StopsAt`] has the meaning of the first three fields.
 pub(crate) struct Exact {
     pub(super) steps: bool,
     pub(super) breaks: BTreeSet<u64>,
     only_notes: bool,
     /// The place where the machine stands when a run begins. The run does not stop there again.
     left: Option<Place>,
+    /// The last breakpoint that was passed, with `only_notes`.
     last: Option<Place>,
 }
 
@@ -70,7 +72,8 @@ impl<L: Listener> Machine<L> {
         self.inner.view.model.debugger
     }
 
-    /// The place of the registers of tasks that no CPU runs. `None`: it is not known for this ISA, or the kernel has no types.
+    /// The offsets at which the kernel saves the registers of a task that no CPU runs. `None` if they are not known for this
+    /// ISA, or if the kernel has no BTF.
     pub(crate) fn switched(&self, kernel: &Kernel) -> Option<SwitchedPlace> {
         let switched = self.inner.view.model.tasks.switched?;
         SwitchedPlace::of(switched, &Btf::of(kernel)?, kernel.arch.isa().word)
@@ -96,14 +99,14 @@ impl<L: Listener> Machine<L> {
             let physical = self.look(|view| view.physical(*address).filter(|_| !(view.model.is_user)(*address)));
             match physical {
                 Some(physical) => self.inner.view.ram.translate_again(physical),
-                // In other address spaces other memory may be there.
+                // A user address is different memory in each address space, so the affected blocks are unknown.
                 None => self.core.flush_translations(),
             }
         }
         self.inner.set_gate();
     }
 
-    /// Takes the last breakpoint that was passed since notes were asked for.
+    /// Takes the last breakpoint that was passed since [`StopsAt::only_notes`] was set or since the last call.
     pub fn take_passed(&mut self) -> Option<Place> {
         self.inner.exact.as_mut().and_then(|exact| exact.last.take())
     }
@@ -119,7 +122,7 @@ impl<L: Listener> Machine<L> {
 }
 
 impl<L: Listener> Inner<L> {
-    /// While runs stop at places: any block that is reported.
+    /// The gate's handler while runs stop at places: stops the run in front of this block if it is one of them.
     pub(super) fn exact_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
         let is_guests = !self.window.holds(pc) && !self.frozen;
         let Some(falls_through) = self.any_block(pc, size, cpu) else { return };

@@ -1,16 +1,18 @@
-//! The window pages that the core has fetched from under the current page tables. The core most likely still has them
-//! in its TLB, so the window's entry need not be added again. A wrong guess costs one fetch fault, which the guest does
-//! not see.
+//! A prediction of the window pages that are in the core's TLB: those that it has fetched from since the current page
+//! tables came into force. For these pages the machine adds no page-table entry before it enters the window. A wrong
+//! prediction costs one fetch fault, which the guest does not see.
 
 use crate::cpu::WindowPlace;
 
 const PAGE: u64 = 4096;
 
-/// The record of fetched pages.
+/// The window pages that were fetched from.
 pub(crate) struct Fetched {
+    /// The virtual address of the window.
     start: u64,
+    /// The page tables in force, as `Window::tables_in_force` of the CPU model identifies them.
     tables: u64,
-    /// A number that increases with each change of the page tables.
+    /// A number that increases when other page tables come into force.
     period: u32,
     /// For each page, the period in which it was last fetched from.
     pages: Box<[u32]>,

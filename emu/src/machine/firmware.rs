@@ -1,5 +1,5 @@
-//! Firmware calls, and instructions that the core leaves to us. For a firmware call, the arguments come from the
-//! guest's registers and the board's results go back into them.
+//! Two kinds of trap that the guest does not see as exceptions: firmware calls (SBI, PSCI, OPAL and others), which the board
+//! answers, and instructions that the core does not implement, which the CPU model executes.
 
 use super::hooks::CLOCK_READ_NANOSECONDS;
 use super::{Inner, Listener, What, Wish};
@@ -34,8 +34,8 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// Executes an instruction that the core did not. The following instruction continues the line of code, even if
-    /// this one runs in the window.
+    /// Executes an instruction that the core does not implement. The following instruction continues the line of code, even
+    /// if this one is a copy in the window.
     pub(super) fn left_to_us(&mut self, cpu: &TrapContext, trap: Trap) {
         self.view.clock.close_at(trap.pc);
         let at = At { cpu: self.view.current, now: self.view.clock.time() };

@@ -1,4 +1,5 @@
-//! The parts of the machine that recordings need: limits in ticks, and the state that no probe changes.
+//! The machine's interface for recorded runs (`history/`): limits in ticks, and the clocks and devices whose state a
+//! recording's marks hash.
 
 use super::{Listener, Machine, Stop};
 use crate::clock::Ticks;

@@ -133,6 +133,7 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn register_out(&mut self, cpu: &InstructionContext, register: u32, value: u64) -> bool {
+        // On s390x, SPX has moved the lowcore, which holds the fault address.
         if self.view.model.exceptions.moves_fault_address == Some(register) {
             self.fault_address = (self.view.model.exceptions.fault_address)(&cpu.handle(), &self.view.ram);
             return true;
@@ -174,6 +175,7 @@ impl<L: Listener> Events for Inner<L> {
 }
 
 impl<L: Listener> Inner<L> {
+    /// Handles a trap by its kind, then lets the watchdog count it.
     fn trapped(&mut self, cpu: &TrapContext, trap: Trap) {
         let (sign, pc) = (Sign::Trap(trap.kind, trap.exception.vector), trap.pc);
         match trap.kind {
@@ -197,6 +199,8 @@ impl<L: Listener> Inner<L> {
         (&mut self.listener, &mut self.view)
     }
 
+    /// Offers a breakpoint to the listener: continues as it says if it claims the breakpoint, otherwise delivers the
+    /// exception to the guest.
     fn breakpoint(&mut self, cpu: &TrapContext, trap: Trap) {
         self.view.clock.close_at(trap.pc);
         let (listener, view) = self.show(trap.pc);
@@ -245,6 +249,8 @@ impl<L: Listener> Inner<L> {
         }
     }
 
+    /// Handles an exception: drops a fetch fault for which it maps the window, lets the listener handle one in the window
+    /// or in a handler in guest code, and delivers all others to the guest.
     pub(super) fn exception(&mut self, cpu: &TrapContext, trap: Trap) {
         if self.view.user_places.is_some() {
             self.note_user_fault(&trap);
@@ -401,6 +407,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
+    /// Stops the machine at the next possible block start if the listener wants attention.
     pub(super) fn look_at_listener(&mut self) {
         if self.wish.is_none() && self.listener.wants_attention() {
             self.wish = Some(Wish::Attention);
@@ -465,6 +472,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
+    /// Takes new console output from the board, and stops the machine if the awaited text is complete.
     fn collect_console(&mut self) {
         let new = self.board.console().take_sent();
         if new.is_empty() {
@@ -494,6 +502,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
+    /// Adds an event to the log, if one is kept.
     pub(super) fn record(&mut self, what: What, pc: u64, time: u64) {
         if let Some(log) = &mut self.happenings {
             log.push(Happening { cpu: self.view.current, what, pc, time });

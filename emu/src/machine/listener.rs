@@ -18,7 +18,8 @@ impl<L: Traps + ProbeWindow + Detours + Follower + UserCode + Watcher + Attentio
 pub trait Traps {
     /// Handles a breakpoint in kernel code. Returns whether it belongs to the engine, and how to resume.
     fn breakpoint(&mut self, cpu: &mut View) -> Answer;
-    /// Handles an exception in the probe window or in a handler in guest code. Sets the pc to the original address.
+    /// Handles an exception in the probe window or in a handler in guest code (a jprobe's). Sets the pc to the original
+    /// address.
     fn fault(&mut self, cpu: &mut View, vector: u32) -> Answer;
     /// Handles the guest's own single-step trap in the probe window. Sets the pc to the original address.
     fn stepped(&mut self, cpu: &mut View) -> Answer {
@@ -116,8 +117,8 @@ pub trait Follower {
         let _ = pc;
         false
     }
-    /// The CPU is about to execute a watched address. Returns true to stop the machine before it. May be called again
-    /// for one arrival.
+    /// The CPU is about to execute a watched address. Returns true to stop the machine before it. The machine may call it
+    /// more than once for one arrival.
     fn arrived(&mut self, cpu: &mut View) -> bool {
         let _ = cpu;
         false
@@ -127,15 +128,16 @@ pub trait Follower {
     fn follows(&self) -> bool {
         false
     }
-    /// The CPU starts a block, whose code is in this range. It may leave the block early.
+    /// The CPU starts a block, whose code is in this range. An exception may end the block early.
     fn passed(&mut self, cpu: &mut View, range: Range<u64>) {
         let _ = (cpu, range);
     }
-    /// The running code is interrupted: by an interrupt, a switch to another CPU, or the end of the run.
+    /// The core has stopped: for an interrupt, a switch to another CPU, or the end of the run.
     fn rests(&mut self, cpu: &mut View) {
         let _ = cpu;
     }
-    /// The running code is interrupted, and the handler has not begun. Returns true to stop the machine before it does.
+    /// An interrupt is delivered next, and `cpu` is still in the interrupted code. Returns true to stop the machine before
+    /// the interrupt handler runs.
     fn gives_way(&mut self, cpu: &mut View) -> bool {
         let _ = cpu;
         false

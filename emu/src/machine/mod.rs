@@ -95,8 +95,9 @@ pub(crate) struct Inner<L> {
     pub(crate) turns: Turns,
     /// The fault address register of the running CPU, as the guest knows it.
     pub(crate) fault_address: u64,
-    /// Whether a handler in guest code runs. No time passes meanwhile.
+    /// Whether a handler in guest code (a jprobe's) runs. Virtual time stands still meanwhile.
     pub(crate) frozen: bool,
+    /// The number of blocks of that handler so far; the limit is [`FROZEN_MOST`].
     pub(crate) frozen_blocks: u64,
     /// The time from which on block starts are examined. [`Inner::set_next_look`] sets it.
     pub(crate) next_look: Ticks,
@@ -106,16 +107,21 @@ pub(crate) struct Inner<L> {
     pub(crate) coverage: Option<Box<Coverage>>,
     /// The instructions that run, if they are recorded.
     pub(crate) steps: Option<Box<Steps>>,
-    /// The exact places where the run stops or of which it takes note.
+    /// The exact places where the run stops, or which it only records.
     pub(crate) exact: Option<Box<Exact>>,
     /// Whether every block is reported.
     pub(crate) tells_all: bool,
+    /// The reason for which the core shall stop, once there is one.
     pub(crate) wish: Option<Wish>,
-    /// The wish that waits for the next taken branch while the run stands at an exact place in front of it.
+    /// The wish that [`Wish::Place`] has replaced. It takes effect when the run continues.
     pub(crate) waiting: Option<Wish>,
+    /// The virtual time at which the run ends.
     pub(crate) limit: Ticks,
+    /// The virtual time at which the turn of the running CPU ends.
     pub(crate) slice_end: Ticks,
+    /// Console output that was not taken yet.
     pub(crate) console: Vec<u8>,
+    /// The console text at which the run ends.
     pub(crate) console_watch: Option<Vec<u8>>,
     pub(crate) happenings: Option<Vec<Happening>>,
     pub(crate) counts: Counts,
@@ -220,8 +226,8 @@ impl<L: Listener> Machine<L> {
         self.inner.shorten_turn(at);
     }
 
-    /// Input arrives at the present time of the running CPU or later, though the CPU that it wakes may sleep since an
-    /// earlier time.
+    /// The time at which input arrives: the present time of the running CPU. A sleeping CPU that it wakes may have an earlier
+    /// clock, so the console holds the input until then.
     fn input_comes(&mut self) -> At {
         let at = At { cpu: self.inner.view.current, now: self.inner.view.clock.time() };
         self.inner.board.console().hold_until(at.now);
@@ -326,7 +332,7 @@ impl<L: Listener> Machine<L> {
         self.look_at_with_listener(cpu, |_, view| with(view))
     }
 
-    /// Gives access to a CPU as [`Machine::look_at`] does, and to the listener, of which no method is called.
+    /// Like [`Machine::look_at`], with the listener as well. The machine calls no method of it.
     pub fn look_at_with_listener<R>(&mut self, cpu: usize, with: impl FnOnce(&mut L, &mut View) -> R) -> R {
         let running = self.inner.view.current;
         if cpu == running || cpu >= self.inner.cpus.len() {
@@ -378,7 +384,7 @@ impl Parts<'_> {
         self.cpus.iter().enumerate().map(pc).collect()
     }
 
-    /// The return addresses of exceptions that sit in registers of the CPUs.
+    /// The exception return addresses in registers of all CPUs, such as ELR_EL1. They may point into text.
     pub(crate) fn returns(&self) -> Vec<u64> {
         let mut pcs = Vec::new();
         for place in (self.model.registers.returns)(&self.handle) {

@@ -21,11 +21,11 @@ use trapline_probes::watch::By;
 const ARRIVAL_NANOSECONDS: u64 = 2_000_000_000;
 /// The limit for a kernel that unpacks itself.
 const UNPACKED_ARRIVAL_NANOSECONDS: u64 = 30_000_000_000;
-/// One of several CPUs that waits with interrupts off, while one has been pending for this time (4,096 ns), goes on at its
-/// next multiple. Real CPUs go on at once; a kernel that stops a CPU in an endless loop round such an instruction (riscv64 after a
-/// panic) would then take 500 million rounds for a second.
+/// A CPU that waits for an interrupt with interrupts masked (WFI), while one has been pending for 4,096 ns, wakes only at the
+/// next multiple of this time. It applies to machines with several CPUs. A real CPU wakes at once. But a kernel that stops its
+/// CPUs in an endless WFI loop (riscv64 after a panic) would then run 500 million rounds of the loop for each second.
 const STALL: Ticks = 4096 << 2;
-/// Bytes of console output in the message when the kernel did not get there.
+/// The number of bytes of console output in the error message if the kernel does not reach its first function.
 const LAST_WORDS: usize = 1200;
 
 /// The reason why a run ended.
@@ -142,6 +142,7 @@ impl<L: Listener> Machine<L> {
         }
     }
 
+    /// Does what a wish asks for. Returns an error if it ends the run.
     fn grant(&mut self, wish: Wish) -> Result<(), Stop> {
         match wish {
             Wish::Interrupt => {
@@ -179,6 +180,7 @@ impl<L: Listener> Machine<L> {
         inner.cpus[inner.view.current].halted = true;
     }
 
+    /// Takes a pending interrupt from the board and enters the guest's handler for it.
     fn deliver_interrupt(&mut self) {
         let cpu = self.core.stopped();
         let inner = &mut self.inner;
@@ -335,6 +337,7 @@ impl<L: Listener> Machine<L> {
         number == inner.view.current && pins.is_some_and(|pins| !(pins.let_in)(&self.core.handle(), u64::MAX))
     }
 
+    /// Saves the running CPU's state and loads that of another CPU into the core. The caller has saved the running CPU's clock.
     pub(super) fn switch_to(&mut self, number: usize) {
         let inner = &mut self.inner;
         if number == inner.view.current {

@@ -1,5 +1,5 @@
-//! Devices that access guest memory by themselves. The machine lends them the memory when their time has come, before it
-//! asks the board for interrupts, so that an interrupt follows its data.
+//! Devices with DMA (virtio). The board owns no memory, so the machine lends it guest memory when an event of such a device is
+//! due. It does so before it asks the board for interrupts, so that a device's data is in memory before its interrupt.
 
 use super::Inner;
 use crate::boards::At;

@@ -1,12 +1,12 @@
-//! A record of the instructions that run, to find the first difference between two runs. While it is made, every
-//! instruction is a block of its own. Interrupts and stops do not depend on where blocks end, so the guest's run stays
-//! the same.
+//! An instruction trace, with which `verify/` finds the first difference between two runs. While it is made, the core
+//! translates every instruction as a block of its own. Interrupts and stops do not depend on where blocks end, so the
+//! guest's run stays the same.
 
 use super::{Inner, Listener, Machine};
 use crate::clock::Ticks;
 use crate::unicorn::engine::Handle;
 
-/// The largest number of instructions in a record. Those behind it are left out.
+/// The largest number of instructions in a trace. Later instructions are not recorded.
 pub const MOST_STEPS: usize = 200_000;
 
 /// The state of a CPU in front of an instruction of the guest's own.
@@ -24,7 +24,7 @@ pub struct Step {
     pub watched: Vec<[u8; 8]>,
 }
 
-/// The record.
+/// The trace, and the physical addresses whose bytes it records.
 pub(crate) struct Steps {
     watched: Vec<u64>,
     all: Vec<Step>,
@@ -39,7 +39,7 @@ impl<L: Listener> Machine<L> {
         self.inner.set_gate();
     }
 
-    /// Takes the record, and ends it.
+    /// Takes the trace, and stops recording.
     pub fn take_steps(&mut self) -> Vec<Step> {
         let steps = self.inner.steps.take();
         self.core.set_one_by_one(false);

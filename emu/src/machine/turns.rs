@@ -1,10 +1,10 @@
-//! Several CPUs that the guest starts one after the other: orders to start and stop them, the time that they read from
-//! clocks, and waiting loops.
+//! The parts of multiprocessing that are not in the scheduler `run.rs`: orders of the guest to start and stop CPUs, a
+//! common clock for all CPUs, waiting loops (PAUSE, YIELD), and the lengths of turns.
 //!
 //! The CPUs take turns on one host thread (`run.rs`), so their own times differ by up to a turn. Timers and turns use a
 //! CPU's own time. Clocks show the latest time that any CPU was shown, so that time never goes back for the guest.
 //!
-//! Boards whose CPUs all run from the beginning, and machines with one CPU, have none of this.
+//! On boards whose CPUs all run from power-on, and on machines with one CPU, only the lengths of turns matter.
 //!
 //! The order and the lengths of turns can be drawn from a seed, on all boards. A draw depends on the seed and on the times
 //! of the CPUs alone, so it is the same wherever a run is stopped, saved or probed.
@@ -16,16 +16,17 @@ use crate::config::Draws;
 use crate::cpu::Place;
 use crate::unicorn::surgery::CoreState;
 
-/// The longest wait of an instruction in a waiting loop while all other CPUs sleep. A loop that counts its rounds ends
-/// soon with this limit.
+/// The longest time that one PAUSE or YIELD takes while all other CPUs sleep. The limit is small because some loops count
+/// their rounds instead of waiting for another CPU.
 const LONGEST_WAIT_NANOSECONDS: u64 = 1_000;
 
 /// The length of a turn while another CPU waits, in nanoseconds.
 const USUAL_TURN_NANOSECONDS: u64 = 5_000;
-/// A drawn turn is at most this power of two shorter than the longest one, so that some are very short.
+/// The upper bound of a drawn turn is the longest turn divided by 2 to the power of at most this number, so that some
+/// turns are very short.
 const MOST_HALVINGS: u32 = 6;
 
-/// The state of several CPUs that are started one after the other.
+/// The state of the turns and of the common clock.
 pub(crate) struct Turns {
     /// Whether the board parks CPUs, and so has several.
     parks: bool,
@@ -33,11 +34,12 @@ pub(crate) struct Turns {
     pub(super) latest: Ticks,
     /// The state of a CPU before an order sets its start address.
     start: CoreState,
+    /// The seed and the longest turn, if order and lengths of turns are random.
     draws: Option<Draws>,
 }
 
 impl Turns {
-    /// For a board that parks CPUs or does not.
+    /// `parks` says whether all CPUs but the first wait until the guest starts them. `start` is the state of such a CPU.
     pub(super) fn new(parks: bool, start: CoreState, draws: Option<Draws>) -> Turns {
         Turns { parks, latest: 0, start, draws }
     }
@@ -65,7 +67,7 @@ impl Turns {
     }
 }
 
-/// The CPU that is furthest behind in time.
+/// The CPU that is furthest behind in time, with that time. Of CPUs with equal times it is the one with the lowest number.
 pub(super) fn first_of(ready: &[Option<Ticks>]) -> Option<(Ticks, usize)> {
     ready.iter().enumerate().filter_map(|(number, at)| at.map(|at| (at, number))).min()
 }
@@ -86,7 +88,7 @@ fn drawn_length(draws: Draws, cpu: usize, time: Ticks) -> Ticks {
     1 + (random >> (MOST_HALVINGS + 1)) % (ticks(draws.longest) >> halvings).max(1)
 }
 
-/// A number whose bits all depend on all bits of this one.
+/// The hash function SplitMix64: each bit of the result depends on all bits of `number`.
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

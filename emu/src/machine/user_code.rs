@@ -1,4 +1,5 @@
-//! Observed instructions of user programs: the core's questions while it translates, and its calls.
+//! Probes in user programs, on the machine's side: passes the core's callbacks at probed instructions to the listener,
+//! reports faults of programs, and has code translated again after the set of probed instructions changed.
 
 use super::{Inner, Listener, Machine};
 use crate::clock::nanoseconds;
@@ -17,7 +18,8 @@ impl<L: Listener> Inner<L> {
         self.look_at_listener();
     }
 
-    /// A block starts while a program is awaited at a return address whose page was not mapped.
+    /// Checks a block start while a program is awaited at a return address whose page was not mapped, so that no probe point
+    /// could be set there. Calls the listener if the program has arrived.
     #[cold]
     pub(super) fn look_for_awaited(&mut self, pc: u64) {
         let now = nanoseconds(self.view.clock.time());
@@ -41,17 +43,18 @@ impl<L: Listener> Inner<L> {
         self.view.user_places.as_ref().is_some_and(|places| places.awaits())
     }
 
-    /// An instruction has raised this exception. If a program will execute it again, that is no new hit.
+    /// Reports to the listener that an instruction of a program has faulted. The program may execute it again after the
+    /// fault was handled, which must not count as a second hit.
     pub(super) fn note_user_fault(&mut self, trap: &Trap) {
         let Trap { exception: Exception { fetch, vector, .. }, resume, .. } = *trap;
         if !self.view.in_kernel() {
-            // Not every CPU says that it was a fetch.
+            // Not every CPU marks a fetch fault as one, so any fault at this pc counts.
             let (pc, now) = (resume & self.view.mask, nanoseconds(self.view.clock.time()));
             if self.view.user_places.as_mut().is_some_and(|places| places.faulted(pc, now)) {
                 self.set_gate();
             }
         }
-        // A fetch that faults comes before the hit.
+        // An instruction whose fetch faults was not hit yet.
         if fetch || Some(vector) == self.view.model.exceptions.system_call || self.view.in_kernel() {
             return;
         }

@@ -1,5 +1,5 @@
-//! Unicorn's builds for each kind of CPU: the names of its functions, and state that only this kind has. No other file of
-//! `unicorn/` names a kind of CPU.
+//! One file for each kind of CPU: Unicorn's build for it as a [`Library`](super::kinds::Library), and access to registers
+//! that only this kind has. No other Rust file of `unicorn/` names a kind of CPU.
 
 pub mod arm;
 pub mod arm64;

@@ -1,7 +1,9 @@
-//! The fields of a core's state, as listed by the C part.
+//! The table of fields of a CPU's state that the C part of some kinds of CPU exports (`translator/<cpu>/own.h`), for
+//! snapshots by names.
 
 use core::ffi::{CStr, c_char};
 
+/// A row of that table, as C lays it out. [`Field`] has the meanings.
 #[repr(C)]
 pub(super) struct FieldOf {
     name: *const c_char,
@@ -11,16 +13,16 @@ pub(super) struct FieldOf {
     is_own: bool,
 }
 
-/// Consecutive numbers in the state.
+/// A field of the state: one number, or an array of numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The name; if there are several, the first one's, with a 0 at the end.
+    /// The name of the field, as snapshots use it. It is empty if the field is internal.
     pub name: &'static str,
-    /// The offset of the first.
+    /// The offset of the first number in the state, in bytes.
     pub at: usize,
-    /// The bytes of each.
+    /// The size in bytes of each number.
     pub bytes: usize,
-    /// The number of them.
+    /// The number of numbers.
     pub count: usize,
     /// Whether the field is internal to the core: scratch, or derived from other fields.
     pub is_own: bool,

@@ -1,4 +1,5 @@
-//! Compares fast page walks with Unicorn's own, for random page tables that an ISA's tests write.
+//! For tests: fills TLB entries by the fast page-table walk (`translator/walk.h`) and by Unicorn's own, and compares the
+//! results. The page tables are random ones that an ISA's test has written.
 
 use super::engine::{By, Core, TrapContext};
 use super::kinds::CoreKind;
@@ -26,7 +27,7 @@ impl Numbers {
     }
 }
 
-/// Two cores on one RAM: one fills its TLB by fast walks as far as they can, the other by Unicorn alone.
+/// Two cores on one RAM: the first fills its TLB by fast walks where these succeed, the other by Unicorn's walks alone.
 pub struct Pair {
     ram: Ram,
     cores: [Core<Witness>; 2],
@@ -48,8 +49,8 @@ impl Pair {
         self.cores.iter().for_each(|core| registers(&core.stopped()));
     }
 
-    /// Fills the TLB entry of an address in both cores and compares the results. If a fast walk succeeded, Unicorn's
-    /// walk must not have changed the page table entries, which are at the addresses `rows`.
+    /// Fills the TLB entry of an address in both cores and compares the results. `rows` are the physical addresses of the
+    /// page-table entries. If the fast walk succeeded, Unicorn's walk must not have changed these entries.
     pub fn compare(&mut self, address: u64, access: i32, mode: i32, rows: &[u64], what: &str) {
         let [walks, library] = &self.cores;
         let read = || rows.iter().map(|row| self.ram.word64(*row)).collect::<Vec<u64>>();

@@ -1,4 +1,5 @@
-//! A kind of core: Unicorn's build for a family of CPUs, and the selected CPU model.
+//! [`CoreKind`]: the static facts about a kind of CPU core, from which [`Core::new`](super::engine::Core::new) makes one. The
+//! files in `cpus/` have a [`Library`] for each of Unicorn's builds; the folders in `cpu/` have the kinds.
 
 use super::engine::Handle;
 use super::line;
@@ -14,8 +15,8 @@ use unicorn_engine_sys::{Arch, Mode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Register(pub(super) c_int);
 
-/// Unicorn's build for one family of CPUs. It is in the file of the family's name, with the functions for that family
-/// only.
+/// Unicorn's build for one family of CPUs: its internal functions, whose names end in the family's name, and the layout of
+/// its private structures.
 pub struct Library {
     pub(super) arch: Arch,
     pub(super) mode: Mode,
@@ -28,13 +29,13 @@ pub struct Library {
     pub(super) invalidate: unsafe extern "C" fn(uc: *mut c_void, start: usize, end: usize),
     /// The RAM address of a host pointer into mapped memory; all ones if it is not in mapped memory.
     pub(super) ram_address: unsafe extern "C" fn(uc: *mut c_void, host: *mut c_void) -> usize,
-    /// The location of the state of such a core, after it was first searched.
+    /// The offsets of the pointers that lead to the CPU state. Set when the first core of this kind is made.
     pub(super) live: OnceLock<live::Route>,
-    /// The distance from the TLB for kernel accesses to the state behind it.
+    /// The distance in bytes from the TLB descriptor of the kernel's MMU mode to the CPU state, which follows it.
     pub(super) live_translations: usize,
     /// The layout of its TLB.
     pub(super) stores: Layout,
-    /// The locations of the words in which translated code counts.
+    /// The offsets and functions that the C part of this build exports.
     pub(super) layout: &'static line::Layout,
 }
 
@@ -43,7 +44,7 @@ pub type MakeOwn = fn(&Ram) -> Box<dyn OwnCore>;
 
 /// A kind of core, as the machine asks for it.
 pub struct CoreKind {
-    /// Unicorn's build. Of a core of our own, functions that do nothing.
+    /// Unicorn's build. For a core of our own: functions that do nothing.
     pub library: &'static Library,
     /// Makes a core of our own; `None` if Unicorn is the core.
     pub own: Option<MakeOwn>,
@@ -53,22 +54,24 @@ pub struct CoreKind {
     pub physical_bits: u32,
     /// Converts an address to Unicorn's form of a pc, where the two differ.
     pub encode_pc: fn(&Handle, u64) -> u64,
-    /// Whether its guests have another byte order than Unicorn was built for.
+    /// Whether its guests have the other byte order than this build of Unicorn. Values of device accesses are then swapped.
     pub turned_round: bool,
-    /// Offset of the pc in the core's state; as wide as an address. Writing it there is all that a callback of an
-    /// exception has to do.
+    /// The offset of the pc in the CPU state; it is as wide as an address. An exception's callback continues at another
+    /// address by writing it there.
     pub live_pc: usize,
-    /// Whether the address of the next instruction but one is behind it; that is pc + 4 unless a branch was taken.
+    /// Whether the state has a second pc behind the first one: the address of the next instruction but one (SPARC's npc). It is
+    /// pc + 4 unless the instruction at the pc is in the delay slot of a taken branch.
     pub has_next_pc: bool,
     /// Offset and number of its general registers, in the order of their numbers in `isa`; each is as wide as an
     /// address.
     pub live_general: (usize, u8),
-    /// The pc's register number. The pc is not written with the function for registers.
+    /// The pc's register number, to check that nobody writes the pc like other registers.
     pub pc: fn() -> Register,
 }
 
 impl CoreKind {
-    /// Whether the core ends blocks in front of observed instructions of programs. A core of ours does not.
+    /// Whether instructions of user programs can be probed: the core must end blocks in front of them, which a core of ours
+    /// does not.
     pub fn observes_programs(&self) -> bool {
         self.own.is_none()
     }

@@ -14,9 +14,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-/// The core's TLB for one mode: a mask for the index, and the entries.
+/// The descriptor of the core's TLB for one MMU mode: a mask for the index, and the entries (QEMU's `CPUTLBDescFast`).
 ///
-/// It lies a little before the state; the self-check of a model proves the location (`cpu/<arch>/check.rs`).
+/// It lies at a fixed distance before the CPU state; the self-check of a CPU model proves the location
+/// (`cpu/<arch>/check.rs`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Translations {
@@ -25,9 +26,9 @@ pub(super) struct Translations {
     entries: *const u8,
 }
 
-/// Offsets in a TLB entry; the layout is in `stores.rs`. A tag is the word for a kind of access: the page's address and
-/// flags. It is the bare page address if the core takes its fast path, which excludes stores to pages with translated
-/// code.
+/// Offsets in a TLB entry; `stores.rs` has the layout. An entry has a tag for each kind of access: the page's address with
+/// flags in the low bits. A tag without flags means that the core accesses the memory directly. Stores to pages with
+/// translated code always have a flag.
 pub(super) struct TlbEntry {
     write: usize,
     addend: usize,
@@ -72,7 +73,8 @@ impl Translations {
         }
     }
 
-    /// The host address of these bytes, if the TLB has their page.
+    /// The host address of these bytes, if the TLB has their page without flags for such an access. The bytes must lie in
+    /// one page.
     ///
     /// # Safety
     /// The TLB must have been found by `before` and its entries have that shape; its core exists and does not run.
@@ -153,7 +155,8 @@ fn at(memory: &Memory, handle: Handle, place: Route, wanted: &[u8]) -> Option<Cp
     Some(Cpu { state, state_bytes: wanted.len(), functions, translations_end: counter })
 }
 
-/// Searches twice, with different marks in the state: a stale copy of an earlier state cannot match both.
+/// Searches for the two pointers by the state's contents: twice, with different marks in the state, because a stale copy of
+/// an earlier state cannot match both. The state is restored afterwards.
 fn search(memory: &Memory, handle: Handle, image: &mut CoreState) -> Option<Route> {
     const MARKS: [u64; 2] = [0x6b72_616d_2061_2073, 0x7265_6874_6f6e_6120];
     let original = image.get64(0);
@@ -221,8 +224,8 @@ impl Memory {
     }
 }
 
-/// Asserts that the CPU is found if an earlier engine's places, which may point to something before the CPU, lead
-/// elsewhere in this one.
+/// Asserts that the CPU is found although the offsets of an earlier engine are wrong for this one: a stray pointer may have
+/// led there.
 #[cfg(test)]
 pub(crate) fn assert_found_whatever_is_known(kind: &super::kinds::CoreKind, handle: Handle) {
     let right = *kind.library.live.get().unwrap();

@@ -1,10 +1,12 @@
-//! The CPU core, Unicorn: all unsafe code of the crate, behind a safe interface.
+//! The CPU core, Unicorn, behind a safe interface. All unsafe code of the crate is here.
 //!
-//! [`engine`] runs code and makes callbacks, [`plain_hooks`] is what the benches compare with, [`ram`] is the memory
-//! that the core and the machine share, [`crash`] contains what would end the process, [`surgery`] adds operations that
-//! Unicorn's API lacks, [`cpus`] has the facts of each kind of CPU, `live` and `stores` make some operations faster, [`watched`]
-//! reports accesses to memory, [`mod@line`] counts time. The facts behind
-//! every design decision here are in docs/unicorn.md.
+//! [`engine`] runs code and makes callbacks; start there. [`cpus`] has a file for each kind of CPU. [`ram`] is the guest's
+//! memory, which the core and the machine share. [`mod@line`] is the interface to the time that translated code counts.
+//! `live` reads and writes the CPU state in place, and [`surgery`] saves, restores and edits it. `stores` keeps stores on
+//! the core's fast path, [`watched`] reports accesses to watched memory, and [`crash`] contains crashes of the core.
+//! [`own`] attaches CPU cores of our own. [`plain_hooks`] is Unicorn without all that, for the benches.
+//!
+//! The C code is in `translator/`. docs/unicorn.md gives the reasons for every design decision here.
 
 pub mod cpus;
 pub mod crash;

@@ -1,5 +1,5 @@
-//! Host memory for guests. Several machines of one process show the same pages of a snapshot, and each keeps only the pages
-//! that its guest has written (copy-on-write).
+//! Host memory for guests. A `Room` is the RAM of one machine. [`Pages`] is the memory of a snapshot, which several machines
+//! of a process map copy-on-write: each has memory of its own only for the pages that its guest has written.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 /// Alignment of the memory: a large page of every ISA.
 const ALIGNMENT: usize = 2 << 20;
 
-/// Memory of a snapshot, from the start of RAM on, which nothing changes any more.
+/// The memory of a snapshot from the start of RAM on, in a sealed memfd, so that it cannot change.
 #[derive(Debug)]
 pub struct Pages {
     file: OwnedFd,
@@ -20,8 +20,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Copies the pieces, by their offset, into memory of so many bytes. Whatever is in no piece is zero and takes no
-    /// memory. Fails if the host has no memory, or a piece lies outside.
+    /// Copies the pieces, each with its offset, into a file of `len` bytes. The bytes between the pieces are zero and take no
+    /// host memory. Fails if the host has no memory, or if a piece lies outside.
     pub fn of<'a>(len: u64, pieces: impl Iterator<Item = (u64, &'a [u8])>) -> io::Result<Pages> {
         let file = memfd_create("trapline-guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, len)?;
@@ -47,7 +47,8 @@ impl Pages {
     }
 }
 
-/// Addresses of the host with memory of their own.
+/// A private mapping of host memory, the RAM of one machine. `mapped` is the whole mapping; `start` is its first aligned
+/// address, from which `len` bytes are used.
 pub(super) struct Room {
     mapped: *mut c_void,
     mapped_len: usize,
@@ -56,7 +57,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// So many bytes, which are zero and take no memory until they are used. `None` if the host does not have them.
+    /// Maps `len` zeroed bytes, which take no host memory until they are used. `None` if the host refuses.
     pub fn new(len: usize) -> Option<Room> {
         let mapped_len = len.checked_add(ALIGNMENT)?;
         // SAFETY: the host chooses the place, so no memory that is in use is replaced.
@@ -74,7 +75,8 @@ impl Room {
         self.start
     }
 
-    /// Replaces the beginning by these pages. Returns false if the host cannot do that.
+    /// Maps these pages copy-on-write over the start of the memory, whose contents are lost. Returns false if the host
+    /// refuses.
     pub fn show(&self, pages: &Pages) -> bool {
         let Some(len) = usize::try_from(pages.len).ok().filter(|len| *len > 0 && *len <= self.len) else { return false };
         let at = self.start.cast();
@@ -85,7 +87,8 @@ impl Room {
         shown.is_ok()
     }
 
-    /// Forgets what was written over these pages, which are shown. Returns false if the host cannot do that.
+    /// Drops the private copies of pages, so that the memory has the contents of `pages` again, which must be mapped. Returns
+    /// false if the host refuses.
     pub fn forget(&self, pages: &Pages) -> bool {
         let Some(len) = usize::try_from(pages.len).ok().filter(|len| *len <= self.len) else { return false };
         // SAFETY: the range is in this room's mapping, of which no reference exists. Private copies go, and the file's pages

@@ -1,6 +1,6 @@
-//! Unicorn with its own hooks only, calling an empty function: the alternative to probes, for the benches to compare
-//! with. A code hook on the function, alone or among others, or a breakpoint in the function and an empty hook for its
-//! trap.
+//! The baseline of the benches: Unicorn without the machine, running a loop that calls a function. The function has
+//! Unicorn's own code hook on it, alone or among others, or a breakpoint whose trap an empty hook handles. [`Watch`] says
+//! which.
 
 use super::kinds::Register;
 use core::ffi::{c_int, c_void};

@@ -44,7 +44,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::null_mut;
 use unicorn_engine_sys::{self as sys, ControlType, TlbType, uc_error};
 
-/// The layout of the TLB of a kind of core.
+/// The layout of the TLBs of a kind of core.
 pub(super) struct Layout {
     /// The number of modes (user mode, kernel mode and so on), each with its own TLB.
     pub(super) modes: usize,
@@ -57,7 +57,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The flag of a page whose stores take the slow path, in the words of a TLB entry.
+    /// The flag of a STORE word that sends stores to the slow path, which looks for translated code (`TLB_NOTDIRTY`).
     pub(super) const fn long_way(&self) -> u64 {
         1 << (self.smallest_page_bits - 2)
     }
@@ -140,6 +140,7 @@ pub(super) struct Stores {
     code: Vec<u64>,
     /// The last store for which an entry was filled: its address and its number of bytes.
     last: (u64, u64),
+    /// The next element of the list that begins at [`FIRST`].
     next: *mut Stores,
 }
 
@@ -148,7 +149,8 @@ thread_local! {
     static FIRST: Cell<*mut Stores> = const { Cell::new(null_mut()) };
 }
 
-/// Starts the replacement of the core's fill function; ends with `forget`.
+/// Replaces the core's function that fills TLB entries by [`fill`], and returns the state for it. [`forget`] frees that state.
+/// Fails if the function or the TLB is not where the C part says.
 pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores, String> {
     let unknown = || "the CPU core does not keep its address translations where they are expected".to_string();
     let memory = Memory::of_this_process()?;
@@ -189,7 +191,8 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
     Ok(stores)
 }
 
-/// Writes to RAM from outside no longer drop blocks of this engine. Called before it is closed or abandoned.
+/// Detaches an engine from the RAM, whose writes then drop no blocks of it any more. Called before the engine is closed or
+/// abandoned.
 pub(super) fn leave(stores: *mut Stores) {
     // SAFETY: made in `watch`, and not yet freed.
     let ram = unsafe { (*stores).ram.clone() };
@@ -328,7 +331,7 @@ impl Stores {
         address
     }
 
-    /// Adjusts the entry of this address, which was just filled.
+    /// Changes the words of the TLB entry of this address, which was just filled, as the module's table says.
     ///
     /// # Safety
     /// Only from `fill`, with the arguments of the core.
@@ -379,6 +382,7 @@ impl Stores {
         }
     }
 
+    /// Whether stores to this address take the fast path in some MMU mode.
     #[cfg(test)]
     pub(super) unsafe fn quick(&self, address: u64) -> bool {
         // SAFETY: these are all the modes.
@@ -413,7 +417,7 @@ impl Stores {
         }
     }
 
-    /// Whether this page has no translated code any more; its stores are then on the fast path.
+    /// If the page of this address has no translated code any more, returns its stores to the fast path and returns true.
     fn released(&mut self, physical: u64) -> bool {
         let (start, len) = (physical & !(self.layout.page() - 1), self.layout.page());
         let page = self.ram.pointer(start, len as usize);
@@ -457,6 +461,7 @@ impl Stores {
         hosts.filter(|page| unsafe { (self.holds_code)(cpu, page.cast()) }).count()
     }
 
+    /// Puts stores to these bytes on the slow path, in all TLB entries.
     fn guard(&self, physical: u64, len: usize) {
         if let Some(host) = self.ram.pointer(physical, len) {
             // SAFETY: compares the addresses with those in the TLB, and changes its entries only.
@@ -464,7 +469,8 @@ impl Stores {
         }
     }
 
-    /// Handles an entry that is not where it must be: from now on every page counts as having code.
+    /// Called if an entry is not where it must be: from now on every page counts as having translated code, which is slow and
+    /// always right.
     #[cold]
     fn distrust(&mut self) {
         self.code.fill(u64::MAX);

@@ -1,7 +1,8 @@
-//! An operation that Unicorn's API lacks: editing a saved CPU state.
+//! [`CoreState`]: a CPU's state that was saved from the core, for switches between CPUs and for snapshots. Unlike Unicorn's
+//! API, it allows to read and edit the saved state, as bytes at offsets.
 //!
-//! Offsets are those of the pinned version on a 64-bit host. For each kind of core a self-check compares them with
-//! known results before its first machine is made (`cpu/<arch>/check.rs`).
+//! The offsets are those of the pinned version on a 64-bit host. Before the first machine with a kind of core is made, a
+//! self-check compares them with known results (`cpu/<arch>/check.rs`).
 
 use super::engine::Handle;
 use core::ptr::null_mut;
@@ -99,7 +100,7 @@ impl CoreState {
         self.len
     }
 
-    /// Always false for a state.
+    /// Whether there are no bytes, which no state has.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,7 +1,8 @@
-//! Bytes of guest memory whose accesses are reported (docs/unicorn.md, "Watched pages").
+//! Reports the core's accesses to watched ranges of guest memory (docs/unicorn.md, "Watched pages").
 //!
-//! The core's slow path for loads and stores (`translator/access.c`) looks an access up in a table of pages. Each row says
-//! which pieces of 64 bytes of its page are watched. Here the access is compared with the ranges themselves.
+//! The core's slow path for loads and stores (`translator/access.c`) looks each access up in a hash table of pages. Each row
+//! has bitmaps of the watched pieces of 64 bytes in its page. Only if the access touches such a piece, the slow path calls
+//! `accessed` here, which compares it with the ranges themselves and calls [`Events::accessed`].
 
 use super::engine::{Events, InstructionContext, whom, whom_while_running};
 use super::line;
@@ -28,7 +29,7 @@ pub struct WatchedRange {
 }
 
 impl WatchedRange {
-    /// Whether these bytes, by an address of the range's kind, touch it.
+    /// Whether the range has one of the `len` bytes at `start`, which is physical if the range is.
     #[inline]
     fn touches(&self, start: u64, len: u64) -> bool {
         let into = start.wrapping_sub(self.start);
@@ -68,7 +69,7 @@ pub enum Part {
     Block,
 }
 
-/// `struct trapline_blocks`, which is the core's own: the operands that are accessed in parts.
+/// `struct trapline_blocks` of `translator/watched.h`: the operands that are accessed in parts. Only C code uses it.
 type Blocks = [u64; BLOCKS_WORDS];
 
 /// `BLOCKS_WORDS` of `translator/watched.h`.
@@ -84,7 +85,7 @@ struct Row {
     count: u32,
 }
 
-/// `struct trapline_watched`.
+/// `struct trapline_watched` of `translator/watched.h`.
 #[repr(C)]
 struct Table {
     rows: *const Row,
@@ -93,7 +94,7 @@ struct Table {
     blocks: *mut Blocks,
 }
 
-/// `struct trapline_access`.
+/// `struct trapline_access` of `translator/watched.h`.
 #[repr(C)]
 struct Reported {
     address: u64,
@@ -129,7 +130,7 @@ const PIECE_BITS: u32 = 6;
 const NO_PAGE: u64 = u64::MAX;
 const PHYSICAL: u64 = 1 << 63;
 
-/// The place of a page's row, if no other row is there.
+/// The hash of a page number: the index, before the mask, at which the search for its row begins.
 fn first_place(page: u64) -> u64 {
     page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
 }
@@ -261,7 +262,7 @@ impl Watched {
         ];
         for (part, (row, bytes)) in reported.rows.iter().zip(parts).enumerate() {
             self.touched_in(*row, bytes, is_store, |number, range| {
-                // A range in both pages was told for the first.
+                // A range that reaches into both pages was already reported for the first one.
                 let is_told = part >= 2 && !reported.rows[part - 2].is_null() && {
                     let (start, len) = parts[part - 2];
                     range.touches(start, len)
@@ -299,7 +300,7 @@ extern "C" fn accessed(watched: *const Watched, reported: *const Reported) {
     watched.touched(reported, |number| {
         // SAFETY: see `whom`; the core makes accesses during runs only.
         let (handle, events) = unsafe { whom(watched.callbacks) };
-        // Nobody is told of a part, so its place need not be found.
+        // A part is not reported to anybody, so its pc is not needed.
         let pc = *pc.get_or_insert_with(|| match part {
             Part::Part => None,
             _ => line::pc_of_host(&handle, handle.cpu(), reported.host_pc as usize),

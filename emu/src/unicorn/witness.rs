@@ -1,8 +1,8 @@
-//! Callbacks for self-checks, which only remember the last trap.
+//! The callbacks of cores that self-checks and tests run: they record traps, blocks and register writes, and emulate nothing.
 
 use super::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
 
-/// The last callbacks of a core.
+/// A record of a core's last callbacks, and when its run shall end.
 #[derive(Debug, Default)]
 pub struct Witness {
     /// The vector and pc of the last trap; no vector for an invalid instruction.

@@ -1,4 +1,4 @@
-//! Unicorn's 32-bit ARM: the core, coprocessor registers (MRC and MCR), vector registers.
+//! Unicorn's 32-bit ARM: its [`Library`], and access to coprocessor registers (MRC and MCR) and vector registers.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::kinds::{Library, Register};

@@ -1,4 +1,4 @@
-//! Unicorn's AArch64: the core, system registers (MRS and MSR), vector registers.
+//! Unicorn's AArch64: its [`Library`], access to system and vector registers, and the callbacks of MRS and MSR.
 
 use crate::unicorn::engine::{Handle, InstructionContext, TrapContext, whom};
 use crate::unicorn::kinds::{Library, Register};
@@ -52,7 +52,7 @@ pub struct SystemRegister {
 }
 
 impl SystemRegister {
-    /// The fields as one number, in their places in an instruction shifted right by 5.
+    /// The register's number in the machine's callbacks: bits 5 to 20 of the MRS or MSR instruction that names it.
     pub const fn number(self) -> u32 {
         let SystemRegister { op0, op1, crn, crm, op2 } = self;
         op0 << 14 | op1 << 11 | crn << 7 | crm << 3 | op2

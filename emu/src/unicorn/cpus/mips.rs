@@ -1,4 +1,5 @@
-//! Unicorn's MIPS: four kinds of core, and the functions of `translator/mips/own.h`.
+//! Unicorn's MIPS: a [`Library`] for each of four kinds of core (32 and 64 bits, both byte orders), and the functions of
+//! `translator/mips/own.h`, which enter exception handlers and read and write the guest's TLB.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::fields::{self, Field, FieldOf};
@@ -156,7 +157,7 @@ pub static LITTLE_64: Library = Library {
     layout: &LAYOUT_LITTLE_64,
 };
 
-/// The kernel mode is the first of four.
+/// [`Library::live_translations`]: the kernel's MMU mode is the first of four.
 const KERNEL_TRANSLATIONS: usize = 80;
 
 fn own_of(library: &Library) -> &'static Own {

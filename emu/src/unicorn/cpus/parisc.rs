@@ -1,4 +1,4 @@
-//! PA-RISC: a core of our own (`trapline-core`).
+//! PA-RISC, which Unicorn does not have: attaches the core of our own (`trapline-core`) and names the fields of its state.
 
 use crate::unicorn::engine::Handle;
 use crate::unicorn::kinds::{Library, Register};
@@ -18,9 +18,9 @@ use unicorn_engine_sys::{Arch, Mode};
 pub mod at {
     use super::{State, offset_of};
 
-    /// The front of the queue; the back follows it.
+    /// The front of the instruction address queue, which is the pc. The back follows it.
     pub const FRONT: usize = offset_of!(State, front);
-    /// The nullification of the instruction at the front.
+    /// Whether the instruction at the front is nullified (PSW bit N).
     pub const NULLIFY: usize = offset_of!(State, nullify);
     /// The other bits of the PSW.
     pub const STATUS: usize = offset_of!(State, status);
@@ -28,11 +28,11 @@ pub mod at {
     pub const LEVEL: usize = offset_of!(State, front_level);
     /// The control registers.
     pub const CONTROL: usize = offset_of!(State, control);
-    /// The word of the last exception.
+    /// The instruction word at the last exception.
     pub const WORD: usize = offset_of!(State, word);
-    /// The data address of the last exception.
+    /// The data address at the last exception.
     pub const ADDRESS: usize = offset_of!(State, at);
-    /// The window: start, bytes, physical address.
+    /// The probe window: virtual start, size in bytes, physical address.
     pub const WINDOW: usize = offset_of!(State, window);
 }
 
@@ -49,7 +49,7 @@ unsafe extern "C" fn device_access_pc(state: *mut c_void, pc: *mut u64) -> bool 
 }
 static LAYOUT: line::Layout = line::Layout::of_own(device_access_pc);
 
-/// Nothing of Unicorn's is used.
+/// A placeholder: a core of our own uses no function of Unicorn, so the architecture is arbitrary.
 pub static LIBRARY: Library = Library {
     arch: Arch::PPC,
     mode: Mode::BIG_ENDIAN,
@@ -68,7 +68,7 @@ pub fn make(ram: &Ram) -> Box<dyn OwnCore> {
     Box::new(Core::new(ram.base(), ram.len()))
 }
 
-/// The pc has no number.
+/// A placeholder: a core of our own has no register numbers.
 pub fn pc() -> Register {
     Register(0)
 }

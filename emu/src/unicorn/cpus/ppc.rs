@@ -1,4 +1,5 @@
-//! Unicorn's PowerPC: its two kinds of core. Everything else is in the core's state (`cpu/ppc/state.rs`).
+//! Unicorn's PowerPC: a [`Library`] for each of two kinds of core. All registers are fields of the core's state
+//! (`cpu/ppc/state.rs`).
 
 use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
@@ -35,7 +36,7 @@ pub static LIBRARY: Library = Library {
     invalidate: tb_invalidate_phys_range_ppc64,
     ram_address: qemu_ram_addr_from_host_ppc64,
     live: OnceLock::new(),
-    // The sixth mode of ten: the hypervisor's kernel, with address translation.
+    // The sixth MMU mode of ten: hypervisor state with address translation, in which the kernel runs.
     live_translations: 96,
     stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_ppc64 },
     layout: &LAYOUT,
@@ -53,7 +54,7 @@ pub static LIBRARY_32: Library = Library {
     invalidate: tb_invalidate_phys_range_ppc,
     ram_address: qemu_ram_addr_from_host_ppc,
     live: OnceLock::new(),
-    // The second mode of ten: the kernel's.
+    // The second MMU mode of ten: the kernel's.
     live_translations: 160,
     stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_ppc },
     layout: &LAYOUT_32,

@@ -1,4 +1,5 @@
-//! Unicorn's RISC-V: two widths, and the functions of `translator/riscv/own.h`.
+//! Unicorn's RISC-V: a [`Library`] for each width, and the functions of `translator/riscv/own.h`, which enter exception
+//! handlers and access sstatus.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::fields::{self, Field, FieldOf};
@@ -75,7 +76,7 @@ pub static NARROW: Library = Library {
     layout: &LAYOUT_32,
 };
 
-/// The supervisor's mode is the second of four.
+/// [`Library::live_translations`]: supervisor mode is the second MMU mode of four.
 const KERNEL_TRANSLATIONS: usize = 64;
 
 fn own_of(library: &Library) -> &'static Own {
@@ -118,14 +119,14 @@ impl TrapContext {
         unsafe { (own_of(handle.kind().library).deliver)(handle.cpu(), cause, is_interrupt, pc, value) };
     }
 
-    /// Drops all translations of the running hart.
+    /// Flushes the TLB of the running hart.
     pub fn fence_riscv(&self) {
         let handle = self.handle();
         // SAFETY: as in `enter_riscv_handler`.
         unsafe { (own_of(handle.kind().library).fence)(handle.cpu()) };
     }
 
-    /// Sets sstatus, and drops translations that depend on it.
+    /// Sets sstatus, and flushes the TLB entries that depend on its bits SUM and MXR.
     pub fn set_riscv_status(&self, value: u64) {
         let handle = self.handle();
         // SAFETY: as in `enter_riscv_handler`.

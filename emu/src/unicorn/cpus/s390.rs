@@ -1,4 +1,4 @@
-//! Unicorn's z/Architecture: the core, and the exception for instructions that it leaves to callbacks.
+//! Unicorn's z/Architecture: its [`Library`], and the exception number for instructions that the machine executes.
 
 use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
@@ -21,8 +21,8 @@ impl From<RegisterS390X> for Register {
     }
 }
 
-/// The exception for an instruction that Unicorn does not implement; no exception of the CPU has this number
-/// (`translator/loop.c`).
+/// The exception number for an instruction that Unicorn does not implement (`translator/s390/left.h`). No exception of the
+/// CPU has this number.
 pub const LEFT_TO_US: u32 = 0x100;
 
 /// Big-endian.
@@ -34,7 +34,7 @@ pub static LIBRARY: Library = Library {
     invalidate: tb_invalidate_phys_range_s390x,
     ram_address: qemu_ram_addr_from_host_s390x,
     live: OnceLock::new(),
-    // The mode of the home space, which is the kernel's.
+    // The MMU mode of the home address space, in which Linux runs.
     live_translations: 48,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_s390x },
     layout: &LAYOUT,

@@ -1,4 +1,5 @@
-//! Unicorn's 64-bit SPARC, and the functions of `translator/sparc64/own.h`.
+//! Unicorn's 64-bit SPARC: its [`Library`], and the functions of `translator/sparc64/own.h`, which enter trap handlers and
+//! access register windows, condition codes and the TLBs.
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::fields::{self, Field, FieldOf};
@@ -56,7 +57,7 @@ pub static LIBRARY: Library = Library {
     invalidate: tb_invalidate_phys_range_sparc64,
     ram_address: qemu_ram_addr_from_host_sparc64,
     live: OnceLock::new(),
-    // The kernel mode is the third of six.
+    // The kernel's MMU mode is the third of six.
     live_translations: 80,
     stores: Layout { modes: 6, smallest_page_bits: 13, address_bytes: 8, guard: tlb_reset_dirty_sparc64 },
     layout: &LAYOUT,

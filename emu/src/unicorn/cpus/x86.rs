@@ -1,4 +1,5 @@
-//! Unicorn's x86: one core for both widths, model-specific registers, and instructions that it leaves to callbacks.
+//! Unicorn's x86: one [`Library`] for both widths, access to model-specific registers (MSRs), and the callbacks of
+//! instructions such as IN, CPUID and SYSCALL.
 
 use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext, whom};
 use crate::unicorn::kinds::{Library, Register};

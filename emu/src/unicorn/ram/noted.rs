@@ -1,27 +1,28 @@
-//! The pages of guest memory that were written since the last look, for checkpoints.
+//! Dirty-page tracking for checkpoints: the pages of guest memory that were written since the last call of
+//! [`Ram::take_noted`].
 //!
-//! While written pages are noted, every page that was not written yet is *clean*. A clean page's TLB entries send the first
-//! store to the function that fills entries (`stores/noting.rs`), and a write from outside of the core finds the page's bit in
-//! the map that it looks at anyway. So a page costs something once, and nothing if pages are not noted.
+//! A page that was not written yet is *clean* ([`CLEAN`]). The TLB entries of a clean page send the first store to the function
+//! that fills entries (`stores/noting.rs`). A write from outside of the core finds the flag in the page's byte of the map,
+//! which it reads anyway. So only the first write to a page costs time, and none if tracking is off.
 
 use super::{CLEAN, NEXT_CLEAN, PAGE, PAGE_BITS, Ram};
 
 impl Ram {
-    /// Begins to note written pages, or ends that. All pages are clean then. The TLBs of the cores must be flushed afterwards.
+    /// Starts tracking, with all pages clean, or ends it. The caller must flush the TLBs of the cores afterwards.
     pub(in crate::unicorn) fn note_pages(&self, on: bool) {
         *self.block.noted.borrow_mut() = on.then(Vec::new);
         for byte in &self.block.code {
             let others = byte.get() & !(CLEAN | NEXT_CLEAN);
             byte.set(if on { others | CLEAN | NEXT_CLEAN } else { others });
         }
-        // Behind the last page there is none.
+        // The byte behind the last page belongs to no page.
         if let Some(behind) = self.block.code.get((self.len / PAGE) as usize) {
             behind.set(behind.get() & !(CLEAN | NEXT_CLEAN));
         }
     }
 
-    /// Takes the numbers of the written pages, in order. They are clean again. The TLBs of the cores must be flushed
-    /// afterwards.
+    /// Takes the numbers of the written pages, in ascending order, and makes them clean again. The caller must flush the TLBs
+    /// of the cores afterwards.
     pub(in crate::unicorn) fn take_noted(&self) -> Vec<u32> {
         let Some(noted) = &mut *self.block.noted.borrow_mut() else { return Vec::new() };
         let mut pages = core::mem::take(noted);
@@ -32,7 +33,7 @@ impl Ram {
         pages
     }
 
-    /// Notes that these bytes are written.
+    /// Marks the pages of these bytes as written, if tracking is on.
     pub(in crate::unicorn) fn note(&self, physical: u64, len: u64) {
         let Some(noted) = &mut *self.block.noted.borrow_mut() else { return };
         if len == 0 || !self.holds(physical, len as usize) {

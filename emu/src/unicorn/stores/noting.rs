@@ -1,9 +1,9 @@
-//! Notes the pages of RAM that the core writes, for checkpoints.
+//! Dirty-page tracking of the core's own stores, for checkpoints (`ram/noted.rs`).
 //!
-//! An entry that is filled for a load or a fetch of a clean page gets a STORE word that no store matches: it has the flag of an
-//! invalid entry, like the FETCH word of a page without code. So the first store calls `fill`, too, which notes the page;
-//! Unicorn then fills the entry anew, and further stores take the fast path. A page walk by Unicorn sets marks in the page
-//! tables past all that, so the rows that it reads are noted before it.
+//! A TLB entry that is filled for a load or a fetch of a clean page gets the flag of an invalid entry in its STORE word, so no
+//! store matches it. The first store therefore calls `fill` again, which marks the page as written; further stores take the
+//! fast path. A page-table walk by Unicorn sets accessed and dirty bits without going through the TLB, so the pages of the
+//! page-table entries that it may change are marked before the walk.
 
 use super::{Fill, STORE, Stores};
 use core::ffi::{c_int, c_void};
@@ -13,7 +13,7 @@ const MOST_ROWS: usize = 8;
 const ROW_BYTES: u64 = 8;
 
 impl Stores {
-    /// Begins to note written pages, or ends that. All pages are clean then. The TLB must be flushed afterwards.
+    /// Starts tracking, with all pages clean, or ends it. The caller must flush the TLB afterwards.
     pub(in crate::unicorn) fn note_pages(&mut self, on: bool) {
         self.ram.note_pages(on);
         self.is_noting = on;
@@ -21,7 +21,8 @@ impl Stores {
         self.library = if on { fill_and_note as Fill } else { self.unnoted };
     }
 
-    /// Adjusts the entry of this address, which was just filled.
+    /// Called for the TLB entry of this address, which was just filled: marks the page as written if it was filled for a
+    /// store, and otherwise keeps stores from matching the entry while the page is clean.
     ///
     /// # Safety
     /// Only from `fill`, with the arguments of the core.
@@ -31,7 +32,7 @@ impl Stores {
         // SAFETY: as for the caller.
         let entry = unsafe { self.entry(address, mode) };
         if entry.get(access) & !(size - 1) != page {
-            // `filled` has met it, too: nothing is known of this entry, so every page may be written by it.
+            // The entry is not where it must be (`Stores::distrust`), so stores to any page may go unseen: all count as written.
             return self.ram.note(self.ram.base(), self.ram.len());
         }
         let physical = entry.physical() & !(size - 1);
@@ -43,8 +44,8 @@ impl Stores {
     }
 }
 
-/// Notes the page table rows in which Unicorn's walk may set marks, and fills the entry. A walk that ends in a fault may have
-/// set some before, and does not return.
+/// In place of Unicorn's function while tracking is on: marks the pages of the page-table entries that Unicorn's walk may
+/// change, then calls that function. It does so before the walk, because a walk that ends in a fault does not return.
 unsafe extern "C-unwind" fn fill_and_note(
     cpu: *mut c_void,
     address: u64,

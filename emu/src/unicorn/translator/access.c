@@ -255,8 +255,8 @@ static void end_blocks(struct trapline_blocks *blocks)
 }
 
 /*
- * Begins a block, of which these bytes will be accessed in parts if `in_parts`. Continues the block before if that is the
- * same operand in the page before.
+ * Records that a helper is about to access these bytes of a block operand, in parts if `in_parts`. If they follow the newest
+ * operand at a page boundary, they are the rest of that operand.
  */
 static void begin_block(CPUArchState *env, target_ulong addr, size_t size, unsigned mmu_idx, bool is_store, bool in_parts, uintptr_t ra)
 {
@@ -495,8 +495,9 @@ our_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, ui
 }
 
 /*
- * A helper asks for a page of host memory, to access it without the functions above. It gets NULL if it would touch a
- * watched piece, as Unicorn answers for a device; then it makes the access piece by piece.
+ * Replaces Unicorn's function, with which a helper gets the host address of guest memory, to access it without the
+ * functions above. The result is NULL if the access touches a watched piece, as it is for a device: the helper then
+ * accesses the operand in parts, by the functions above.
  */
 void *probe_access(CPUArchState *env, target_ulong addr, int size, MMUAccessType access_type, int mmu_idx, uintptr_t retaddr)
 {
@@ -514,8 +515,9 @@ void *probe_access(CPUArchState *env, target_ulong addr, int size, MMUAccessType
 }
 
 /*
- * A helper asks for the host memory of an address, and gets none on a watched page. The helper of an instruction that
- * zeroes a block then stores bytes.
+ * Replaces Unicorn's function, which returns the host address of guest memory if that needs no fault and the page has no
+ * flag. On a watched page it returns NULL, so the helper of an instruction that zeroes a block (DC ZVA) stores bytes. They
+ * are reported as one access.
  */
 void *tlb_vaddr_to_host(CPUArchState *env, abi_ptr addr, MMUAccessType access_type, int mmu_idx)
 {

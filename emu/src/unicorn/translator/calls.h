@@ -1,6 +1,6 @@
 /*
- * Calls of helpers in translated code, and the functions that replace some helpers (docs/unicorn.md, "Our own start of
- * a block"). A part of loop.c.
+ * Edits of a translated block: replaces calls of Unicorn's helpers by calls of functions of ours, and exits to Unicorn's
+ * main loop by jumps to the next block (docs/unicorn.md, "Our own start of a block"). A part of loop.c.
  *
  * Helpers that make a callback first restore the CPU's state to the instruction, whose code they find by their return
  * address; but the translator has already written that state before it calls them. Called from the functions here,

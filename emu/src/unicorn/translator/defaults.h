@@ -1,5 +1,6 @@
 /*
- * Hooks that a kind of CPU does not define (hooks.h). Part of loop.c.
+ * The defaults of all hooks, for kinds of CPU that do not define them (hooks.h). The comments say when loop.c calls each
+ * hook. Part of loop.c.
  */
 
 #ifndef target_memory

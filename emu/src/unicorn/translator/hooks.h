@@ -1,7 +1,7 @@
 /*
- * The interface of loop.c for the file of one kind of CPU: types and functions that this file uses. Part of loop.c.
+ * The types and functions of loop.c that a kind of CPU may use in its own file, <cpu>/hooks.h. Part of loop.c.
  *
- * <cpu>/hooks.h is the file of a kind of CPU. Build/translator.rs names it as TRAPLINE_HOOKS. It may define any function
+ * The build passes the path of <cpu>/hooks.h as TRAPLINE_HOOKS (build/translator.rs). That file may define any function
  * of defaults.h, and then also a macro of that name, so that the default is left out. No other part names a CPU.
  */
 

@@ -1,5 +1,6 @@
 /*
- * Finds the guest's pc for a host address in translated code. Part of loop.c.
+ * Finds the guest's pc for a host address in translated code. It is needed for each device access and each report of a
+ * watched access, so the last result is cached. Part of loop.c.
  */
 
 /* Reads a number, in signed LEB128, of the table that the translator puts behind a block's code. For each guest instruction the

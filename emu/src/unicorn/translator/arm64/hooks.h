@@ -8,8 +8,8 @@
 #define TARGET_PC_AT offsetof(CPUARMState, pc)
 
 /*
- * Each MRS and MSR asks a callback first, whatever its register. Where the machine does not answer for the register, the
- * callback's result is known to be 0: the call becomes a constant, and the compiler drops the test of it.
+ * The library emits a callback in front of each MRS and MSR, whatever the register. If the machine does not emulate the
+ * register, the callback would return 0. So the call becomes the constant 0, and TCG's optimizer drops the test of it.
  */
 static void target_after_block(TCGContext *s, struct trapline_machine *machine, const TranslationBlock *tb)
 {

@@ -1,10 +1,10 @@
 /*
- * Functions that Unicorn lacks or does wrongly on MIPS (docs/unicorn.md, "MIPS"); included by loop.c for its four kinds
- * of core.
+ * Operations that Unicorn lacks or does wrongly on MIPS (docs/unicorn.md, "MIPS"), and the table of the CPU's fields for
+ * snapshots. Part of loop.c, for the four kinds of core (32 and 64 bits, both byte orders).
  *
- * At every exception except a system call the pc is lost: Unicorn calls `stop_interrupt` while it is still right, and
- * later takes it from `next_pc`, so it is put there. Unicorn can enter an exception's handler, but never does so
- * itself: `deliver` makes it.
+ * Unicorn reports an exception to the interrupt callback with a wrong pc, except for a system call. It calls
+ * `stop_interrupt` first, while the pc is right, and later sets the pc from `next_pc`. So `keep_pc` stores the pc there.
+ * Unicorn itself never enters the guest's exception handler; `deliver` makes it do so.
  */
 
 static bool keep_pc(struct uc_struct *uc, int exception)

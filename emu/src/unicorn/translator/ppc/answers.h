@@ -2,8 +2,8 @@
  * Time, random numbers and the decrementer on PowerPC, 32 and 64 bits (docs/unicorn.md, "PowerPC"). Part of hooks.h.
  *
  * Unicorn's PowerPC target does not advance time, and `darn` returns host randomness. Code in front of such an instruction
- * asks the machine, and puts the answer where the instruction then reads it. A write of the decrementer is reported in the
- * same way.
+ * asks the machine for the value and stores it in the field that the instruction then reads. A write of the decrementer is
+ * reported to the machine in the same way.
  */
 
 /* The random number for the `darn` that is about to be executed. */

@@ -5,8 +5,8 @@
 #include "rows.h"
 
 /*
- * Stands in for `helper_store_msr` of excp_helper.c, 2.1.5. The POW bit makes the CPU doze. The library then ends the run
- * in a way after which it only starts the same run again, for ever. Here the run ends as with other halting instructions.
+ * Stands in for `helper_store_msr` of excp_helper.c, 2.1.5. The POW bit makes the CPU doze. The library then ends the run in
+ * such a way that it starts the same run again, for ever. Here the run ends as it does at other halting instructions.
  */
 static void set_machine_state(CPUPPCState *env, target_ulong value)
 {
@@ -29,8 +29,9 @@ static const struct instead target_instead[] = {
 #define target_instead target_instead
 
 /*
- * No walk of ours; it only prepares the library's. In a direct-store segment that walk depends on the kind of access, which
- * the library's translator does not record, and it ends the process at an unknown kind. Most accesses are integer ones.
+ * This kind of CPU has no fast walk. The function only prevents a crash of the library's walk: in a direct-store segment
+ * that depends on `access_type`, which the library's translator does not set, and an unknown type ends the process. So it
+ * becomes an integer access.
  */
 static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 {

@@ -1,6 +1,6 @@
 /*
- * The two groups of 32-bit PowerPC's hash table in which a walk for an address looks for its row, and in which the library
- * sets R and C. A part of hooks.h.
+ * The addresses of the page-table entries that Unicorn's walk may change on 32-bit PowerPC: it searches two groups (PTEGs) of
+ * the hash table, and sets the bits R and C of the entry that it finds. A part of hooks.h.
  */
 #include "mmu-hash32.h"
 

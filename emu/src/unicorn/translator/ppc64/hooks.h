@@ -32,8 +32,9 @@ static target_ulong read_far_away(CPUPPCState *env)
 }
 
 /*
- * Stands in for the writes of clocks that nobody reads, for messages to other threads, which are written past the state,
- * and for the number of the partition: with another one than 0 the library ends the process. All are of 2.1.5.
+ * Stands in for several helpers of 2.1.5: writes of clocks whose value nobody reads; messages to other hardware threads,
+ * which the library writes past the end of the state; and the partition's number (LPIDR), which must stay 0, because the
+ * library ends the process at any other.
  */
 static void ignore(CPUPPCState *env, target_ulong value)
 {
@@ -119,8 +120,9 @@ static bool sets_last_branch(const TCGOp *op)
 }
 
 /*
- * Translates a branch of the engine's as the library does, but CFAR stays.
- * CFAR is the address of the last branch that was taken; Linux saves it at each exception. False: it is another instruction.
+ * Translates a branch that the engine wrote, as the library does, but without the write of CFAR. CFAR is the address of the
+ * last taken branch. Linux saves it at each exception, so a run with probes would otherwise differ in memory. False: it is
+ * another instruction, and nothing was emitted.
  */
 static bool unseen_branch(TCGContext *s, const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu,
                           struct trapline_machine *machine, uint32_t word)

@@ -2,8 +2,8 @@
  * Instructions that read and write CSRs (docs/unicorn.md, "RISC-V"). Part of hooks.h.
  *
  * The functions stand in for `helper_csrrw`, `helper_csrrs` and `helper_csrrc` of op_helper.c, 2.1.5. The translator writes
- * the pc before it calls them. They ask the machine for counters and pending interrupts, which the library has from the host
- * or not at all.
+ * the pc before it calls them. They ask the machine for counters, which the library would take from the host, and report
+ * writes of pending interrupts to it.
  */
 
 /* A CSR's number, as the machine and its board know it (cpu/riscv/state.rs). */

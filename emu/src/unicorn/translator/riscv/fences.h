@@ -1,7 +1,8 @@
 /*
- * sfence.vma, the instruction by which the guest says that it has changed its page tables. A part of hooks.h.
+ * sfence.vma, the TLB flush of RISC-V. A part of hooks.h.
  *
- * The library drops all translations, whatever the operands. Linux names an address after each page fault.
+ * The library flushes the whole TLB, whatever the operands. Linux flushes one address after each page fault, so this
+ * flushes only the page of that address where that is enough.
  */
 enum { COMPRESSED = 2, FULL = 4, SOURCE = 15, SECOND_SOURCE = 20, REGISTER = 31 };
 /* The fixed bits of sfence.vma, and of its lower half. */
@@ -27,8 +28,8 @@ static bool code_word(CPURISCVState *env, uint64_t pc, uint32_t *word)
 }
 
 /*
- * Performs the instruction. The TLB holds translations of the present address space only: each change of satp drops all. A
- * fence for another one has nothing to drop, because it does not cover global pages.
+ * Executes the instruction. The TLB has entries of the current address space only, because each change of satp flushes it. So
+ * a fence for another address space (ASID) flushes nothing; it does not cover global pages.
  */
 static void fence_by_operands(CPURISCVState *env, struct trapline_machine *machine, uint64_t pc, uint64_t word)
 {

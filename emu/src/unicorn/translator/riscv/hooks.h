@@ -28,8 +28,8 @@ static bool is_full_length(uint16_t half)
 enum { AUIPC = 0x17, JUMP = 0x67, DESTINATION = 7, JUMP_MASK = 0x7fff, PAIR_BYTES = 2 * FULL };
 
 /*
- * Whether the two instructions at the pc are a far jump of the engine's, which leads into the probe window or out of it:
- * `auipc` and `jalr x0` through a register whose value nobody reads any more.
+ * Whether the two instructions at the pc are a far jump that the probe engine wrote, into the probe window or out of it:
+ * `auipc` and `jalr x0` through a dead register. Writes the jump's target.
  */
 static bool far_jump(CPUState *cpu, struct trapline_machine *machine, uint64_t pc, target_ulong *target)
 {

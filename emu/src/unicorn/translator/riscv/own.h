@@ -98,8 +98,8 @@ static unsigned half_of(target_ulong address)
 }
 
 /*
- * Called where a walk finds a large page. The library fills in its pieces of 4 KiB one by one, as pages of their own, so a
- * fence of one address would leave the others.
+ * Records that the TLB may have entries of a large page. The TLB has an entry for each 4 KiB of it, so flushing one page
+ * would leave the others: a fence of an address in this half then flushes everything.
  */
 static void note_large_page(CPUState *cpu, target_ulong address)
 {
@@ -135,8 +135,8 @@ static bool is_noted(const struct target_memory *noted, target_ulong page)
 }
 
 /*
- * The kernel may no longer access programs' memory: their pages leave its TLB. The library would flush all of it at each
- * change of SUM, which Linux makes twice for every access to a program's memory.
+ * Called when SUM was cleared: supervisor mode may no longer access user pages, so these leave its TLB. The library would
+ * flush the whole TLB of the mode at each change of SUM, and Linux changes it twice for every access to user memory.
  */
 static void forget_noted(CPURISCVState *env)
 {

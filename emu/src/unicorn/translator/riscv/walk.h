@@ -1,5 +1,6 @@
 /*
- * Walks RISC-V's page tables: Sv32, Sv39, Sv48 and Sv57. A part of hooks.h.
+ * The fast walk of RISC-V's page tables (walk.h): Sv32, Sv39, Sv48 and Sv57. The library walks if an accessed or dirty bit
+ * must be set, if the access is refused, and with physical memory protection. A part of hooks.h.
  */
 
 /* The page tables in force. */

@@ -97,10 +97,10 @@ static void lowcore_moved(CPUS390XState *env, uint64_t machine, uint64_t pc, uin
 }
 
 /*
- * PER, by which a guest records its own code. The library raises that exception inside of the instruction and restores the
- * state in front of it: the condition code and the target of a branch are lost. So a block of recorded code has one
- * instruction, its event is kept (`not_yet`), and is raised in front of the next instruction, when all of the state is
- * written back. Nothing is raised between EXECUTE and its target.
+ * Raises a PER event (program-event recording, by which a guest traces its own code). The library raises the event inside
+ * of the instruction and restores the state in front of it, which loses the condition code and a branch's target. So a
+ * traced block has one instruction, its event stays pending (`not_yet`), and this function raises it in front of the next
+ * instruction, when all state is written back. No event is raised between EXECUTE and its target.
  */
 static void raise_recorded(CPUS390XState *env, uint64_t machine, uint64_t pc, uint64_t number)
 {

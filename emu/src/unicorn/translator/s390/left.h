@@ -1,9 +1,9 @@
 /*
  * Instructions that the machine executes instead of the library (docs/unicorn.md, "z/Architecture"). Part of hooks.h.
  *
- * The library decodes the instructions of clocks, the service processor, channels and other CPUs, and does nothing for
- * them. The same holds for the load of a PSW that waits. The machine executes them: it is told by an exception with a
- * number that no CPU has (unicorn/cpus/s390.rs), at the instruction, with all of the state written back.
+ * The library has no clocks, service processor, channels or other CPUs: it decodes their instructions and does nothing. It
+ * also does nothing when a PSW with the wait bit is loaded. Here such an instruction raises an exception with a number that
+ * no CPU has (unicorn/cpus/s390.rs), with all state written back, and the machine executes the instruction.
  */
 #define LEFT_TO_US 0x100
 

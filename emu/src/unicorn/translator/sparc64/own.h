@@ -1,9 +1,10 @@
 /*
- * Functions that Unicorn lacks or does wrongly on 64-bit SPARC (docs/unicorn.md, "SPARC"); included by loop.c.
+ * Operations that Unicorn lacks or does wrongly on 64-bit SPARC (docs/unicorn.md, "SPARC"), and the table of the CPU's fields
+ * for snapshots. Part of loop.c.
  *
- * At every exception the pc is lost, because npc is written over it; but Unicorn calls `stop_interrupt` while both are
- * right. So the callback is made from there, and Unicorn sees no exception. Unicorn can enter an exception's handler,
- * but never does so itself: `deliver` makes it.
+ * At every exception Unicorn overwrites the pc by npc before it makes the interrupt callback. It calls `stop_interrupt`
+ * first, while both are right. So `tell_of_exception` makes the callback there, and Unicorn sees no exception. Unicorn
+ * itself never enters the guest's exception handler; `deliver` makes it do so.
  */
 
 /* Sets the size of a saved state, which is 0 otherwise. */

@@ -38,9 +38,9 @@ static void call_system(CPUX86State *env, int length)
 }
 
 /*
- * Stands in for `helper_sysenter` of seg_helper.c, 2.1.5, which leaves the instruction to a callback. The kernel's code and
- * stack segments are flat and lie one behind the other; the target comes from three MSRs; the return address is for the
- * program to keep.
+ * Stands in for `helper_sysenter` of seg_helper.c, 2.1.5, which leaves the instruction to a callback. Selector, stack pointer
+ * and target come from three MSRs. Code and stack segments are flat, and the stack's selector is the code's plus 8. The CPU
+ * saves no return address.
  */
 static void enter_system(CPUX86State *env, int length)
 {

@@ -43,8 +43,9 @@ static void target_before_fill(CPUState *cpu, target_ulong address, int mode)
 }
 
 /*
- * Corrects the note if the page is global, or a large one of a program. If any page lies between that and the kernel's
- * large pages, Unicorn flushes the whole mode at each INVLPG, until a full flush.
+ * Called once the page's attributes are known. A global page is removed from the notes. A large user page makes the next CR3
+ * load flush the whole mode: Unicorn has one range for all large pages, which would then reach from the user's to the
+ * kernel's, and each INVLPG in it would flush the mode.
  */
 static void note_row(CPUState *cpu, bool is_global, bool is_large, int mode)
 {

@@ -1,5 +1,5 @@
 /*
- * The prefixes of the next instruction. A part of x86/hooks.h.
+ * Reads the prefixes of the next x86 instruction, for the checks in ports.h and locked.h. A part of x86/hooks.h.
  */
 enum { LONGEST_INSTRUCTION = 15 };
 

@@ -1,5 +1,6 @@
 /*
- * Walks x86's page tables of two, three or four levels. A part of walk.h.
+ * The fast walk of x86's page tables (walk.h) with two, three or four levels. The library walks with five levels, with
+ * protection keys, if an accessed or dirty bit must be set, and if the access is refused. A part of loop.c.
  */
 enum { DONE_BEFORE = PG_PRESENT_MASK | PG_ACCESSED_MASK };
 

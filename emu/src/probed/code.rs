@@ -1,4 +1,5 @@
-//! The guest's code: its functions, the image and the modules they lie in, and the blocks that ran.
+//! A session's answers about the guest's code: symbols of the kernel and its modules, their address ranges, and the blocks
+//! that ran (coverage).
 
 use super::Session;
 use std::collections::BTreeMap;

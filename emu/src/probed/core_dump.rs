@@ -1,4 +1,5 @@
-//! The parts of a core dump: registers of all CPUs, the map of memory, and memory without any trace of the probes.
+//! The contents of a core dump: the registers of all CPUs, the mapping of physical memory into the kernel's address space
+//! (the direct map), and the memory as it would be without probes.
 
 use super::{Session, TextPiece};
 use crate::boot::Segment;
@@ -9,12 +10,12 @@ use std::ops::Range;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::mem::Memory;
 
-/// The map of all memory is checked at these distances.
+/// The direct map is probed at addresses with this distance in bytes.
 const STEP: u64 = 1 << 22;
-/// The least page of a direct map that is looked at.
+/// The alignment of the addresses by which the direct map is found.
 const PAGE: u64 = 4096;
 
-/// A range of guest memory with its place in the kernel's map of all memory.
+/// A range of guest memory with its virtual address in the kernel's direct map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
     /// The physical addresses.
@@ -23,8 +24,9 @@ pub struct Mapped {
     pub address: u64,
 }
 
-/// The guest's memory as it would be without probes.
+/// The differences between the guest's memory and the memory of a guest without probes, for [`Session::read_true`].
 pub struct TrueMemory {
+    /// The pieces of text, whose original bytes are read when they are needed.
     pieces: Vec<TextPiece>,
     /// Stack words that hold the return pad's address, by physical address, with the true return address.
     returns: BTreeMap<u64, u64>,
@@ -44,7 +46,7 @@ impl Session {
         pcs.into_iter().enumerate().map(read).collect()
     }
 
-    /// The memory that the guest knows of, cut where the kernel's map of all memory ends.
+    /// The RAM that the guest knows of, in two ranges if the kernel's direct map ends in front of its end.
     pub fn memory_map(&mut self) -> Vec<Mapped> {
         let start = self.machine.ram().base();
         let end = start + self.machine.guest_ram_bytes();
@@ -60,7 +62,7 @@ impl Session {
         }
     }
 
-    /// The kernel's image at its link address, which is another than that in the map of all memory on many ISAs.
+    /// The kernel's image at its link address. On many ISAs the image has a second address, in the direct map.
     pub fn image_map(&self) -> Option<Mapped> {
         let segments = &self.kernel().segments;
         let distance = |segment: &Segment| segment.virtual_address.wrapping_sub(segment.physical);
@@ -73,7 +75,7 @@ impl Session {
         Some(Mapped { address: physical.start.wrapping_add(first), physical })
     }
 
-    /// Prepares [`Session::read_true`].
+    /// Collects the differences that probes make in memory, for [`Session::read_true`].
     pub fn true_memory(&mut self) -> TrueMemory {
         TrueMemory { pieces: self.text_pieces(), returns: self.true_returns() }
     }
@@ -110,8 +112,9 @@ impl Session {
     }
 }
 
-/// The physical address of the word that holds the pad for the call with this frame, newest calls first. `known` are the
-/// words of other calls.
+/// The physical address of the stack word that holds the return pad's address for the followed call with this frame. Words
+/// in `known` belong to other calls. Where the function saves the link register in its own frame, the word is searched for
+/// from the frame downwards.
 fn slot(view: &mut View, frame: u64, pad: u64, known: &BTreeMap<u64, u64>) -> Option<u64> {
     let (abi, word, bits) = (view.isa.abi, view.isa.word as u64, view.isa.pointer_bits);
     let stored = pad.wrapping_sub(abi.link_offset) & !bits;
@@ -132,8 +135,8 @@ fn slot(view: &mut View, frame: u64, pad: u64, known: &BTreeMap<u64, u64>) -> Op
     })
 }
 
-/// The first of these addresses at which the page tables have the start of this memory, and the end of what they map
-/// from there.
+/// Finds the direct map by the page tables in force: the first of these base addresses at which `memory` is mapped, and the
+/// physical end of the mapping.
 fn direct_map(view: &mut View, bases: &[u64], memory: Range<u64>) -> Option<(u64, u64)> {
     let mut is_mapped = |base: u64, physical: u64| view.physical(base.wrapping_add(physical - memory.start)) == Some(physical);
     // The kernel may keep the first pages for itself, and map less than half of memory.

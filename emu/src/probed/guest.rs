@@ -1,5 +1,6 @@
-//! The running kernel as the engine's guest, between two runs: text by its load address, the probe window, and the
-//! CPUs.
+//! The kernel in the machine as the engine's [`Guest`], between two runs. [`Facts`] knows the kernel's image, its symbols and
+//! its modules. [`Live`] adds the machine: it reads and writes text by physical address, allocates the probe window, and
+//! knows the pcs of the CPUs.
 
 use super::memory;
 use super::modules::Modules;
@@ -18,15 +19,17 @@ use trapline_isa::plan::{Errno, Refusal};
 use trapline_probes::guest::{Blacklisted, FilePlace, Guest, KnownBy, Site, Symbol, Text, WindowUse as StandsFor};
 use trapline_probes::unwind::{Stacks, Unwind};
 
-/// Facts about the kernel, and changes to it since the boot.
+/// The kernel's image, and the changes to the guest's code since the boot.
 pub struct Facts {
     kernel: Kernel,
+    /// Whether the guest has freed its init sections.
     init_freed: bool,
     modules: Modules,
     /// The kernel's blacklist, followed by those of the modules.
     blacklist: Vec<Blacklisted>,
+    /// The guest's programs and libraries, for probes in them.
     files: Arc<GuestFiles>,
-    /// The rules by which stacks are unwound, once somebody has asked for them.
+    /// The unwind rules of this kernel, computed at first use.
     unwind: OnceLock<Option<Arc<Rules>>>,
 }
 
@@ -332,7 +335,8 @@ impl Guest for Live<'_> {
     }
 }
 
-/// The index of a pc in the core's jump cache (docs/unicorn.md).
+/// The index of a pc in the core's jump cache, for a page size of 4 KiB (docs/unicorn.md). Blocks with the same index evict
+/// each other, which is slow but not wrong.
 fn jump_cache_entry(pc: u64) -> u64 {
     const PAGE_BITS: u64 = 0xfc0;
     const ADDRESS_BITS: u64 = 0x3f;

@@ -1,5 +1,5 @@
-//! Snapshots of a probed machine. They hold the guest alone: the probes are taken out of its text for the copy and put
-//! back afterwards.
+//! Snapshots of a session. A snapshot holds the guest alone: the probes are taken out of its text before it is copied, and put
+//! back afterwards. So a snapshot can be restored with other probes, or with none.
 
 use super::guest::Live;
 use super::modules::Modules;

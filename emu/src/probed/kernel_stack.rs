@@ -1,5 +1,5 @@
-//! The kernel stack of a stopped CPU, outside of any hit, with the true return addresses in place of the return pad's. For
-//! reports ([`super::report`]) and for scripts' timers.
+//! Kernel backtraces of a CPU that is not in a hit, with true return addresses in place of the return pad's. Reports on dead
+//! guests ([`super::report`]) and `kstack` in scripts' timers need them.
 
 use trapline_isa::arch::Isa;
 use trapline_probes::Engine;
@@ -10,7 +10,7 @@ use trapline_probes::unwind::{Stacks, Standing, Walked, standing, walk};
 /// The most frames of a stack, as in bpftrace.
 const DEEPEST: usize = 1024;
 
-/// The followed calls of a task.
+/// The true return addresses of a task's followed calls.
 pub(super) struct Followed {
     /// The return pad's address.
     pad: Option<u64>,
@@ -32,7 +32,8 @@ impl Followed {
         Followed { pad, bits, at_slots, in_order }
     }
 
-    /// The true address for one found at `slot`. `pads` counts the pads seen so far.
+    /// Replaces a return address found at the stack address `slot` by the true one, if it is the pad's. `pads` counts the pads
+    /// of this backtrace so far.
     pub(super) fn real(&self, slot: u64, address: u64, pads: &mut usize) -> u64 {
         if self.pad != Some(address & !self.bits) {
             return address;
@@ -44,11 +45,13 @@ impl Followed {
     }
 }
 
-/// A stopped CPU's stack for unwinding, with the bytes of a word and the number of pads seen.
+/// The stack of a CPU that is not in a hit, for unwinding.
 pub(super) struct Stopped<'a> {
     pub cpu: &'a mut dyn Cpu,
+    /// The size of a machine word in bytes.
     pub word: usize,
     pub followed: &'a Followed,
+    /// The number of pads seen so far.
     pub pads: usize,
 }
 

@@ -1,4 +1,5 @@
-//! A search of guest memory for words that are addresses in given ranges, such as the saved pc of an interrupted task.
+//! Searches guest memory for words that are addresses in given ranges. The engine asks before it writes a jump over several
+//! instructions: the saved pc of an interrupted task may point into these bytes.
 
 use crate::unicorn::ram::Ram;
 use std::ops::Range;

@@ -1,4 +1,10 @@
-//! A [`Session`]: a machine with a probe engine as its listener.
+//! [`Session`]: a kernel in a machine, with a probe engine. It is the type that users of the library and the command line work
+//! with: they register probes and run the guest through it.
+//!
+//! [`Probes`] joins the two sides: it implements the machine's traits of the listener ([`Traps`], [`ProbeWindow`] and others)
+//! by calls of the engine ([`Engine`]). During a run the guest's text cannot be changed. So `Probes` stops the machine when
+//! there is such work, and [`Session::run_until`] does it before it continues: it removes probes from text that the guest
+//! frees or patches, and follows the loading of modules.
 
 mod code;
 mod core_dump;
@@ -60,8 +66,9 @@ pub struct Probes {
     patchers: Patchers,
     unwinders: Unwinders,
     panics: Panics,
-    /// Whether the CPU must go to its function's return address by way of the return pad.
+    /// Whether the CPU stands at a true return address and must go to the return pad instead (`unwinders.rs`).
     by_pad: bool,
+    /// The measured host time of hits, if wanted.
     timing: Option<Timing>,
     /// Called in front of every access of translated code, if wanted.
     each_access: Option<Box<dyn FnMut(EachAccess)>>,
@@ -203,8 +210,8 @@ impl Follower for Probes {
         self.patchers.arrived(cpu, &self.engine);
         self.panics.arrived(cpu.pc(), cpu.clock.time());
         self.by_pad |= self.unwinders.arrived(cpu, &self.engine);
-        // Without probes in the text, the machine need not stop: the engine learns of it before the next probe is
-        // written.
+        // Without probes in the text, the machine need not stop: `Session::with_engine` updates the engine before the next
+        // probe is written.
         self.by_pad || self.have_news() && !self.engine.is_empty()
     }
 
@@ -296,7 +303,7 @@ impl Probes {
         }
     }
 
-    /// Whether the engine has outdated information about the guest's work on its text.
+    /// Whether the guest has begun or ended work on its text since the engine was last told.
     fn have_news(&self) -> bool {
         self.patchers.work_on() != self.engine.withdrawn() || self.patchers.are_early() != self.engine.is_early()
     }
@@ -348,6 +355,7 @@ impl Session {
         Ok(session)
     }
 
+    /// Registers the internal probes.
     fn watch(&mut self) -> Result<(), MachineError> {
         let probes = self.machine.listener();
         let internal = watch::internal_probes(&probes.notes, |name| probes.facts.kernel().symbols.address_of(name).is_some());
@@ -493,7 +501,7 @@ impl Session {
         }
     }
 
-    /// The end of a machine whose kernel has panicked counts as a panic.
+    /// Wraps the end of the machine in [`Stop::Panic`] if the kernel has panicked before.
     fn after_a_panic(&self, stop: Stop) -> Stop {
         match stop {
             Stop::PowerOff(_) | Stop::Dead(_) if self.machine.listener().panics.has_panicked => Stop::Panic(Box::new(stop)),
@@ -506,6 +514,7 @@ impl Session {
         self.machine.listener().panics.first
     }
 
+    /// Sends the CPU to the return pad if an unwinder with a return probe has just returned past it.
     fn go_by_pad(&mut self) {
         let (probes, _) = self.machine.parts();
         if core::mem::take(&mut probes.by_pad)
@@ -554,6 +563,7 @@ impl Session {
         has_come
     }
 
+    /// Reads a module whose loader has just relocated it.
     fn module_is_placed(&mut self, key: u64, header: u64, sections: u64) {
         let arch = self.kernel().arch;
         let placed = self.machine.look(|view| {
@@ -592,6 +602,7 @@ impl Session {
         probes.facts.change_modules(change)
     }
 
+    /// Handles the init text that the guest has freed: its probes are gone.
     fn init_text_is_gone(&mut self) {
         self.with_probes(|probes| {
             probes.notes.init_dealt_with();

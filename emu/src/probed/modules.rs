@@ -1,7 +1,9 @@
-//! The guest's modules, from the time when the loader has placed them until they are unloaded.
+//! The guest's loaded modules: their symbols, code and tables, so that they can be probed.
 //!
-//! Internal probes on the loader's functions leave notes. The session reads them at the next stop, which comes soon
-//! after. A module's text need not be physically contiguous, so physical addresses are stored page by page.
+//! Internal probes on functions of the kernel's module loader ([`loader_probes`]) record its events as [`ModuleNote`]s. They
+//! also stop the machine, and the session then updates the table [`Modules`]. A module is in the table from the time when the
+//! loader has relocated it until it is unloaded. Its text need not be physically contiguous, so the table has the physical
+//! address of each page.
 
 use crate::boot::Kernel;
 use crate::boot::module::{Module, ModuleText};
@@ -88,15 +90,18 @@ pub struct Modules {
     loaded: Vec<Loaded>,
 }
 
+/// A module of the table.
 struct Loaded {
+    /// The address of the guest's `struct module`.
     key: u64,
     module: Module,
     /// The physical address of each page of its code, by virtual address.
     pages: BTreeMap<u64, u64>,
     /// Whether its code may be probed: the loader has finished patching it.
     is_there: bool,
+    /// Whether its init function has returned, so that its init sections are freed.
     init_done: bool,
-    /// The rule by which its stacks are unwound, once somebody has asked for it.
+    /// Its unwind rule, computed at first use.
     rule: OnceLock<Option<Arc<dyn Unwind>>>,
 }
 
@@ -208,7 +213,7 @@ impl Modules {
         Some(if text.init { Text::Init } else { Text::Core })
     }
 
-    /// The site of the guest's own patching at an address.
+    /// The ftrace site, static key or other site at an address that the guest itself patches.
     pub fn site_at(&self, address: u64) -> Option<Site> {
         self.around(address)?.module.image.tables.sites.get(&address).copied()
     }
@@ -223,12 +228,12 @@ impl Modules {
         self.there().flat_map(|loaded| &loaded.module.image.tables.blacklist)
     }
 
-    /// The first instruction in a range that may fault.
+    /// The first instruction in a range whose fault the kernel expects (`__ex_table`).
     pub fn expected_fault(&self, range: &Range<u64>) -> Option<u64> {
         self.around(range.start)?.module.image.tables.expected_fault(range)
     }
 
-    /// The first place in a range where execution goes on after a fault.
+    /// The first address in a range at which the kernel continues after an expected fault (`__ex_table`).
     pub fn fixup(&self, range: &Range<u64>) -> Option<u64> {
         self.around(range.start)?.module.image.tables.fixup(range)
     }

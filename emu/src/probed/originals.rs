@@ -1,5 +1,5 @@
-//! A guest without any probe, and the memory of a probed guest with the original bytes of its text. Comparisons of runs
-//! use both.
+//! For comparisons of a probed run with an unprobed one (`verify/`): sessions without any probe, and a probed guest's memory
+//! with the original bytes in place of breakpoints and jumps.
 
 use super::guest::Live;
 use super::{Probes, Session};
@@ -24,8 +24,8 @@ pub struct TextPiece {
 }
 
 impl Session {
-    /// A machine at the kernel's entry without any probe, not even the internal ones. It is not told of modules and of
-    /// freed init text, so probes must not be registered in it.
+    /// A session at the kernel's entry without any probe, not even the internal ones. So it does not notice modules and freed
+    /// init text, and no probes must be registered in it.
     pub fn unprobed(kernel: Kernel, config: &Config) -> Result<Session, MachineError> {
         let machine = Machine::new(&kernel, config, |place| Probes::new(&kernel, config, Policy::Best, place))?;
         Ok(Session { machine, stops_at_modules: false })
@@ -40,7 +40,7 @@ impl Session {
     /// The segments of the kernel and the code of its modules, by physical address.
     pub fn text_pieces(&self) -> Vec<TextPiece> {
         let kernel = self.kernel();
-        // Init text may lie in a segment that is not executable for good.
+        // All segments are listed, because init text may lie in one that is not marked executable.
         let mut pieces: Vec<TextPiece> = kernel
             .segments
             .iter()

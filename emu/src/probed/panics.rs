@@ -1,5 +1,5 @@
-//! Notices that the guest's kernel panics: a CPU enters `panic()`. The machine reports the entry like that of any
-//! watched function, so nothing is written into the guest and its console is not read.
+//! Detects panics and oopses of the guest's kernel: a CPU enters `panic()` or `oops_enter()`. The machine watches these
+//! addresses, so that neither a breakpoint nor a search in the console output is needed.
 
 use crate::boot::Kernel;
 use crate::clock::Ticks;
@@ -10,9 +10,11 @@ const PANIC: [&str; 2] = ["panic", "vpanic"];
 /// The function that a kernel enters at an oops.
 const OOPS: [&str; 1] = ["oops_enter"];
 
-/// The entries of these functions, and whether one was reached.
+/// The addresses to watch, and whether a CPU has reached one.
 pub struct Panics {
+    /// The entries of the functions of [`PANIC`].
     entries: Vec<u64>,
+    /// The entries of the functions of [`OOPS`].
     oopses: Vec<u64>,
     /// The virtual time of the first panic or oops.
     pub first: Option<Ticks>,

@@ -1,13 +1,15 @@
-//! The guest's own readers and writers of its text, and how the engine stays out of their way.
+//! Keeps breakpoints and jumps out of the text while the guest's kernel reads or patches it: at alternatives, ftrace, static
+//! keys, its own kprobes.
 //!
-//! No breakpoint is needed for this: the machine calls us when a CPU reaches the entry of one of these functions. From
-//! there until the function returns, the engine's bytes are taken out of the text. The list has the functions whose
-//! behaviour depends on the text that they read, and those that overwrite text that others read.
+//! The machine calls [`Patchers::arrived`] when a CPU reaches the entry of one of the functions in `PATCHERS`; no breakpoint
+//! is needed there. Until that function returns, [`Patchers::work_on`] says which part of the text must be free of the
+//! engine's bytes, and the session has the engine take them out. The list has the functions whose behaviour depends on the
+//! text that they read, and those that overwrite text that others read.
 //!
-//! Only the task that entered the function must not see the engine's bytes. With several CPUs the others hit probes in
-//! their turns. While the task is in the scheduler (`SCHEDULER`) or interrupted, the function touches no text, so the
-//! bytes stand there until it goes on, on whatever CPU. In a kernel whose scheduler has no symbol, the text is free in
-//! all turns until the function returns.
+//! Only the task that entered the function must not see the engine's bytes; other CPUs hit probes in their turns. While the
+//! task is in the scheduler (`SCHEDULER`) or interrupted, the function reads no text. So the bytes are put back until the
+//! function continues, on whatever CPU. If the kernel has no symbol for its scheduler, they stay out in all turns until the
+//! function returns.
 
 use crate::boot::Kernel;
 use crate::cpu::View;
@@ -120,22 +122,24 @@ const PATCHERS: &[(&str, Reach)] = &[
     ("s390_kernel_write",               Range(0, 2)),
 ];
 
-/// A call of such a function that has not returned.
+/// A call of such a function that has not returned. The return address and the stack pointer identify it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Call {
+    /// The true return address.
     returns_to: u64,
     /// The stack pointer after the return.
     sp: u64,
     /// The part of the text that it works on.
     on: Withdrawn,
     name: &'static str,
+    /// The guest time at its entry, in nanoseconds.
     since: u64,
     /// The task that made the call; 0 if it is not known.
     task: u64,
     runs: Runs,
 }
 
-/// The place where the function of a call is executed now.
+/// Says on which CPU the function of a call runs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runs {
     /// By the CPU with this number.
@@ -146,8 +150,9 @@ enum Runs {
     Anywhere,
 }
 
-/// The state of the guest's work on its text.
+/// The functions of a kernel that work on text, and the calls of them that are in progress.
 pub struct Patchers {
+    /// The entries of these functions, with their names and the text that they work on.
     entries: HashMap<u64, (&'static str, Reach)>,
     /// The calls in progress. There are several if one sleeps or is interrupted.
     calls: Vec<Call>,
@@ -155,7 +160,9 @@ pub struct Patchers {
     work: Withdrawn,
     /// The CPU whose turn it is.
     turn: usize,
+    /// Rejects most addresses that need not be watched.
     filter: Filter,
+    /// The statistics, by function.
     done: BTreeMap<&'static str, Done>,
     /// The entries of the functions of [`SCHEDULER`].
     scheduler: Vec<u64>,
@@ -307,7 +314,7 @@ impl Patchers {
         false
     }
 
-    /// Notes that a task with calls enters the scheduler or has returned from it. Returns whether that was so.
+    /// Updates the calls of this CPU's task if it enters the scheduler or has returned from it. Returns whether it did.
     fn follow_tasks(&mut self, cpu: &mut View, engine: &Engine) -> bool {
         if !self.are_at_work() {
             return false;
@@ -349,7 +356,7 @@ impl Patchers {
         }
     }
 
-    /// Collects the work of the calls that are or may be executed in this turn.
+    /// Recomputes [`Patchers::work_on`] from the calls that run, or may run, in this turn.
     fn set_work(&mut self) {
         let calls = || self.calls.iter().filter(|call| call.runs == Runs::Anywhere || call.runs == Runs::On(self.turn));
         let work =
@@ -357,7 +364,7 @@ impl Patchers {
         self.work = work;
     }
 
-    /// The addresses where something changes for the calls in progress.
+    /// The addresses to watch for the calls in progress: their returns, the places where they continue, and the scheduler.
     fn of_calls(&self) -> impl Iterator<Item = u64> + '_ {
         let scheduler = if self.are_at_work() { &self.scheduler[..] } else { &[] };
         let back = |call: &Call| match call.runs {
@@ -372,7 +379,7 @@ impl Patchers {
     }
 }
 
-/// The parts of the text that the entered function works on and where the engine has bytes.
+/// The parts of the text that the entered function works on, as far as they contain bytes of the engine.
 fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
     let mut parts = Vec::new();
     let mut part = |start: u64, len: u64| parts.push(start..start.saturating_add(len));
@@ -385,7 +392,8 @@ fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
             part(cpu.read_number(record, word).unwrap_or(0).saturating_sub(len), 2 * len);
         }
         Label(number, len) => {
-            // Its first field is the site's distance, or on some ISAs the site's address; only one of both is probed text.
+            // The first field of a jump label is the distance to the site, or on some ISAs its address. Both readings are
+            // tried: the wrong one gives no address of probed text.
             let (label, word) = (argument(cpu, number), cpu.isa.word);
             let distance = cpu.read_number(label, 4).unwrap_or(0) as u32 as i32;
             part(label.wrapping_add_signed(distance.into()), len);

@@ -62,7 +62,7 @@ impl Session {
         }
     }
 
-    /// Return addresses that the words on this stack could be.
+    /// The words of this stack that point into code, with true addresses in place of the pad's.
     fn guessed(&self, stack: &[(u64, u64)], followed: &Followed) -> Vec<u64> {
         let mut pads = 0;
         let mut real = |(slot, word): &(u64, u64)| {

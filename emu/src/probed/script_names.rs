@@ -1,4 +1,4 @@
-//! Names of addresses for the output of scripts: the kernel's functions, and those of programs.
+//! Symbol names for the output of scripts (`ksym`, `usym`, stacks): functions of the kernel and of user programs.
 
 use super::Session;
 use crate::boot::guest_files::GuestFiles;
@@ -12,7 +12,7 @@ use trapline_script::show::Names;
 pub(super) struct ScriptNames {
     kernel: Symbols,
     files: Arc<GuestFiles>,
-    /// `None`: the script names no addresses of programs.
+    /// The mapped files of programs, by number. `None` if the script prints no symbols of programs.
     mapped: Option<MappedFiles>,
 }
 

@@ -1,5 +1,6 @@
-//! Scripts in bpftrace's language on a session: compiling with facts from the kernel's image, attaching, running at
-//! timers, ending (BY-1).
+//! Runs scripts in bpftrace's language on a session (BY-1). [`Facts`] gives the compiler symbols and types of the kernel's
+//! image, [`Script`] is a compiled script, and [`Tracing`] one that was started. The engine runs scripts at hits; this file
+//! starts and ends them and runs their timers.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,11 +45,11 @@ use trapline_script::show::Style;
 use trapline_script::types::Types;
 use trapline_script::{Knowledge, Options, PointKind, Program, ScriptError, SystemCallShown, compile};
 
-/// Facts from a kernel's image for scripts.
+/// The compiler's source of knowledge about a kernel: symbols, types, tracepoints and system calls of its image.
 pub struct Facts<'a> {
     kernel: &'a Kernel,
     types: Option<GuestTypes<'a>>,
-    /// Computed on first use.
+    /// The kernel's tracepoints, computed at first use.
     tracepoints: OnceCell<Vec<Arc<Tracepoint>>>,
     /// The names that exactly one function has, sorted.
     functions: OnceCell<Vec<&'a str>>,
@@ -60,7 +61,7 @@ pub struct Facts<'a> {
     files: GuestFiles,
 }
 
-/// The image is searched for so many names of exported data at most: each search reads all of it.
+/// The largest number of exported names that are searched for. Each search reads the whole image.
 const MOST_EXPORTS: usize = 256;
 
 impl<'a> Facts<'a> {
@@ -226,7 +227,8 @@ impl Script {
         compile(text, facts, options).map(|program| Script { program, past: None })
     }
 
-    /// Gives the script access to the past of its run ([`Options::has_past`]).
+    /// Gives the script access to the past of a recorded run, for questions such as who wrote a word last
+    /// ([`Options::has_past`]).
     pub fn with_past(self, past: impl Past + 'static) -> Script {
         Script { past: Some(Box::new(past)), ..self }
     }
@@ -249,7 +251,7 @@ pub struct How {
     pub secret: Option<Secret>,
 }
 
-/// Two numbers that nobody can guess.
+/// A secret from the host's random numbers.
 fn random_secret() -> Secret {
     let random = || RandomState::new().build_hasher().finish();
     Secret(random(), random())
@@ -265,10 +267,12 @@ pub struct Tracing {
     probes: Vec<(String, Attached)>,
     refused: Vec<(String, Refusal)>,
     clocks: Vec<Clock>,
+    /// The number of its attach points, refused ones included.
     points: usize,
     has_ended: bool,
 }
 
+/// A timer of a script (`interval`, `profile`). Times are guest times in nanoseconds.
 #[derive(Debug)]
 struct Clock {
     kind: PointKind,
@@ -393,6 +397,7 @@ impl Session {
         }
     }
 
+    /// Runs a script's BEGIN, END or timer blocks of this kind: on every CPU for `profile`, on the first CPU otherwise.
     fn run_script_at(&mut self, id: ScriptId, kind: &PointKind, now: u64) {
         // The script belongs to the listener and the CPU to the machine. The script is taken out while it has access to
         // the CPU.
@@ -444,7 +449,7 @@ impl Session {
         })
     }
 
-    /// The number of questions of a script for the last write that had no answer.
+    /// The number of times that a script asked for the last write of a word and got no answer.
     pub fn script_unanswered(&mut self, script: &Tracing) -> u64 {
         self.with_engine(|engine, _| script.id.of(engine).map_or(0, |running| running.state().unanswered()))
     }

@@ -1,4 +1,4 @@
-//! Host time of hits, from trap to resume, by probed address.
+//! Measures the host time of hits, from trap to resume, for each probed address ([`super::Session::time_hits`]).
 
 use std::collections::HashMap;
 use std::time::Instant;

@@ -1,9 +1,10 @@
-//! The guest's own stack unwinder. While it walks, the stacks hold true return addresses instead of the return pad's.
-//! The machine calls us when a CPU reaches the entry of a function that walks stacks. Until that function returns, the
-//! pad's address is replaced on every stack, except for words that the walker and its callees write. Before an
-//! interrupt, a switch to another CPU or the end of a run, the words are put back; when the walk continues, they are
-//! replaced again. So no other function returns past the pad meanwhile.
-//! belongs to.
+//! Shows true return addresses to the guest's own stack unwinders, although return probes have put the return pad's address on
+//! the stacks.
+//!
+//! The machine calls [`Unwinders::arrived`] when a CPU reaches the entry of a function that walks stacks ([`WALKERS`]). Until
+//! that function returns, the pad's address is replaced by the true one on every stack, except in words that the walker and
+//! its callees write. Before an interrupt, a switch to another CPU or the end of a run, the pad's address is put back, because
+//! other functions must return to the pad. When the walk continues, the words are replaced again.
 
 use super::patchers::{Filter, way_back};
 use crate::boot::Kernel;
@@ -49,12 +50,13 @@ const WALKERS: &[&str] = &[
     "unwind_stack_by_address",
 ];
 
-/// Stacks are read page by page, because a page may be missing.
+/// Stacks are read page by page, because a page may not be mapped.
 const PAGE: u64 = 4096;
 
-/// A call of a walker that has not returned.
+/// A call of a walker that has not returned. The return address and the stack pointer identify it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Walk {
+    /// The true return address.
     returns_to: u64,
     /// The stack pointer after the return.
     sp: u64,
@@ -238,11 +240,12 @@ fn walks_from(cpu: &View, sp: u64) -> u64 {
     own_word(cpu, sp).start.min(sp)
 }
 
-/// The lowest address of the stack that contains a frame.
+/// The lowest address of the stack that contains this frame, which may be the stack's end.
 fn stack_start(cpu: &View, frame: u64) -> u64 {
     frame.saturating_sub(1) & !(cpu.isa.abi.stack_size.max(1) - 1)
 }
 
+/// Calls `each` for every aligned word of these stack addresses that holds the pad's address, with the word's address and value.
 fn find_pads(cpu: &mut View, engine: &Engine, places: Range<u64>, mut each: impl FnMut(u64, u64)) {
     let (size, order) = (cpu.isa.word, cpu.isa.order);
     let mut page = [0; PAGE as usize];

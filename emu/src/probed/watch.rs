@@ -1,6 +1,7 @@
-//! Guest events that the engine must know: a task that exits, freed init text, and modules that come and go.
-//! Internal probes on the guest's functions detect them; they appear in no list. Their handlers run inside a hit, so
-//! they only leave a note here. The listener reads it after the hit.
+//! Detects guest events that the engine must know: a task that exits, freed init text, and modules that come and go.
+//!
+//! Internal probes on functions of the kernel detect them; users do not see these probes. A handler runs inside a hit, where
+//! the engine cannot be changed, so it only records the event in [`Notes`]. The listener reads the notes after the hit.
 
 use super::modules::{ModuleNotes, loader_probes};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ impl Notes {
         }
     }
 
-    /// Whether init text was freed and the session has not handled it yet.
+    /// Whether the guest has freed its init text and the session has not handled that yet.
     pub fn init_freed(&self) -> bool {
         self.init_freed.load(Ordering::Relaxed)
     }
@@ -48,7 +49,7 @@ impl Notes {
     }
 }
 
-/// An event at the end of a task.
+/// An event at the end of a task. The number is the address of its `task_struct`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exited {
     /// The task will never run again after the next switch.

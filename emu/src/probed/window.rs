@@ -1,4 +1,5 @@
-//! Allocation state of the probe window: the use of each unit.
+//! The allocator of the probe window, and the record of what each of its units is used for. The clock needs that record to
+//! count a copy as the instruction that it stands for.
 
 use crate::clock::{DetourTiming, Meaning};
 use crate::cpu::WindowPlace;
@@ -15,8 +16,9 @@ pub struct WindowAllocator {
     units: Vec<Unit>,
     /// The return pad, if it continues the guest by a jump of its own.
     pad: Option<u64>,
+    /// The number of the first unit that was never allocated.
     next: usize,
-    /// Freed ranges, keyed by their number of units.
+    /// The first units of freed ranges, keyed by the ranges' numbers of units.
     free: BTreeMap<usize, Vec<usize>>,
 }
 
@@ -24,6 +26,7 @@ pub struct WindowAllocator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Nothing,
+    /// The copy of the `displaced` bytes at `origin`. `in_front` bytes of the instruction are counted after the copy.
     Copy {
         origin: u64,
         displaced: u8,
@@ -42,6 +45,7 @@ enum Use {
     ReturnPad {
         jump: u8,
     },
+    /// Other code of the engine.
     Ours,
 }
 

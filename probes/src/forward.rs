@@ -1,5 +1,6 @@
-//! The methods that a view of a CPU leaves to the CPU itself: a view has registers or a time of its own, and the rest is
-//! the CPU's. A method that is missing in a view would silently have its default.
+//! Macros that forward methods of a view of a CPU to the CPU itself. A view ([`Cpu`](crate::guest::Cpu)) has registers or a
+//! time of its own. Most methods of the trait have defaults, so a method that is missing here would silently give the
+//! default in every view.
 
 /// The methods of `Memory`, of a view with a field `cpu`.
 macro_rules! memory_of_the_cpu {

@@ -146,8 +146,11 @@ impl CpuState {
 
 /// The result of running the pre-handlers.
 enum Next {
+    /// The probed instruction is executed.
     Execute,
+    /// A handler has set the pc, so the instruction is not executed.
     Leave,
+    /// A jprobe's handler in guest code, or a tracepoint's code, runs first.
     GuestHandler,
 }
 
@@ -296,6 +299,8 @@ impl Engine {
         Some(self.resume(number, 0, true))
     }
 
+    /// Handles the hit of an armed point by its breakpoint: runs the pre-handlers, unless another probe is being processed on
+    /// this CPU, then the instruction.
     fn hit(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Answer {
         let goes_on = !self.paused.is_empty() && self.goes_on(cpu, point);
         let inside = if self.cpus[number].depth == 0 { Inside::Nothing } else { Inside::AnotherHit };
@@ -328,6 +333,7 @@ impl Engine {
         self.paused.take(&execution)
     }
 
+    /// Counts a hit inside another probe's processing as a miss of the point's probes.
     #[inline]
     fn count_reentry(&mut self, point: u32) {
         // While tracepoint code runs, the guest would not have come here by itself, so nothing is counted.
@@ -340,6 +346,7 @@ impl Engine {
         }
     }
 
+    /// Runs the pre-handlers of the point's enabled probes, in order, until one redirects the CPU.
     fn run_pre_handlers(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Next {
         let Engine { points, returns, cpus, scene, tracepoints, .. } = self;
         let Some(found) = points.get(point) else { return Next::Execute };
@@ -554,6 +561,7 @@ impl Engine {
         Some(point)
     }
 
+    /// Offers a fault to the fault handlers of the point's probes. Returns whether one has handled it.
     fn ask_fault_handlers(&mut self, cpu: &mut impl Cpu, point: u32, trapnr: u32) -> bool {
         let Engine { points, scene, .. } = self;
         let Some(found) = points.get(point) else { return false };

@@ -19,12 +19,15 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// A followed call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instance {
+    /// The number of its probe's pool.
     pub pool: u32,
     /// Index of its private bytes in the pool's data.
     pub place: u32,
+    /// The task that made the call. 0 if the instance was never used.
     pub task: u64,
-    /// The stack pointer at entry.
+    /// The frame key: the stack pointer at entry.
     pub frame: u64,
+    /// The return address that the pad's address has replaced. It is the pad's own if another probe follows the same call.
     pub ret_addr: u64,
     /// The next older call of the task or, for a free instance, the next free one of the pool.
     pub next: u32,
@@ -43,6 +46,7 @@ pub(crate) struct Instances {
     /// The newest call of the task that was used last. That task is not in `tasks`, so its next call or return needs no
     /// hash lookup.
     recent: Recent,
+    /// The address of the return pad, once it was written.
     pub pad: Option<u64>,
     /// Bytes of the pad in front of its breakpoint.
     pad_jump: u64,
@@ -264,10 +268,12 @@ impl Instances {
         self.all.iter().filter(fits).max_by_key(|call| call.task == task)
     }
 
+    /// Whether a call is in its task's list, and so has not returned.
     fn in_flight(&self, call: &Instance) -> bool {
         self.of_task(call.task).any(|(_, other)| (other.pool, other.place) == (call.pool, call.place))
     }
 
+    /// Makes a free instance the newest call of a task.
     #[inline(always)]
     pub fn push(&mut self, number: u32, task: u64, frame: u64, ret_addr: u64) {
         let older = self.newest(task);

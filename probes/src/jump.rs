@@ -23,6 +23,7 @@ pub(crate) enum Jump {
 pub(crate) enum Obstacle {
     /// It is optimised, or optimisation was never tried.
     None,
+    // The sentences in `refusal` say what each of the following means.
     Knob,
     Early,
     Post,

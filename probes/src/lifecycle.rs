@@ -48,6 +48,8 @@ impl Engine {
         Ok(())
     }
 
+    /// Writes the breakpoint of a point, or restores the original bytes. Fails, and changes nothing, if the guest has changed
+    /// the instruction there.
     fn settle_breakpoint(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
         let isa = self.isa;
         self.points.settle_lone(number);
@@ -87,6 +89,7 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether the point's breakpoint or jump must be in the text.
     fn may_stand(&self, point: &Point) -> bool {
         !self.all_disarmed && point.wants_to_be_armed() && !self.is_withdrawn(point)
     }
@@ -241,6 +244,7 @@ impl Engine {
         self.dirty.len()
     }
 
+    /// Frees the number of an unregistered point when none of its slots waits for a CPU any more.
     fn drop_if_dead(&mut self, number: u32) {
         let waits = self.dirty.iter().any(|dirty| dirty.point == number);
         if !waits && self.points.get(number).is_some_and(|point| point.dying) {

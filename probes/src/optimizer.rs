@@ -32,11 +32,15 @@ const MOST_DOUBLINGS: u32 = 14;
 
 /// The state of the optimizer's worker.
 pub(crate) struct Optimizer {
+    /// The switch `debug.kprobes-optimization`.
     allowed: bool,
     /// The guest is early in its boot, when jumps are not yet made.
     early: bool,
+    /// The delay before a batch. This and the next two are virtual times in nanoseconds.
     delay: u64,
+    /// The latest time that [`Engine::tick`] was called with.
     now: u64,
+    /// The time at which the worker must run. `None` if no point waits.
     due: Option<u64>,
     /// The detours of points made from now on.
     pub detours: DetourSetup,
@@ -271,6 +275,7 @@ impl Engine {
         Ok(under)
     }
 
+    /// Writes the detour of a region into a slot. Fails if a CPU is still in the previous detour there.
     fn write_detour(&self, guest: &mut dyn Guest, point: u32, region: &Region, slot: Slot) -> Result<(), Refusal> {
         let table = self.isa.detour.ok_or(Rule::NoDetours.refusal())?;
         let at = slot.detour();

@@ -57,6 +57,7 @@ pub(crate) struct Point {
     pub armed: bool,
     /// The breakpoint at this address is the guest's own. After our handlers the guest gets its trap.
     pub shared: bool,
+    /// Its text was freed. The probes stay listed until they are unregistered.
     pub gone: bool,
     /// Whether an enabled probe has a post-handler, so that the engine must regain control after the copy.
     pub has_post: bool,
@@ -88,7 +89,9 @@ struct Rare {
 /// The retry state of an optimisation that found something under the jump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Postponed {
+    /// The virtual time of the next try, in nanoseconds.
     pub not_before: u64,
+    /// The number of tries that found something. The wait doubles with each.
     pub tries: u32,
 }
 
@@ -125,8 +128,8 @@ impl Point {
         (self.insn, self.plan, self.address_register) = (insn, plan, (isa.address_register)(&insn));
     }
 
-    /// Corrects the address that the copy stored: replaces the copy's own address by the original's. Called after a
-    /// stepped copy.
+    /// Corrects the address register after a stepped copy, on ISAs with [`Point::address_register`]: replaces the copy's
+    /// address, which the copy has stored there, by the original one.
     pub fn put_note_right(&self, regs: &mut dyn Registers) {
         if let (Some(reg), Some(slot)) = (self.address_register, self.slot)
             && regs.get(reg) == slot.stepped()

@@ -55,14 +55,14 @@ impl Programs {
 }
 
 impl Engine {
-    /// Takes a program in.
+    /// Adds a program. Its id never changes, and the engine keeps the program as long as it exists.
     pub fn add_program(&mut self, program: Box<dyn HitProgram>) -> ProgramId {
         let places = &mut self.scene.programs.places;
         places.push(Some(program));
         ProgramId(places.len() - 1)
     }
 
-    /// A program that was taken in. `None` while it is out.
+    /// A program by its id. `None` while it runs or is taken out.
     pub fn program(&mut self, id: ProgramId) -> Option<&mut dyn HitProgram> {
         self.scene.programs.get(id)
     }

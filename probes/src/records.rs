@@ -179,8 +179,11 @@ pub struct Ring {
     scratch: Box<[u8]>,
     /// The most bytes that may be used: all of them, or none while recording is off.
     limit: usize,
+    /// The offset of the oldest record.
     read_at: usize,
+    /// The bytes of all records that wait to be read. They may wrap around the end.
     used: usize,
+    /// The number of these records.
     records: usize,
     written: u64,
     dropped: u64,

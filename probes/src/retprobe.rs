@@ -34,15 +34,21 @@ const MOST_DATA: usize = 4096;
 struct Pool {
     /// `None` once unregistered. The pool stays until its last call has returned.
     owner: Option<Kretprobe>,
+    /// The probed address.
     address: u64,
+    /// The first free instance, or [`NONE`]. [`Instance::next`] links the free ones.
     free: u32,
-    /// The last free instances of a pool that grows. Using them asks for more.
+    /// The last free instances of a pool that grows, as a second list. Using them asks for more.
     reserve: u32,
+    /// Whether the pool has no limit of the user's and is enlarged between runs.
     grows: bool,
     /// Whether the pool is in [`Returns::short`].
     is_short: bool,
+    /// The number of followed calls that have not returned.
     in_flight: u64,
+    /// The numbers of all instances of the pool.
     members: Vec<u32>,
+    /// The private data of all instances, one after another.
     data: Vec<u8>,
 }
 
@@ -133,7 +139,7 @@ impl Returns {
         Ok(pool as u32)
     }
 
-    /// Number of calls that were not followed because no instance was free.
+    /// The number of calls that the probe of this pool did not follow because no instance was free.
     pub fn missed(&self, pool: u32) -> u64 {
         let owner = self.pools.get(pool as usize).and_then(Option::as_ref).and_then(|pool| pool.owner.as_ref());
         owner.map_or(0, Kretprobe::nmissed)
@@ -623,6 +629,7 @@ impl Engine {
         self.report_call(&call);
     }
 
+    /// Logs that a return did not fit this call.
     fn report_call(&mut self, call: &Instance) {
         if let Some(Some(pool)) = self.returns.pools.get(call.pool as usize) {
             self.log.push(Message::Mismatch { probe: pool.owner.clone(), address: pool.address });

@@ -172,6 +172,7 @@ pub(crate) fn make(
     }
 }
 
+/// Allocates window memory for a slot, if possible where its pcs do not collide with the guest's in the jump cache.
 fn take(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, room: Room, trampoline: Option<u64>) -> Result<u64, Refusal> {
     let mut colliding = Vec::new();
     let mut taken = None;
@@ -206,6 +207,7 @@ fn fights_on_the_way(guest: &dyn Guest, isa: &Isa, insn: &Insn, at: u64, room: R
     (1..way.len()).any(|number| way[..number].iter().any(|before| guest.pcs_collide(*before, way[number])))
 }
 
+/// Writes the copies of an instruction into a slot at this address.
 fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64, room: Room) -> Result<(Plan, Slot), Refusal> {
     let stepped = (isa.copy)(insn, at + UNIT, Tail::Breakpoint)?;
     let in_front = if matches!(plan, Plan::Emulate(_)) { insn.length().saturating_sub(stepped.displaced as u64) } else { 0 };

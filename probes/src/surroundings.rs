@@ -28,7 +28,7 @@ fn other_parts(guest: &dyn Guest, name: &str) -> Vec<Range<u64>> {
 /// Read-ahead size in bytes. A walk through a function asks for one instruction at a time.
 const AHEAD: usize = 128;
 
-/// The guest's text, as the rules see it.
+/// The guest's original text and its facts, as an ISA's rules see them. It is made for one check of one place.
 pub(crate) struct Text<'a> {
     engine: &'a Engine,
     guest: &'a dyn Guest,

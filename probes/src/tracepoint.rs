@@ -63,7 +63,8 @@ const BELOW: u64 = 4096;
 /// Bytes above it, as far as the stack has so many: the site's code uses slots of its function's frame, and on POWER and
 /// z/Architecture the functions that it calls save registers in that frame.
 const ABOVE: u64 = 1024;
-/// Layout of the lowest of these bytes: the list of functions, the file that the record is for, then the record.
+/// Layout of the lowest of these bytes: the list of functions, the `trace_event_file` that the record is for (zeroed), then the
+/// record. These are the sizes of the first two.
 const LIST: u64 = 64;
 const FILE: u64 = 192;
 /// Longest record, in bytes. The rest of the area is for the stack frames of the called code.
@@ -160,7 +161,7 @@ const RELEASE: [&str; 4] = ["_raw_spin_unlock", "_raw_spin_unlock_irqrestore", "
 const LOCK_LEVELS: usize = 1;
 const MOST_SEARCHED: usize = 64;
 
-/// The ends of a site's out-of-line code: see [`Watched`].
+/// The ends of a site's out-of-line code. [`Watched`] has the meanings.
 #[derive(Default)]
 struct Way {
     exits: Vec<u64>,
@@ -183,11 +184,13 @@ pub(crate) struct TracepointRun {
     around: Vec<u8>,
     kept: usize,
     at: u64,
+    /// The pointer to the tracepoint's list of functions before the run.
     list_before: u64,
     /// Address, size and value of the preempt count before the run.
     count: (u64, usize, u64),
     /// Address and value of the counter that the code raises before its calls, if it does.
     lock: Option<(u64, u64)>,
+    /// The length of the record in bytes, once buffer space was reserved.
     length: usize,
     /// Index of the tracepoint, while its code runs.
     runs: Option<u32>,

@@ -63,7 +63,7 @@ pub fn walk(rule: &dyn Unwind, mut at: Standing, into: &mut [Frame], walked: &mu
     found
 }
 
-/// The stack of a hit, and the number of return pads met so far.
+/// The stack of a hit, and the number of return-pad addresses found so far.
 struct OfHit<'a, 'b>(&'a mut Hit<'b>, usize);
 
 impl Walked for OfHit<'_, '_> {
@@ -113,7 +113,7 @@ impl Stacks {
     }
 }
 
-/// The unwind state of a CPU. The caller must set the stack pointer.
+/// The unwind state of a CPU, with a stack pointer of 0, which the caller must set. `called` as in [`Standing::called`].
 pub fn standing(cpu: &mut dyn Cpu, rule: &dyn Unwind, called: bool) -> Standing {
     let (frame, link) = rule.registers();
     let get = |reg: Option<Reg>| reg.map_or(0, |reg| cpu.get(reg));

@@ -113,14 +113,14 @@ struct Object {
     shared: Arc<Shared>,
 }
 
-/// The parts that a watchpoint has in common with those made of it at other addresses.
+/// The parts that a watchpoint shares with its copies at other addresses ([`Watchpoint::moved_to`]).
 struct Shared {
     handler: Box<Handler>,
     /// Counts the hits, and is the probe of [`Hit::probe`].
     probe: Kprobe,
     is_enabled: AtomicBool,
     unseen: Counter,
-    /// Addresses at which a handler wanted it, and where it was not set.
+    /// The number of addresses at which a handler wanted a copy that could not be set.
     not_set: Counter,
 }
 
@@ -287,10 +287,11 @@ impl DerefMut for WatchHit<'_> {
 #[derive(Default)]
 pub(crate) struct Watchpoints {
     list: Vec<Watchpoint>,
-    /// The list as the machine knows it: accesses are passed on by their numbers in this one.
+    /// The list as the machine got it last. The machine reports an access with its watchpoint's index in this list.
     told: Vec<Watchpoint>,
+    /// Whether `list` has changed since then.
     has_changed: bool,
-    /// Watchpoints that handlers put at addresses.
+    /// Watchpoints of which handlers set copies at addresses.
     templates: Vec<Watchpoint>,
 }
 
@@ -418,6 +419,7 @@ impl Engine {
     }
 }
 
+/// Counts an access and calls the watchpoint's handler.
 fn run(watchpoint: &Watchpoint, cpu: &mut impl Cpu, scene: &mut Scene, access: &Access) {
     if access.unseen {
         watchpoint.count_unseen();

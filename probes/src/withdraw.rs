@@ -18,7 +18,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Upper bound for the bytes of a point.
+/// An upper bound of the bytes of text that a point covers.
 const LONGEST_POINT: u64 = 64;
 
 /// The parts of the text from which our bytes are withdrawn.

@@ -199,6 +199,7 @@ impl EventSet {
     }
 }
 
+/// Registers the probe of a definition, with a handler that writes the event's records.
 fn register(
     engine: &mut Engine,
     guest: &mut dyn Guest,
@@ -264,6 +265,7 @@ fn in_program(definition: &Definition, (path, place): (&str, &Place), programs: 
     }
 }
 
+/// Registers the watchpoint of a watch event. One on memory of a module that is not loaded is only prepared.
 fn register_watchpoint(
     engine: &mut Engine,
     guest: &mut dyn Guest,
@@ -374,6 +376,7 @@ fn of_program(probe: &Attached) -> Option<UserProbe> {
     if let Attached::User(probe) = probe { Some(probe.clone()) } else { None }
 }
 
+/// The kprobe of either kind, `None` if it is not registered or its text was freed.
 fn live(probe: &Attached) -> Option<Kprobe> {
     probe_of(probe).filter(|probe| !probe.is_gone())
 }

@@ -29,6 +29,7 @@ pub(super) const UNREADABLE: u16 = u16::MAX;
 pub struct Programs {
     isa: &'static Isa,
     programs: Box<[Program]>,
+    /// The bytes that the values take at least: all strings count as empty.
     least: usize,
     /// Whether a hit has more to do than to write these values: [`LEAVES_STACK`] and [`WATCHED`].
     more: AtomicU8,
@@ -39,6 +40,7 @@ const LEAVES_STACK: u8 = 1;
 /// The event has a filter or triggers.
 const WATCHED: u8 = 2;
 
+/// The compiled fetch of one argument: a start value, then dereferences.
 #[derive(Debug)]
 struct Program {
     start: Start,
@@ -51,6 +53,7 @@ struct Program {
     is_array: bool,
 }
 
+/// The source of a program's start value.
 #[derive(Debug)]
 enum Start {
     Register(Reg),

@@ -1,5 +1,5 @@
-//! Calls of user programs that return probes follow. Nothing in the program says that a call is followed: it is known
-//! by its task, its stack pointer and the address where it returns to.
+//! The calls of user programs that return probes follow. Unlike in the kernel, no return address is replaced. A return is
+//! recognised by the task, the stack pointer and the address at which the program arrives.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,9 +22,11 @@ pub struct Call {
 
 /// The calls in flight. Calls whose tasks have one hash are in one chain, the newest first.
 pub struct Calls {
+    /// All calls, in use or free, each with the index of the next one of its chain.
     all: Vec<(Call, u32)>,
-    /// The first free place of `all`, in a chain like the others.
+    /// The first free one, whose chain has all free ones.
     free: u32,
+    /// For each hash of a task, the first call of its chain.
     newest: Box<[u32]>,
     /// Calls that ended without a return.
     pub left_behind: u64,

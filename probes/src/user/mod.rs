@@ -196,21 +196,22 @@ pub(crate) struct UserProbes {
     restarts: Restarts,
     /// The last hit of each CPU.
     last: Vec<Spot>,
-    /// Whether the kernel's functions are probed that switch tasks.
+    /// Whether an internal probe reports task switches.
     follows_tasks: bool,
-    /// Whether those are probed that copy processes and replace their programs.
+    /// Whether internal probes report fork and exec.
     follows_processes: bool,
     counts: UserCounts,
 }
 
-/// The most calls that are followed at a time.
+/// The largest number of calls that are followed at a time.
 const MOST_CALLS: usize = 1 << 14;
-/// Creates a task, whose stack has the calls of its parent; its argument is the new task. In every Linux.
+/// The function that starts a forked task, in every Linux. Its argument is the new task, whose stack is a copy of its
+/// parent's.
 const FORKS: &str = "wake_up_new_task";
-/// Runs first after a switch, in the new task. Compilers change its name.
+/// The function that a task runs first after it was switched to. Compilers add suffixes to its name.
 const SWITCHED: [&str; 4] =
     ["finish_task_switch", "finish_task_switch.isra.0", "finish_task_switch.constprop.0", "finish_task_switch.isra.1"];
-/// Replace the program of a task, by release of Linux.
+/// The functions that replace the program of a task (exec). A kernel has one of them, by its release.
 const EXECS: [&str; 2] = ["begin_new_exec", "flush_old_exec"];
 
 impl Engine {
@@ -419,7 +420,7 @@ impl Engine {
         }
     }
 
-    /// Notes a fault of an instruction of a program, at the pc. The instruction is executed again: that is no new hit.
+    /// Handles a fault of the program's instruction at the pc. If it was just hit, its repetition will not count as a hit.
     pub fn user_fault(&mut self, cpu: &mut impl Cpu) {
         let spot = Spot { pc: cpu.pc(), sp: cpu.get(self.isa.abi.sp) };
         if self.user.last.get(cpu.number()) == Some(&spot) {
@@ -434,7 +435,7 @@ impl Engine {
         self.user.restarts.forget(task);
     }
 
-    /// Forgets all calls in flight, because the guest has become another one.
+    /// Forgets all calls in flight, because a snapshot was restored.
     pub(crate) fn forget_user_calls(&mut self) {
         self.scene.calls.clear();
         self.user.restarts = Restarts::default();

@@ -1,4 +1,5 @@
-//! The CPU as a handler of a user probe sees it: its memory is the program's.
+//! [`RunningProgram`]: the CPU as handlers of user probes see it. Memory accesses go to the program's address space, and
+//! nothing can be changed.
 
 use crate::guest::Cpu;
 use crate::records::Flags;

@@ -1,4 +1,5 @@
-//! Instructions that faulted and will be executed again. A hit before the fault must not be followed by a second one.
+//! Probed instructions of user programs that faulted after their hit, such as on a page that is not mapped yet. The program
+//! executes such an instruction again, which must not count as a second hit.
 
 use alloc::vec::Vec;
 
@@ -11,8 +12,8 @@ pub struct Spot {
     pub sp: u64,
 }
 
-/// The most instructions that wait at a time. More tasks than that hardly wait for a page at the same moment; the
-/// oldest one is then forgotten and its repetition counts as a hit.
+/// The largest number of instructions that wait at a time. Hardly more tasks than that wait for a page at once. Beyond it,
+/// the oldest one is dropped, and its repetition counts as a hit.
 const MOST: usize = 256;
 
 /// Faulted instructions, by task.

@@ -1,7 +1,8 @@
-//! USDT probes: places that a program's author has marked, with a provider, a name and arguments.
+//! USDT probes (user-level statically defined tracing): places that a program's author has marked, with a provider, a name
+//! and arguments.
 //!
-//! The place is an instruction without effect, so the probe is an ordinary one there. The arguments are where the note in
-//! the program's file says.
+//! The place is a nop, where an ordinary user probe is put. A note in the program's ELF file says in which registers or
+//! memory the arguments are.
 
 use crate::context::Hit;
 use alloc::string::String;

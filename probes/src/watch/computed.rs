@@ -1,4 +1,5 @@
-//! The memory accesses of instructions that the engine computes, for watchpoints.
+//! Records the memory accesses of an instruction that the engine computes, because the machine does not see them. The
+//! watchpoints then get them as accesses of the guest.
 
 use super::{Access, By};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
@@ -9,6 +10,7 @@ const MOST: usize = 32;
 /// The accesses of one computed instruction.
 pub(crate) struct Computed {
     pc: u64,
+    /// Address, size, whether it is a write, old value, value.
     list: [(u64, u8, bool, u64, u64); MOST],
     count: usize,
 }

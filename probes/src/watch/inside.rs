@@ -1,4 +1,4 @@
-//! The CPU in the middle of a block, as handlers of watchpoints see it.
+//! [`Inside`]: the CPU as handlers of watchpoints see it, in the middle of a block of translated code.
 
 use crate::forward::{memory_of_the_cpu, rest_of_the_cpu};
 use crate::guest::Cpu;

@@ -1,5 +1,6 @@
-//! The parser of filters. It reads the text once, with a stack of open brackets instead of recursion, so that no text
-//! is too deep.
+//! The parser of filters: compiles the text to [`Step`]s. It reads the text once, with a stack of open brackets instead of
+//! recursion, so that deeply nested brackets cannot overflow the host's stack. `&&` and `||` become conditional skips, whose
+//! targets are filled in when the end of the term or of the bracket is reached.
 
 use super::super::fields::{self, FieldRef};
 use super::super::format::Format;
@@ -42,6 +43,7 @@ struct Parser<'a> {
     open: Vec<Open>,
 }
 
+/// Compiles the text of a filter for an event with this format.
 pub(super) fn filter(text: &str, format: &Format, word: usize) -> Result<Vec<Step>, FilterError> {
     if text.len() > MOST_TEXT {
         return Err(FilterError { code: FilterCode::TooLong, at: MOST_TEXT });
@@ -170,6 +172,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Sets the target of these skips.
     fn lead(&mut self, skips: &[usize], to: usize) {
         for skip in skips {
             if let Some(Step::SkipIfFalse(target) | Step::SkipIfTrue(target)) = self.steps.get_mut(*skip) {

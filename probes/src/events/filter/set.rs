@@ -1,4 +1,4 @@
-//! Filters of an [`EventSet`].
+//! Sets and removes the filters of events, as writing the file `filter` of tracefs does.
 
 use super::super::fields;
 use super::super::set::EventSet;

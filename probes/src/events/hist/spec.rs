@@ -9,9 +9,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+/// Linux's limits: the largest number of keys, of values besides hitcount, and of sort keys.
 const MOST_KEYS: usize = 3;
 const MOST_VALUES: usize = 2;
 const MOST_SORT_KEYS: usize = 2;
+/// The size of a histogram is given as the binary logarithm of its number of entries.
 const DEFAULT_BITS: u32 = 11;
 const LEAST_BITS: u32 = 7;
 const MOST_BITS: u32 = 17;
@@ -38,6 +40,7 @@ pub(in crate::events) struct Key {
     pub in_microseconds: bool,
 }
 
+/// The source of a key's or value's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::events) enum Source {
     /// The call chain.
@@ -48,6 +51,7 @@ pub(in crate::events) enum Source {
     Field(FieldRef),
 }
 
+/// The suffix of a key or value, which changes how it is counted or shown. [`MODIFIERS`] has their names in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::events) enum Modifier {
     None,
@@ -249,7 +253,8 @@ impl Spec {
         self.keys.iter().any(|key| key.source == Source::Stack)
     }
 
-    /// Whether both are one histogram: names, sizes and positions do not matter.
+    /// Whether both triggers share one histogram, because their keys, values and sort fields are equal. Names and sizes may
+    /// differ.
     pub fn counts_as(&self, other: &Spec) -> bool {
         (&self.keys, &self.values, &self.sort) == (&other.keys, &other.values, &other.sort)
     }

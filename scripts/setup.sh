@@ -70,14 +70,15 @@ look_for_rivals() {
     have qemu-system-riscv64 || lack "qemu-system-riscv64 (the benchmarks compare with it)" qemu-system-misc
 }
 
-# The emulators that tests/tests/user_mode and riscv_programs compare with, and the disassemblers of tests/tests/binutils.rs and opinions.
+# The emulators that tests/tests/user_mode and riscv_programs compare with, and the disassemblers of tests/tests/binutils.rs,
+# isa/tests/ia64_objdump.rs and opinions.
 look_for_other_emulators() {
     have qemu-sparc64-static || lack "qemu-sparc64-static (tests of SPARC and RISC-V programs compare with it)" qemu-user-static
     have hppa-linux-gnu-objdump || lack "hppa-linux-gnu-objdump (a test of PA-RISC's disassembly compares with it)" binutils-hppa-linux-gnu
     local tuple
     have objdump || lack "objdump (tests compare our decoders with it)" binutils
     for tuple in aarch64-linux-gnu arm-linux-gnueabihf powerpc64le-linux-gnu s390x-linux-gnu mipsel-linux-gnu mips64el-linux-gnuabi64 \
-        riscv64-linux-gnu; do
+        riscv64-linux-gnu ia64-linux-gnu; do
         have "$tuple-objdump" || lack "$tuple-objdump (tests compare our decoders with it)" "binutils-$tuple"
     done
 }

@@ -21,6 +21,7 @@ pub mod call;
 pub mod detour;
 pub mod entry;
 pub mod function;
+pub mod ia64;
 pub mod insn;
 pub mod linux;
 pub mod mem;

@@ -152,6 +152,7 @@ impl Compiler<'_> {
         }))
     }
 
+    /// Compiles a call of a function that takes a format and its values. Fails if a value does not fit its conversion.
     pub(super) fn printf(&mut self, name: &str, arguments: &[Expr], stream: Stream, at: Span) -> Result<Act, ScriptError> {
         let Some((Expr { kind: Kind::Text(text), at: format_at }, values)) = arguments.split_first() else {
             return Err(at.error(format!("{name}() begins with its format, in quotes: {name}(\"%d %s\\n\", pid, comm)")));
@@ -180,6 +181,7 @@ impl Compiler<'_> {
         Ok(Act::Printf(Box::new(Printf { format, values: made.into() }), stream))
     }
 
+    /// Compiles `print(@map[, top[, div]])`, `print(@map[key])` or `print(value)`.
     pub(super) fn print(&mut self, arguments: &[Expr], at: Span) -> Result<Act, ScriptError> {
         self.between("print", arguments, 1, 3, at)?;
         if let Kind::Map(name, keys) = &arguments[0].kind {
@@ -205,6 +207,7 @@ impl Compiler<'_> {
         Ok(Act::PrintValue(Box::new((any, kind))))
     }
 
+    /// The number of a map that is an argument of `function`. Fails if the argument is no map, or has a key.
     pub fn whole_map(&mut self, function: &str, expr: &Expr) -> Result<u16, ScriptError> {
         match &expr.kind {
             Kind::Map(name, keys) if keys.is_empty() => Ok(self.map(name, expr.at)),

@@ -1,4 +1,8 @@
 //! Executes the statements of a compiled block, one [`Act`] after the other, and charges them to the hit's budget.
+//!
+//! A block expression (`{ ...; value }`) may contain `return`, `break` or `continue`. Its statement then stops: the
+//! evaluation of the expression notes the jump in [`Runner::leaving`], an act does nothing once that is set, and
+//! [`Runner::act`] makes the jump.
 
 use super::format::Piece;
 use super::map::Keys;
@@ -17,6 +21,7 @@ pub(super) const TOO_MUCH_WORK: &str = "one hit took more work than to put toget
 pub(super) const MOST_VALUES: usize = 32;
 
 impl Runner<'_> {
+    /// Executes statements in order, until one leaves the block.
     pub(super) fn acts(&mut self, acts: &[Act]) -> Goes {
         for act in acts {
             let goes = self.act(act);
@@ -27,6 +32,7 @@ impl Runner<'_> {
         Goes::On
     }
 
+    /// Executes a statement and removes from the scratch buffer all that it put there.
     pub(super) fn act(&mut self, act: &Act) -> Goes {
         let mark = self.state.scratch.len();
         let goes = self.do_act(act, mark);
@@ -41,6 +47,7 @@ impl Runner<'_> {
         if goes == Goes::On { leaving } else { goes }
     }
 
+    /// Executes a statement. `mark` is the length of the scratch buffer: the statement's keys and strings are appended there.
     #[expect(clippy::too_many_lines, reason = "one arm per operation: a table in the form of a match")]
     pub(super) fn do_act(&mut self, act: &Act, mark: usize) -> Goes {
         match act {
@@ -249,6 +256,7 @@ impl Runner<'_> {
         self.state.exit = Some(1);
     }
 
+    /// Appends a line to the warnings.
     pub(super) fn warn(&mut self, what: &str) {
         self.state.warned.extend_from_slice(what.as_bytes());
         self.state.warned.push(b'\n');
@@ -275,6 +283,8 @@ impl Runner<'_> {
         self.may_handle(asked).then_some(keys).flatten()
     }
 
+    /// Executes a loop over a map. In each turn the variable is an encoded tuple of key and value. A key that the body has
+    /// removed in the meantime is skipped.
     pub(super) fn for_map(&mut self, map: u16, variable: u16, body: &[Act], steps: u32) -> Goes {
         let Some(facts) = self.program.maps.get(usize::from(map)) else { return Goes::On };
         let key_is_number = facts.keys.len() == 1 && facts.keys[0].is_number();
@@ -294,7 +304,7 @@ impl Runner<'_> {
             if several {
                 variable.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
             }
-            // A key with one part has the encoding of a part.
+            // A key with one part has the encoding of a part. Several parts become an inner tuple, after their length.
             debug_assert!(!key_is_number || key.len() == 8);
             variable.bytes.extend_from_slice(key);
             match stored {
@@ -314,6 +324,7 @@ impl Runner<'_> {
         Goes::On
     }
 
+    /// Writes a format with its values to a stream. With [`Stream::Failure`] the script ends.
     pub(super) fn printf(&mut self, format: &super::format::Format, values: &[(Any, Type)], stream: Stream) -> Goes {
         // Most formats have few values, which need a smaller array.
         match values.len() {
@@ -324,7 +335,8 @@ impl Runner<'_> {
 
     fn printf_of<const MOST: usize>(&mut self, format: &super::format::Format, values: &[(Any, Type)], stream: Stream) -> Goes {
         let mark = self.state.scratch.len();
-        // First all values are computed, in order, then the text is appended after them.
+        // First all values are computed, in order: a number is kept here, bytes in the scratch buffer up to this offset.
+        // Then the text is written.
         let mut ends = [(0_u64, 0_usize); MOST];
         for ((value, _), end) in values.iter().zip(&mut ends) {
             let number = self.any(value);
@@ -368,6 +380,7 @@ impl Runner<'_> {
         Goes::On
     }
 
+    /// Prints the strings of an array of pointers such as `argv`, up to a NULL pointer and at most 16 of them.
     pub(super) fn join(&mut self, at: &Num, separator: &[u8], mark: usize) {
         let mut at = self.num(at);
         let word = self.program.word;
@@ -391,8 +404,12 @@ impl Runner<'_> {
 /// The way in which the execution of a statement ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goes {
+    /// The next statement follows.
     On,
+    /// The innermost loop ends.
     Break,
+    /// The next iteration of the innermost loop follows.
     Continue,
+    /// The block of the script ends.
     Return,
 }

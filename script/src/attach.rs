@@ -149,11 +149,12 @@ fn part(block: usize, point: usize) -> u64 {
     (block as u64) << 32 | point as u64 & 0xffff_ffff
 }
 
-/// Set in the `part` of a tracepoint, so that a hit of a kprobe need not look at the kind of its attach point.
+/// A bit in the `part` of a tracepoint. With it, a hit of a kprobe need not look at the kind of its attach point.
 const TRACEPOINT: u64 = 1 << 63;
-/// Set in the `part` of a USDT probe.
+/// A bit in the `part` of a USDT probe.
 const USDT: u64 = 1 << 62;
 
+/// Unpacks a `part`: the block and the attach point that it names.
 #[inline]
 fn block_and_point(program: &Program, part: u64) -> Option<(&Block, &Point)> {
     let block = program.blocks.get(((part & !(TRACEPOINT | USDT)) >> 32) as usize)?;
@@ -322,7 +323,8 @@ fn tracepoint(
     engine.register_tracepoint(guest, event, is_raw, run).map(|probes| Some(Attached::Tracepoint(probes)))
 }
 
-/// Registers the probe that watches objects: at a function's entry that of an argument, at its return the result.
+/// Registers the probe that sets a watchpoint on an object: at a function's entry on the one that an argument points to, or
+/// at its return on the one that the result points to.
 fn object_setter(
     engine: &mut Engine,
     guest: &mut dyn Guest,

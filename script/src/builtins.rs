@@ -11,6 +11,7 @@ use alloc::boxed::Box;
 use alloc::format;
 
 impl Compiler<'_> {
+    /// Compiles `$1` and so on as a number. A parameter that is missing is 0. A parameter that is no number needs `str($1)`.
     pub(super) fn positional(&mut self, number: u32, at: Span) -> Result<Typed, ScriptError> {
         let text = (number as usize).checked_sub(1).and_then(|number| self.options.parameters.get(number));
         let Some(text) = text else { return Ok(number_of(0)) };
@@ -44,6 +45,7 @@ impl Compiler<'_> {
         Err(at.error(format!("Unknown identifier: '{name}': it is no builtin, no macro, and no enumerator of the guest's types")))
     }
 
+    /// Compiles a builtin. `None` if the name is no builtin. Fails if the builtin has no meaning at this block's probes.
     pub(super) fn builtin(&mut self, name: &str, at: Span) -> Result<Option<Typed>, ScriptError> {
         let kinds = self.block.kinds;
         let u32 = Type::Int(4, false);
@@ -91,7 +93,7 @@ impl Compiler<'_> {
         }))
     }
 
-    /// A builtin that the kernel's types or its own table of addresses give. `None` if it is no builtin at all.
+    /// Compiles a builtin that needs the kernel's types or symbols. `None` if it is no builtin at all.
     fn builtin_by_types(&mut self, name: &str, at: Span) -> Result<Option<Typed>, ScriptError> {
         Ok(Some(match name {
             "uid" | "gid" => {
@@ -146,6 +148,8 @@ impl Compiler<'_> {
         })
     }
 
+    /// The offset in `struct task_struct` of a member, in bytes, and its type. `path` names structures inside one another. `None`
+    /// if the kernel's types lack a member.
     pub(super) fn task_field(&self, path: &[&str]) -> Option<(u64, CType)> {
         let mut kind = self.known.named(Some(ast::Tag::Struct), "task_struct")?;
         let mut bits = 0;
@@ -158,7 +162,8 @@ impl Compiler<'_> {
         Some((bits / 8, kind))
     }
 
-    /// Follows a chain of pointers that starts at the running task's structure, and reads the member at its end.
+    /// Follows pointers from the running task's `struct task_struct` and reads the last one's member: `current->a->b`. `None`
+    /// if the kernel's types lack a member.
     pub(super) fn of_chain(&self, path: &[&str]) -> Option<Num> {
         let mut kind = self.known.named(Some(ast::Tag::Struct), "task_struct")?;
         let mut at = Num::Task;
@@ -172,6 +177,7 @@ impl Compiler<'_> {
         Some(at)
     }
 
+    /// A member of the parent's task structure: `current->real_parent->name`.
     pub(super) fn of_parent(&self, name: &str) -> Option<Num> {
         let (offset, kind) = self.task_field(&["real_parent"])?;
         let parent = self.load(add(Num::Task, offset), &kind);
@@ -179,6 +185,7 @@ impl Compiler<'_> {
         Some(self.load(add(parent, offset), &kind))
     }
 
+    /// A 32-bit member of the running task's credentials: `current->cred->name`.
     pub fn of_credentials(&self, name: &str) -> Option<Num> {
         let (offset, kind) = self.task_field(&["cred"])?;
         let credentials = self.load(add(Num::Task, offset), &kind);

@@ -13,6 +13,7 @@ use alloc::format;
 use alloc::string::String;
 
 impl Compiler<'_> {
+    /// The arguments of a call that takes exactly `N`. Fails if there are more or fewer.
     pub fn arguments<'e, const N: usize>(
         &self,
         name: &str,
@@ -24,6 +25,7 @@ impl Compiler<'_> {
         })
     }
 
+    /// Checks that a call has `least` to `most` arguments.
     pub fn between(&self, name: &str, arguments: &[Expr], least: usize, most: usize, at: Span) -> Result<(), ScriptError> {
         if (least..=most).contains(&arguments.len()) {
             return Ok(());
@@ -232,6 +234,7 @@ impl Compiler<'_> {
         value.map(Some)
     }
 
+    /// `str(address[, length])`: a string in guest memory. Also cuts a string value, or takes a positional parameter's text.
     fn text(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         self.between("str", arguments, 1, 2, at)?;
         // The text of a positional parameter, or a tail of it: str($1), str($1 + 2).
@@ -281,6 +284,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// `buf(address[, length])`: bytes of guest memory. An array in guest memory needs no length.
     fn buffer(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         self.between("buf", arguments, 1, 2, at)?;
         let length = match arguments.get(1) {

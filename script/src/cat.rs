@@ -38,6 +38,7 @@ impl Compiler<'_> {
         Ok(Act::Printf(Box::new(Printf { format, values: values.into() }), Stream::File))
     }
 
+    /// The address of a kernel variable. Fails if the kernel's symbol table lacks it.
     fn symbol(&self, name: &str, at: Span) -> Result<Num, ScriptError> {
         let address = self.knowledge.data(name);
         address.map(Num::Const).ok_or_else(|| {
@@ -45,6 +46,7 @@ impl Compiler<'_> {
         })
     }
 
+    /// /proc/version: the kernel's `linux_banner`.
     fn banner(&self, at: Span) -> Result<(Any, Type), ScriptError> {
         let text = Bytes::Text { at: Box::new(self.symbol("linux_banner", at)?), limit: None, capacity: 1024 };
         Ok((Any::Bytes(text), Type::Text(1024)))

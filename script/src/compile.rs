@@ -1,8 +1,9 @@
 //! Compiles a script to a [`Program`]: resolves names, infers types and expands attach points. Expressions are compiled
 //! in `values`, calls in `calls`.
 //!
-//! A map may be read before the line that assigns to it. So the compiler goes over the whole script again until it
-//! learns nothing new about the types of maps.
+//! A map may be read before the line that assigns to it. So the compiler repeats the whole pass over the script until a
+//! pass changes no map type (a fixed point), at most `MOST_ROUNDS` times. Attach points are resolved in the first pass
+//! only, because that is the expensive part.
 
 use super::ast::{self, Ast, Setting};
 use super::error::{ScriptError, Span};
@@ -203,19 +204,25 @@ pub(super) fn no_types(knowledge: &dyn Knowledge) -> &'static str {
     }
 }
 
-/// The treatment of attach points that do not exist.
+/// The setting `missing_probes`: the treatment of attach points that do not exist in this guest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
+    /// An error. A pattern or tracepoint without a match gets a warning instead, unless it stands alone.
     Error,
+    /// A warning is printed and the other attach points are used.
     Warn,
+    /// The other attach points are used without a word.
     Ignore,
 }
 
-/// The types of a map, as far as they are known so far.
+/// The types of a map that the passes so far have inferred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MapTypes {
+    /// The types of the key's parts, empty for a map without keys. `None` before the first use.
     pub keys: Option<Vec<Type>>,
+    /// The type of the values. `None` before the first assignment.
     pub value: Option<Type>,
+    /// Whether the script assigns to the map. A map that is only read is an error.
     pub is_assigned: bool,
     /// The position of its first use.
     pub first: Span,
@@ -226,14 +233,15 @@ pub(super) struct MapTypes {
 pub(super) struct Scope {
     /// The number and the type of each variable.
     pub variables: BTreeMap<String, (u16, Type)>,
-    /// The number of variables so far.
+    /// The number of variables so far, those without a name included.
     pub count: u16,
+    /// The kinds of the block's attach points. They decide which builtins it may use.
     pub kinds: Kinds,
-    /// The function whose parameters `args` means.
+    /// The probed function, that of the first attach point if there are several. `args` means its parameters.
     pub function: Option<String>,
-    /// The file of its probes in user programs, if it has any.
+    /// The path in the guest of the file that the block's user probes are in. `None` for a block without user probes.
     pub program: Option<String>,
-    /// Its USDT probes, with their names.
+    /// The USDT probes of the block, with their names.
     pub usdt: Vec<(String, Arc<Usdt>)>,
     /// The number of loops around the present statement.
     pub loops: u32,
@@ -254,9 +262,11 @@ pub(super) struct Scope {
 /// The kinds of attach point that a block has.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Kinds {
+    /// Points at an instruction, where a function's arguments may be read.
     pub entries: bool,
+    /// Points at a function's return, where its result may be read.
     pub returns: bool,
-    /// Points that are neither entries nor returns: BEGIN, END and timers.
+    /// Points that are neither: BEGIN, END, timers, watchpoints and tracepoints with a record.
     pub others: bool,
     /// Points with typed arguments: fentry and fexit.
     pub typed: bool,
@@ -264,39 +274,61 @@ pub(super) struct Kinds {
 
 /// One macro expansion: the arguments, and the suffix that keeps its local variables apart.
 pub(super) struct Frame {
+    /// The caller's variable for each `$parameter`.
     pub variables: BTreeMap<String, String>,
+    /// The caller's map for each `@parameter`.
     pub maps: BTreeMap<String, String>,
     /// The argument expressions, each with the number of frames that were open where it was written.
     pub expressions: BTreeMap<String, (ast::Expr, usize)>,
+    /// A number that no other expansion has. A local variable `$x` of the macro is named `x#suffix`.
     pub suffix: u32,
 }
 
+/// The compiler of one script. The files `values`, `statements`, `points` and others add methods to it.
 pub(super) struct Compiler<'a> {
+    /// The syntax tree of the script.
     pub ast: &'a Ast,
+    /// The guest's symbols, types, tracepoints and files.
     pub knowledge: &'a dyn Knowledge,
     pub options: &'a Options,
+    /// The C types of the script and of the guest.
     pub known: Known<'a>,
+    /// The names of the maps, with `@`. A map's number is its index here and in `facts`.
     pub maps: Vec<String>,
     pub map_numbers: BTreeMap<String, u16>,
+    /// The inferred types of the maps. The passes end when one leaves this unchanged.
     pub facts: Vec<MapTypes>,
+    /// The errors of the present pass.
     pub errors: Vec<ScriptError>,
+    /// The warnings of the present pass.
     pub warnings: Vec<ScriptError>,
+    /// The block that is being compiled.
     pub block: Scope,
+    /// The macros that are being expanded, innermost last.
     pub frames: Vec<Frame>,
+    /// The number of macro expansions in all passes, from which each expansion gets its suffix.
     pub macros: u32,
     /// The number of macro expansions in this pass.
     pub expanded: u32,
     /// The recursion depth of the compiler.
     pub level: u32,
+    /// The largest number of variables of a block.
     pub most_variables: u16,
+    /// The setting `max_strlen`: the size of strings that `str` reads, in bytes, with the terminating 0.
     pub longest_text: u32,
+    /// The setting `str_trunc_trailer`: the text that is printed after a truncated string.
     trailer: String,
+    /// The setting `stack_mode`: the form of `kstack` and `ustack`.
     pub stack_form: StackForm,
-    /// Whether the script names addresses of user programs.
+    /// Whether the script prints names of addresses in user programs, so that the guest's mappings must be followed.
     pub names_programs: bool,
+    /// The setting `max_probes`: the limit on `found_points`.
     most_points: u64,
+    /// The setting `max_map_keys`: the default limit on the keys of a map. 0 means `MOST_KEYS` of `map`.
     limit: u64,
+    /// The setting `print_maps_on_exit`.
     prints_maps: bool,
+    /// The setting `missing_probes`.
     missing: Missing,
     /// The budget for parsing and compiling the script.
     pub(super) budget: &'a Budget,
@@ -308,10 +340,11 @@ pub(super) struct Compiler<'a> {
     points: Vec<Option<Vec<Point>>>,
     /// The number of resolved attach points.
     found_points: u64,
+    /// The number of resolved `interval` and `profile` points.
     clocks: usize,
     /// The number of attach points that count their hits.
     counters: u32,
-    /// Errors of resolving attach points.
+    /// Errors of resolving attach points. Each later pass starts with these, because it does not resolve them again.
     point_errors: Vec<ScriptError>,
     point_warnings: Vec<ScriptError>,
 }
@@ -319,10 +352,12 @@ pub(super) struct Compiler<'a> {
 /// The largest number of maps, and of variables in a block. Each has a 16-bit number.
 const MOST_NAMES: usize = 65_534;
 
-/// The largest number of passes. Each pass learns the type of at least one more map.
+/// The largest number of passes. Each pass but the last changes the types of at least one map.
 const MOST_ROUNDS: usize = 20;
 
 impl<'a> Compiler<'a> {
+    /// Applies the script's `config` block and then the settings of the options, which override it. Fails with all settings
+    /// that are wrong.
     fn settings(&mut self) -> Result<(), Vec<ScriptError>> {
         let mut errors = Vec::new();
         let ast = self.ast;
@@ -345,6 +380,7 @@ impl<'a> Compiler<'a> {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
+    /// Applies one setting. Settings of bpftrace that have no effect here are accepted. Fails with a sentence.
     fn setting(&mut self, name: &str, value: &Setting) -> Result<(), String> {
         match (name, value) {
             ("max_strlen", Setting::Number(number)) => self.longest_text = (*number).clamp(1, 65_536) as u32,
@@ -379,6 +415,8 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
+    /// Compiles all probes, pass after pass, until the types of the maps no longer change. Only the errors of the last pass
+    /// count: an earlier one may have failed because it did not yet know the type of a map.
     fn program(&mut self, knowledge: &dyn Knowledge) -> Result<Program, Vec<ScriptError>> {
         for _ in 0..MOST_ROUNDS {
             let before = self.facts.clone();
@@ -537,6 +575,8 @@ impl<'a> Compiler<'a> {
         self.budget.charge(steps.saturating_add(new / TYPE_WORK_A_STEP)).map_err(|_| at.error(TOO_MUCH))
     }
 
+    /// Notes an error or a warning for an attach point that this guest does not have. `is_alone`: it is the only attach point
+    /// of its probe.
     fn is_missing(&mut self, point: &ast::Point, is_alone: bool) {
         let name = point.parts.iter().map(|(part, _)| part.as_str()).collect::<Vec<_>>().join(":");
         let is_event = matches!(point.parts[0].0.as_str(), "tracepoint" | "t" | "rawtracepoint" | "rt");
@@ -558,6 +598,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
+    /// Compiles the filter and the body of a probe for these attach points, which share the resulting block.
     fn block(&mut self, points: Vec<Point>, probe: &ast::Probe) -> Block {
         self.block = Scope::default();
         self.frames.clear();

@@ -96,7 +96,8 @@ impl Parser<'_> {
         Ok(Expr { at: start.to(operand.at), kind: Kind::Unary(unary, Box::new(operand)) })
     }
 
-    /// Whether the next parenthesis holds a type: `(struct ...`, or a name that is no builtin and that a value follows.
+    /// Whether the next parenthesis begins a cast and not an expression. `(struct ...` does. `(name)` does if the name is no
+    /// builtin and a value follows.
     fn is_cast(&mut self) -> Result<bool, ScriptError> {
         let Word::Name(name) = self.peek_at(1)?.clone() else { return Ok(false) };
         if matches!(name.as_str(), "struct" | "union" | "enum" | "unsigned" | "signed" | "const") {
@@ -329,7 +330,7 @@ pub(super) fn is_integer(name: &str) -> bool {
     super::types::integer_named(name).is_some()
 }
 
-/// Builtins. They are values, so `(pid) * 2` is no cast.
+/// Whether this is the name of a builtin. Builtins are values, so `(pid) * 2` is no cast.
 pub(super) fn is_builtin(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "pid",

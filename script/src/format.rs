@@ -27,11 +27,17 @@ pub enum Piece {
 /// A conversion such as `%-8d`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conversion {
+    /// The flag `-`: pads on the right.
     left: bool,
+    /// The flag `+`: writes the sign of numbers that are not negative.
     plus: bool,
+    /// The flag ` `: writes a space in place of that sign.
     space: bool,
+    /// The flag `#`: writes `0x` or `0` in front.
     alternate: bool,
+    /// The flag `0`: pads numbers with zeros.
     zero: bool,
+    /// The smallest number of columns.
     width: u16,
     precision: Option<u16>,
     /// The size to which a number is truncated, in bytes.
@@ -96,6 +102,7 @@ impl Format {
     }
 }
 
+/// Parses a conversion behind its `%`. Returns it with its length in bytes. `None` if it is unknown.
 fn conversion(text: &[u8]) -> Option<(Conversion, usize)> {
     let mut made = Conversion { bytes: 4, ..Conversion::default() };
     let mut at = 0;
@@ -247,6 +254,7 @@ impl Conversion {
         }
     }
 
+    /// Pads the text from `start` on with spaces to the conversion's width.
     fn pad(&self, out: &mut Vec<u8>, start: usize) {
         let missing = usize::from(self.width).saturating_sub(out.len() - start);
         if missing == 0 {
@@ -259,6 +267,7 @@ impl Conversion {
     }
 }
 
+/// Whether `%d` takes values of this type: numbers, and aggregations that have one number.
 fn is_numeric(kind: &Type) -> bool {
     kind.is_number() && !matches!(kind, Type::None)
         || matches!(kind, Type::Aggregate(aggregate) if !matches!(aggregate, super::types::Aggregate::Histogram(_) | super::types::Aggregate::Linear { .. } | super::types::Aggregate::Stats(_)))

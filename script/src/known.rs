@@ -13,8 +13,10 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use trapline_isa::arch::Isa;
 
-/// The types of a script. Its own definitions hide the guest's.
+/// The types of a script. Its own definitions hide the guest's. A structure or enum is named by its number: those of the
+/// script have numbers from [`OWN`] on, smaller ones are those of [`Types`].
 pub(super) struct Known<'a> {
+    /// The script's structures, with the inner ones.
     own: Vec<Laid>,
     /// The script's structures. Of several with one name, the first counts.
     own_by_name: BTreeMap<String, usize>,
@@ -33,10 +35,13 @@ pub(super) struct Known<'a> {
 
 /// A structure that the script defines, with the offsets of its members.
 pub(super) struct Laid {
+    /// The members in order. The name of an anonymous structure is empty.
     pub fields: Vec<(String, Field)>,
     /// The members, including those of anonymous structures. Of several with one name, the first counts.
     pub by_name: BTreeMap<String, Field>,
+    /// The size in bytes.
     pub size: u64,
+    /// The alignment in bytes.
     pub align: u64,
 }
 
@@ -49,10 +54,10 @@ pub(super) fn own_enum(name: &str, names: &[(String, u64)]) -> Arc<Enumeration> 
     Arc::new(Enumeration { name: name.to_owned(), size, signed, names })
 }
 
-/// Members of the guest's structures that are looked at for one alignment.
+/// The largest number of the guest's members that the computation of one alignment looks at.
 const MOST_MEMBERS: usize = 1000;
 
-/// Numbers of the script's structures start here.
+/// The number of the script's first structure, and of its first enum.
 const OWN: u32 = 1 << 31;
 
 impl<'a> Known<'a> {
@@ -81,6 +86,8 @@ impl<'a> Known<'a> {
         }
     }
 
+    /// The type with this name: a type of the language, of the script, or of the guest, in this order. An enum of a guest
+    /// without type information is a 32-bit number.
     pub fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType> {
         if tag.is_none() {
             if name == "char" {
@@ -106,6 +113,7 @@ impl<'a> Known<'a> {
         self.guest.and_then(|guest| guest.named(tag, name))
     }
 
+    /// A member of a structure or of its anonymous members.
     pub fn field(&self, structure: u32, name: &str) -> Option<Field> {
         match structure.checked_sub(OWN) {
             Some(own) => self.own.get(own as usize)?.by_name.get(name).cloned(),
@@ -113,6 +121,7 @@ impl<'a> Known<'a> {
         }
     }
 
+    /// All members of a structure in order. Anonymous members are replaced by their own members.
     pub fn fields(&self, structure: u32) -> Vec<(String, Field)> {
         match structure.checked_sub(OWN) {
             Some(own) => self.own.get(own as usize).map_or_else(Vec::new, |laid| self.own_fields(laid)),
@@ -165,6 +174,7 @@ impl<'a> Known<'a> {
         })
     }
 
+    /// The size of a type in bytes. `None` for `void`, functions and unknown structures.
     pub fn size_of(&self, kind: &CType) -> Option<u64> {
         Some(match kind {
             CType::Void | CType::Function => return None,
@@ -179,6 +189,7 @@ impl<'a> Known<'a> {
         })
     }
 
+    /// The alignment of a type in bytes.
     fn align_of(&self, kind: &CType) -> u64 {
         match kind {
             CType::Array(of, _) => self.align_of(of),

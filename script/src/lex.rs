@@ -24,7 +24,7 @@ pub enum Word {
     Positional(u32),
     /// The number of positional parameters, `$#`.
     PositionalCount,
-    /// A number, and whether it has the suffix `u`.
+    /// A number. A suffix of time is already multiplied: `1ms` is 1,000,000.
     Number(u64),
     /// A string, with its escapes decoded.
     Text(Vec<u8>),
@@ -68,12 +68,14 @@ const OPEN_STRING: &str = "this string does not end in its line: write \" behind
 /// The number of steps that a word from a `#define` costs. Reading the script itself costs one step per byte.
 const STEPS_A_WORD: u64 = 16;
 
-/// The lexer.
+/// The lexer: a position in the script's text and the state of its `#` lines.
 pub struct Lexer<'a> {
     text: &'a str,
+    /// The offset of the next byte to be read.
     at: usize,
     /// Whether only white space has been seen in this line so far.
     line_starts: bool,
+    /// The names from `#define`, with the words of their definitions.
     defined: BTreeMap<String, Vec<Word>>,
     /// Words of a `#define` that are still to be returned.
     expanded: VecDeque<Token>,
@@ -122,6 +124,7 @@ impl<'a> Lexer<'a> {
         &self.text[self.at..]
     }
 
+    /// The next byte. 0 at the end of the text.
     fn peek_byte(&self) -> u8 {
         self.text.as_bytes().get(self.at).copied().unwrap_or(0)
     }
@@ -130,6 +133,7 @@ impl<'a> Lexer<'a> {
         Span { start: self.at, end: self.at }
     }
 
+    /// The range from `start` to the present position.
     fn since(&self, start: usize) -> Span {
         Span { start, end: self.at }
     }
@@ -138,11 +142,12 @@ impl<'a> Lexer<'a> {
         self.at += self.rest().find('\n').unwrap_or(self.rest().len());
     }
 
+    /// Whether the text here is used: the conditions of all open `#if`s are true.
     fn counts(&self) -> bool {
         self.passed_over == 0
     }
 
-    /// Enters an `#if`.
+    /// Enters an `#if` with this condition.
     fn open(&mut self, counts: bool) {
         self.conditions.push(counts);
         self.passed_over += usize::from(!counts);
@@ -195,6 +200,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Executes a `#` line: conditions, `#define` and `#undef`. `#include` and `#pragma` are ignored.
     fn directive(&mut self) -> Result<(), ScriptError> {
         let start = self.at;
         self.skip_line();
@@ -366,6 +372,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Decodes an escape sequence, with its backslash. Fails if the escape is unknown or does not fit in a byte.
     fn escape(&mut self) -> Result<u8, ScriptError> {
         let start = self.at;
         self.at += 1;

@@ -1,7 +1,9 @@
-//! Maps: values that a script keeps from hit to hit, by key.
+//! The maps of a running script (`@name[key]`): values that it keeps from hit to hit, by key. A key is the encoded byte
+//! string that `Runner::key` builds.
 //!
-//! A map is a hash table with linear probing. The table holds indices into a vector of entries, and only a new key
-//! allocates. A map that evicts (`lruhash`) links its entries in a list, least recently used first.
+//! A map is a hash table with linear probing. The table holds indices into a vector of entries. Only a new key allocates
+//! memory, or a longer byte value. A map that evicts (`lruhash`) is an LRU cache: it links its entries in a list, least
+//! recently used first.
 
 use super::stored::Stored;
 use alloc::boxed::Box;
@@ -19,12 +21,15 @@ const ENTRY_BYTES: u64 = 96;
 /// A map of a running script. A map without keys has one value, in `only`, and needs no lookup.
 #[derive(Debug, Default)]
 pub struct Map {
+    /// The value of a map without keys.
     only: Option<Stored>,
+    /// The entries, in no order: removing one moves the last entry to its index.
     entries: Vec<Entry>,
     /// The hash table: index plus 1 of an entry, or 0. Its length is a power of two, and at most half of it is used.
     places: Vec<u32>,
     /// The largest number of keys.
     limit: u64,
+    /// The size of all entries with their keys and values, in bytes. At most [`MOST_BYTES`].
     bytes: u64,
     /// The secret that its hashes depend on.
     secret: Secret,
@@ -46,7 +51,9 @@ pub struct Secret(pub u64, pub u64);
 /// A sorted list of keys.
 #[derive(Debug, Default)]
 pub struct Keys {
+    /// All keys, one after the other.
     bytes: Vec<u8>,
+    /// The offset in `bytes` at which each key ends.
     ends: Vec<usize>,
 }
 
@@ -66,9 +73,11 @@ impl Keys {
 /// The index that stands for no entry.
 const NONE: u32 = u32::MAX;
 
+/// A key with its value.
 #[derive(Debug)]
 struct Entry {
     key: Box<[u8]>,
+    /// The key's hash. Comparing it first saves most comparisons of keys.
     hash: u32,
     stored: Stored,
     /// The previous and the next entry in the order of use, in a map that evicts.
@@ -133,6 +142,7 @@ impl Map {
         }
     }
 
+    /// The value of an entry. In a map that evicts, the entry becomes the most recently used one.
     #[inline]
     fn used(&mut self, number: usize) -> Option<&mut Stored> {
         if self.evicts {
@@ -191,6 +201,8 @@ impl Map {
         }
     }
 
+    /// Adds an entry for a new key and returns its value. A full map that evicts drops its least recently used entries
+    /// first. Any other full map counts the loss and returns `None`.
     #[cold]
     fn make(&mut self, key: &[u8], hash: u32, stored: Stored) -> Option<&mut Stored> {
         let needed = key.len() as u64 + ENTRY_BYTES + stored.bytes();
@@ -246,7 +258,7 @@ impl Map {
         true
     }
 
-    /// Removes an entry.
+    /// Removes the entry at this index. The last entry moves there.
     fn take_out(&mut self, number: usize) {
         if number >= self.entries.len() {
             return;
@@ -389,7 +401,8 @@ fn hash(secret: Secret, key: &[u8]) -> u32 {
     if !rest.is_empty() {
         hash = mix(hash, rest.iter().rev().fold(0, |last, byte| last << 8 | u64::from(*byte)));
     }
-    // Keys at equal distances would still lie in heaps: one multiplication is linear but for its carries.
+    // Keys with equal distances, such as addresses of objects in an array, would still cluster in the table: a single
+    // multiplication keeps equal distances equal but for the fold. The second one spreads them.
     (hash.wrapping_mul(MIX) >> 32) as u32
 }
 

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 const MOST_EXPANDED: u32 = 100_000;
 
 impl<'a> Compiler<'a> {
-    /// The number of a map.
+    /// The number of a map. A new name gets the next number. Inside a macro, a parameter means the caller's map.
     pub fn map(&mut self, name: &str, at: Span) -> u16 {
         let name = self.frames.last().and_then(|frame| frame.maps.get(name)).map_or(name, String::as_str);
         let name = format!("@{name}");

@@ -24,6 +24,7 @@ pub(super) fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> us
 /// The default length of a stack, in frames.
 const USUAL: usize = 127;
 
+/// [`frames`] with an array of `MOST` frames.
 fn frames_of<const MOST: usize>(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
     let mut found = [Frame::default(); MOST];
     let most = into.len().min(MOST);
@@ -70,7 +71,7 @@ pub(super) fn user_frames(cpu: &mut dyn Cpu, isa: &Isa, runs: bool, into: &mut [
     found
 }
 
-/// A hit of a kprobe.
+/// A hit of a probe at an instruction: a kprobe, a uprobe or a watchpoint.
 pub(super) struct Entry<'a, 'b> {
     pub hit: &'a mut Hit<'b>,
     pub stacks: &'a Stacks,
@@ -82,12 +83,12 @@ pub(super) struct Entry<'a, 'b> {
 pub(super) struct Return<'a, 'b> {
     pub hit: &'a mut ReturnHit<'b>,
     pub stacks: &'a Stacks,
-    /// The function's arguments, kept at its entry.
+    /// The function's arguments, kept at its entry. Zeros if the probe is not a typed one.
     pub kept: [u64; KEPT],
 }
 
-/// A hit of a tracepoint. It has one argument, the address of its record. A raw one has the arguments of the
-/// tracepoint's functions.
+/// A hit of a tracepoint. Its only argument is the address of the record, of which the engine holds a copy: reads of that
+/// range return the copy. A raw one has the arguments of the tracepoint's functions instead.
 pub(super) struct Recorded<'a, 'b> {
     pub hit: &'a mut Hit<'b>,
     pub stacks: &'a Stacks,

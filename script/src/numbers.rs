@@ -1,4 +1,5 @@
-//! Evaluates numeric expressions, in 64 bits.
+//! Evaluates numeric expressions at a hit. All arithmetic is in 64 bits and wraps. Division is unsigned.
+//! Operands that are strings are built in the scratch buffer and removed again.
 
 use super::acts::Goes;
 use super::program::{Act, Bytes, Key, Num, Op};
@@ -13,11 +14,13 @@ use alloc::vec;
 pub(super) const MOST_WARNINGS: usize = 1 << 20;
 
 impl Runner<'_> {
+    /// The value of a numeric expression. Constants take a short cut.
     #[inline]
     pub(super) fn num(&mut self, num: &Num) -> u64 {
         if let Num::Const(number) = num { *number } else { self.work_out(num) }
     }
 
+    /// The value of a numeric expression. Memory that cannot be read, missing keys and missing bytes count as 0.
     #[expect(clippy::too_many_lines, reason = "one arm per operation: a table in the form of a match")]
     pub(super) fn work_out(&mut self, num: &Num) -> u64 {
         match num {
@@ -162,7 +165,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Executes the statements of a block expression. Returns whether the block's value is still needed.
+    /// Executes the statements of a block expression. If one of them leaves the block (`return`, `break`, `continue`), notes
+    /// that in `leaving` and returns false: the value is not needed then.
     pub(super) fn leads_on(&mut self, acts: &[Act]) -> bool {
         let goes = self.acts(acts);
         if goes != Goes::On {
@@ -171,6 +175,7 @@ impl Runner<'_> {
         goes == Goes::On
     }
 
+    /// The next random number, of 32 bits.
     pub(super) fn random(&mut self) -> u64 {
         // SplitMix64.
         self.state.random = self.state.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -209,7 +214,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The value of a map's key. The key is built in the scratch area and removed again.
+    /// The value at a map's key. The key is built in the scratch buffer and removed again.
     pub(super) fn look(&mut self, map: u16, key: &Key) -> Option<&Stored> {
         let mark = self.state.scratch.len();
         self.key(key);
@@ -219,6 +224,7 @@ impl Runner<'_> {
         found
     }
 
+    /// A number of `size` bytes in guest memory, in the guest's byte order. 0 if the memory cannot be read.
     pub(super) fn load(&mut self, at: u64, size: u8) -> u64 {
         let mut bytes = [0; 8];
         let size = usize::from(size.min(8));
@@ -253,6 +259,7 @@ impl Runner<'_> {
     }
 }
 
+/// Truncates a number to `size` bytes and extends it to 64 bits, by its sign or by zeros.
 pub(super) fn extend(value: u64, size: u8, signed: bool) -> u64 {
     let unused = 64 - 8 * u32::from(size.clamp(1, 8));
     if signed { ((value << unused) as i64 >> unused) as u64 } else { value << unused >> unused }

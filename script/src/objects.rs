@@ -13,6 +13,7 @@ use alloc::format;
 use trapline_isa::mem::ByteOrder;
 
 impl Compiler<'_> {
+    /// A load of a C type's number from an address. Types that are no integers are loaded as words.
     pub(super) fn load(&self, at: Num, kind: &CType) -> Num {
         let (size, signed) = match kind {
             CType::Int(size, signed) | CType::Enum(size, signed, _) => (*size, *signed),
@@ -59,6 +60,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// The offset and the type of a structure's member.
     pub(super) fn member(&self, kind: &CType, name: &str, at: Span) -> Result<Field, ScriptError> {
         let CType::Struct(number, structure) = kind else {
             return Err(at.error(format!("{} is no structure, so it has no field '{name}'", kind.name())));
@@ -68,6 +70,8 @@ impl Compiler<'_> {
             .ok_or_else(|| at.error(format!("Struct/union of type 'struct {structure}' does not contain a field named '{name}'")))
     }
 
+    /// Compiles `of.name` and `of->name`, which mean the same. `of` may be a structure in guest memory or its address, a copy of
+    /// a structure, a tuple with names, or `args`.
     pub(super) fn field(&mut self, of: &Expr, name: &str, at: Span) -> Result<Typed, ScriptError> {
         if matches!(&of.kind, Kind::Name(of) if of == "args") {
             return self.parameter(name, at);
@@ -148,6 +152,7 @@ impl Compiler<'_> {
         Ok(self.loaded(Num::Argument(number.min(255) as u8), &parameters[number].1))
     }
 
+    /// The layout of an element in an array of integers of `size` bytes.
     fn element_shape(&self, element: &CType, size: u64) -> Shape {
         let signed = matches!(element, CType::Int(_, true));
         Shape::Number { size: size as u8, signed, bits: None, order: self.knowledge.isa().order }
@@ -179,6 +184,7 @@ impl Compiler<'_> {
         self.record(members, at)
     }
 
+    /// The parameters of the probed function, from its prototype.
     fn typed_parameters(&self) -> alloc::vec::Vec<(alloc::string::String, CType)> {
         let function = self.block.function.as_deref().unwrap_or_default();
         let plain = function.rsplit(':').next().unwrap_or_default();
@@ -190,6 +196,7 @@ impl Compiler<'_> {
         parameters
     }
 
+    /// Compiles `of.0`: a part of a tuple.
     pub(super) fn part(&mut self, of: &Expr, number: u64, at: Span) -> Result<Typed, ScriptError> {
         let (bytes, kind) = self.bytes(of)?;
         let Some(types) = kind.parts() else {
@@ -205,6 +212,7 @@ impl Compiler<'_> {
         })
     }
 
+    /// Compiles `of[index]`: an element of an array, or memory at a pointer, or a part of a tuple.
     pub(super) fn index(&mut self, of: &Expr, index: &Expr, at: Span) -> Result<Typed, ScriptError> {
         let (any, kind) = self.value(of)?;
         if kind.parts().is_some() {
@@ -277,6 +285,7 @@ impl Compiler<'_> {
         })
     }
 
+    /// Compiles `(type)of`.
     pub(super) fn cast(&mut self, name: &TypeName, of: &Expr) -> Result<Typed, ScriptError> {
         let kind = self.type_named(name)?;
         let (any, is) = self.value(of)?;
@@ -320,7 +329,7 @@ pub(super) fn bit_unit(kind: &CType) -> (u8, bool) {
     }
 }
 
-/// The offset of that integer in bits, and the number of its bits below the field.
+/// The offset of a bit field's [`bit_unit`] in the structure, in bits, and the number of the integer's bits below the field.
 pub(super) fn bit_place(field: &Field, width: u8, size: u8, order: ByteOrder) -> (u64, u8) {
     let unit = u64::from(size.max(1)) * 8;
     let start = field.bit / unit * unit;

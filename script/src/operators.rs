@@ -10,6 +10,7 @@ use alloc::boxed::Box;
 use alloc::format;
 
 impl Compiler<'_> {
+    /// Compiles `-e`, `!e`, `~e` or `*e`.
     pub(super) fn unary(&mut self, unary: Unary, of: &Expr) -> Result<Typed, ScriptError> {
         let (num, kind) = self.number(of)?;
         Ok(match unary {
@@ -29,6 +30,8 @@ impl Compiler<'_> {
         })
     }
 
+    /// Compiles a binary operator. Integers are compared as signed if either operand is signed. Pointer arithmetic counts in
+    /// objects. Strings and copies of structures have only `==` and `!=`.
     pub(super) fn binary(&mut self, binary: Binary, one: &Expr, other: &Expr, at: Span) -> Result<Typed, ScriptError> {
         let (mut left, mut right) = (self.value(one)?, self.value(other)?);
         // Arrays and structures are compared by their bytes.
@@ -102,6 +105,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// Compiles `c ? a : b`, or `c ?: b` if `then` is missing.
     pub(super) fn choice(
         &mut self,
         condition: &Expr,
@@ -143,6 +147,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// Compiles `++` or `--`. `before`: the value is the one before the step.
     pub(super) fn step(&mut self, target: &Target, up: bool, before: bool, at: Span) -> Result<Typed, ScriptError> {
         let sign = |size: u64| if up { size } else { size.wrapping_neg() };
         match target {
@@ -169,15 +174,17 @@ impl Compiler<'_> {
     }
 }
 
+/// An address plus a constant offset in bytes.
 pub(super) fn add(at: Num, offset: u64) -> Num {
     if offset == 0 { at } else { fold(Op::Add, at, Num::Const(offset)) }
 }
 
+/// The number truncated to `size` bytes and extended again.
 pub(super) fn cut(of: Num, size: u8, signed: bool) -> Num {
     if size >= 8 { of } else { Num::Cut { of: Box::new(of), size, signed } }
 }
 
-/// Folds constants. Most are sums and products of addresses and indices.
+/// A binary operation, computed now if both operands are constants. Only `+`, `-` and `*` are folded: addresses and indices.
 pub(super) fn fold(op: Op, left: Num, right: Num) -> Num {
     match (op, &left, &right) {
         (Op::Add, Num::Const(one), Num::Const(other)) => Num::Const(one.wrapping_add(*other)),

@@ -1,4 +1,5 @@
-//! The parser: probes, blocks, statements. Expressions are parsed in `expression.rs`.
+//! The parser: a recursive descent from the text to the syntax tree in `ast`. This file parses a script's definitions and
+//! probes. Statements are parsed in `parse_statements`, expressions in `expression`, C types in `parse_types`.
 
 use super::ast::{Ast, Macro, MapKind, Parameter, Point, Probe, Setting};
 use super::error::{ScriptError, Span};
@@ -23,18 +24,21 @@ pub fn parse(text: &str, defined: &[(&str, u64)], budget: &Budget) -> Result<Ast
 /// The largest height of a syntax tree: `1 + 1 + 1` has height two.
 const TALLEST: usize = 600;
 
-/// The parser. It looks at most three tokens ahead.
+/// The parser.
 pub(super) struct Parser<'a> {
     pub(super) lexer: Lexer<'a>,
+    /// Tokens that were read ahead. Empty before an attach point, which the lexer reads by rules of its own.
     ahead: VecDeque<Token>,
     /// The position of the last token that was taken.
     pub(super) last: Span,
+    /// The recursion depth of the parser.
     depth: usize,
     /// The height of the subtree that was parsed last. Later passes recurse that deep.
     height: usize,
 }
 
 impl Parser<'_> {
+    /// The token at this distance from the next one (0). It is read, but not taken.
     pub(super) fn peek_at(&mut self, number: usize) -> Result<&Word, ScriptError> {
         while self.ahead.len() <= number {
             let token = self.lexer.next()?;
@@ -53,6 +57,7 @@ impl Parser<'_> {
         Ok(self.ahead[0].at)
     }
 
+    /// Takes the next token.
     pub(super) fn next(&mut self) -> Result<Token, ScriptError> {
         let token = match self.ahead.pop_front() {
             Some(token) => token,
@@ -87,6 +92,7 @@ impl Parser<'_> {
         Ok(is)
     }
 
+    /// Takes this token. Fails if another comes next; `why` ends the error message.
     pub(super) fn demand(&mut self, sign: &'static str, why: &str) -> Result<Span, ScriptError> {
         let token = self.next()?;
         match token.word {
@@ -218,6 +224,7 @@ impl Parser<'_> {
         Ok(Point { parts, at })
     }
 
+    /// Parses `config = { name = value; ... }`.
     fn settings(&mut self, into: &mut Vec<(String, Span, Setting)>) -> Result<(), ScriptError> {
         self.next()?;
         self.demand("=", "settings are written config = { name = value; }")?;
@@ -271,6 +278,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses `macro name(parameters) { ... }`.
     fn macro_definition(&mut self, into: &mut Vec<Macro>) -> Result<(), ScriptError> {
         self.next()?;
         let (name, _) = self.expect_name("the macro's name")?;

@@ -1,4 +1,4 @@
-//! Parses blocks and statements.
+//! Parses blocks and statements. As in Rust, a last expression without a `;` is the value of its block.
 
 use super::ast::{Binary, Block, Do, Expr, Kind, Statement, Target};
 use super::error::{ScriptError, Span};
@@ -6,6 +6,7 @@ use super::lex::Word;
 use super::parse::Parser;
 use alloc::boxed::Box;
 
+/// The operators of compound assignments, such as `+=`.
 pub(super) const ASSIGNING: &[(&str, Binary)] = &[
     ("+=", Binary::Add),
     ("-=", Binary::Subtract),

@@ -1,7 +1,7 @@
 //! `last_write` and `last_writer`: questions of a script about the past of the run.
 //!
-//! A script runs in the middle of a run and cannot look back by itself. Whoever runs it gives it a [`Past`], which repeats
-//! the run elsewhere up to the moment of the question. Without one the compiler refuses both functions.
+//! A script runs in the middle of a run and cannot look back by itself. `trapline replay` gives it a [`Past`], which repeats
+//! the recorded run in a second machine up to the moment of the question. Without one the compiler refuses both functions.
 
 use super::ast::Expr;
 use super::compile::Compiler;
@@ -94,7 +94,7 @@ impl Compiler<'_> {
 }
 
 impl Runner<'_> {
-    /// Asks for the last write. `None`: nobody has written, or the question is counted as unanswered.
+    /// Asks for the last write. `Some(None)`: nobody has written. `None`: there is no answer, which is counted.
     fn ask(&mut self, address: &Num, length: u64) -> Option<Option<Write>> {
         let address = self.num(address);
         let question = self.moment.instant().map(|before| {

@@ -1,4 +1,6 @@
-//! Resolves attach points in this guest.
+//! Resolves attach points in this guest: `kprobe:vfs_*` becomes one [`Point`] for each function that matches. This file does
+//! probes of functions, timers and tracepoints. The others are in `system_calls`, `software`, `user_points` and
+//! `watchpoints`.
 
 use super::ast;
 use super::compile::Compiler;
@@ -10,10 +12,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// The shortest period of a clock, in nanoseconds. Linux's shortest is 10,000.
+/// The shortest period of a timer (`interval`, `profile`), in nanoseconds. Linux's shortest is 10,000.
 pub(super) const LEAST_PERIOD: u64 = 1000;
 
-/// An attach point without a record.
+/// An attach point of this kind without conditions or typed arguments.
 pub(super) fn point_at(kind: PointKind, name: String, at: Span) -> Point {
     Point { kind, name, at, is_typed: false, of_pattern: false, event: None, every: 1, result: None, counter: 0 }
 }
@@ -156,6 +158,8 @@ impl Compiler<'_> {
         Ok(text)
     }
 
+    /// The attach points of `provider:[module:]function[+offset]`. The function may be a pattern or, for probes that are not
+    /// at returns, an address. Empty if no function matches.
     pub(super) fn functions(&self, provider: &str, parts: &[String], at: Span, returns: bool) -> Result<Vec<Point>, ScriptError> {
         let (module, wanted) = match parts {
             [module, function] if module != "vmlinux" => (Some(module.as_str()), function.as_str()),
@@ -212,6 +216,7 @@ impl Compiler<'_> {
         Ok(names.collect())
     }
 
+    /// The attach points of fentry and fexit: those functions of [`Compiler::functions`] whose prototypes are known.
     pub(super) fn typed_functions(
         &self,
         provider: &str,
@@ -241,6 +246,8 @@ impl Compiler<'_> {
     }
 }
 
+/// The period of a timer in nanoseconds. `None` if `count` is no number or the period does not fit. Fails if the unit is
+/// unknown.
 pub(super) fn period(unit: &str, count: &str) -> Result<Option<u64>, &'static str> {
     let Some(count) = super::lex::time(count) else { return Ok(None) };
     Ok(match unit {

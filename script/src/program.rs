@@ -1,4 +1,6 @@
-//! A compiled script: trees of expressions and statements. `run.rs` executes it.
+//! A compiled script: trees of expressions ([`Num`], [`Bytes`]) and statements ([`Act`]). The compiler has resolved all
+//! names: maps and variables are numbers. `run.rs` executes it, and `acts`, `numbers` and `strings` have one match arm for
+//! each operation.
 
 use super::format::Format;
 use super::types::{Aggregate, StackForm, Type};
@@ -116,7 +118,7 @@ pub struct Point {
     pub event: Option<SystemCall>,
     /// The hit count: only every Nth hit runs the block. 0 and 1 mean every hit.
     pub every: u64,
-    /// A mask and a value: the block runs only if the function's result has these bits.
+    /// A mask and a value: the block runs only if the function's result, masked, equals the value.
     pub result: Option<(u64, u64)>,
     /// The number of the counter of its hits, if only some of them count.
     pub counter: u32,
@@ -198,7 +200,8 @@ pub struct MapFacts {
     pub evicts: bool,
 }
 
-/// A numeric expression.
+/// A numeric expression. It is evaluated to 64 bits. Numbers of maps and variables are indices into the lists of
+/// [`State`](super::run::State).
 #[derive(Debug)]
 pub enum Num {
     Const(u64),
@@ -241,7 +244,7 @@ pub enum Num {
         signed: bool,
     },
     Map(u16, Key),
-    /// A number in a tuple. `behind` has the kinds of the parts before it (true: a number).
+    /// A number in a tuple. `behind` has one entry for each part before it (true: a number), by which that part is skipped.
     Part {
         of: Box<Bytes>,
         behind: Box<[bool]>,
@@ -252,7 +255,7 @@ pub enum Num {
         at: Box<Num>,
         size: u8,
     },
-    /// The number minus one. 0 stays 0.
+    /// The number minus one. 0 stays 0. It is the length of a string in a buffer of this size.
     OneLess(Box<Num>),
     Negate(Box<Num>),
     Not(Box<Num>),
@@ -263,7 +266,7 @@ pub enum Num {
     Choice(Box<[Num; 3]>),
     /// `c ?: b`
     Either(Box<[Num; 2]>),
-    /// Compares two strings, at most this many bytes of them.
+    /// 1 if two strings are equal. With a limit, only this many bytes of each are compared.
     SameText(Box<[Bytes; 2]>, Option<u32>),
     /// The position of the second string in the first. -1: not found.
     Find(Box<[Bytes; 2]>),
@@ -271,6 +274,7 @@ pub enum Num {
     Length(Box<Bytes>),
     /// The result of memcmp on this many bytes.
     Compare(Box<[Bytes; 2]>, u32),
+    /// `++` and `--`: adds `by`. The value is the one before the step if `before` is set.
     StepVariable {
         variable: u16,
         by: u64,
@@ -283,8 +287,11 @@ pub enum Num {
         before: bool,
     },
     HasKey(u16, Key),
+    /// Removes a key. 1 if the map had it.
     Delete(u16, Key),
+    /// The number of keys of a map.
     Keys(u16),
+    /// The number of frames of a stack.
     Frames(Box<Bytes>),
     /// A byte swap of this many bytes.
     Swap(Box<Num>, u8),
@@ -297,7 +304,7 @@ pub enum Num {
 /// A map's key: one value for each part, in order.
 pub type Key = Box<[Any]>;
 
-/// A byte expression: a string, key, tuple, stack or structure.
+/// A byte expression: a string, tuple, stack, or copy of a structure.
 #[derive(Debug)]
 pub enum Bytes {
     Literal(Box<[u8]>),
@@ -319,7 +326,9 @@ pub enum Bytes {
     /// The first bytes of a string.
     Front(Box<Bytes>, Box<Num>),
     Map(u16, Key),
+    /// The parts of a tuple, each encoded like a part of a key (`Runner::encode`).
     Tuple(Box<[Any]>),
+    /// A part of a tuple that is bytes. See [`Num::Part`].
     Part {
         of: Box<Bytes>,
         behind: Box<[bool]>,
@@ -345,20 +354,22 @@ pub enum Bytes {
         places: Box<PathPlaces>,
         limit: u32,
     },
-    /// A part of a byte string.
+    /// `length` bytes of a byte string from the offset `at` on. If `is_text` is set, they end at the first 0.
     Piece {
         of: Box<Bytes>,
         at: Box<Num>,
         length: u64,
         is_text: bool,
     },
+    /// Two byte strings, one after the other.
     Join(Box<[Bytes; 2]>),
     /// A line on the last write to this many bytes.
     LastWrite(Box<Num>, u64),
+    /// Statements, then a byte expression.
     Behind(Box<[Act]>, Box<Bytes>),
 }
 
-/// Offsets in the guest's structures that lead from a file to the root, in bytes.
+/// Offsets of members in the guest's structures, in bytes. `Runner::path` follows them from a `struct path` to the root.
 #[derive(Clone, Copy, Debug)]
 pub struct PathPlaces {
     /// In `struct path`: the mount and the directory entry.
@@ -406,12 +417,19 @@ pub enum Op {
 /// A statement.
 #[derive(Debug)]
 pub enum Act {
+    /// Assigns a number to a variable.
     Number(u16, Num),
+    /// Assigns bytes to a variable.
     Bytes(u16, Bytes),
+    /// Assigns a value to a key of a map.
     Map(u16, Key, Any),
+    /// Adds a value to an aggregation in a map.
     Collect(u16, Key, Aggregate, Num),
+    /// Evaluates a number for its side effects.
     Eval(Num),
+    /// Evaluates bytes for their side effects.
     Drop(Bytes),
+    /// A condition, and the statements for true and for false.
     If(Num, Box<[Act]>, Box<[Act]>),
     /// A loop: condition, body, and statements that run after each iteration, also after `continue`. The last field is
     /// the number of steps that an iteration costs.
@@ -425,6 +443,7 @@ pub enum Act {
     Continue,
     Printf(Box<Printf>, Stream),
     PrintValue(Box<(Any, Type)>),
+    /// Prints a map: only the `top` largest values (0: all), each divided by `div`.
     PrintMap {
         map: u16,
         top: Num,
@@ -435,17 +454,22 @@ pub enum Act {
         map: u16,
         key: Key,
     },
+    /// Removes all keys of a map.
     Clear(u16),
+    /// Sets all values of a map to 0.
     Zero(u16),
+    /// Ends tracing with this exit status.
     Exit(Num),
+    /// Prints the wall-clock time in this strftime format.
     Time(Box<[u8]>),
+    /// Prints the strings of an array of pointers.
     Join {
         at: Num,
         separator: Box<[u8]>,
     },
     /// Skips the probed function. Its caller gets this number.
     Override(Num),
-    /// `unwatch`: nothing of the object at this address is watched any more.
+    /// `unwatch`: ends the script's watchpoints on the object at this address.
     Unwatch(Num),
 }
 

@@ -88,47 +88,64 @@ pub(super) const MOST_WAITING: usize = 256 << 20;
 
 /// The state of a running script: maps, variables, output.
 pub struct State {
+    /// The maps, by number.
     pub(super) maps: Vec<Map>,
+    /// The variables of the block that runs, by number. All blocks use the same ones.
     pub(super) variables: Vec<Variable>,
+    /// The scratch buffer, to which byte expressions append their results. Empty between hits.
     pub(super) scratch: Vec<u8>,
+    /// Output that has not been taken yet.
     pub(super) out: Vec<u8>,
+    /// Warnings that have not been taken yet.
     pub(super) warned: Vec<u8>,
+    /// The state of the generator of `rand`.
     pub(super) random: u64,
+    /// The guest time at which tracing began, in nanoseconds.
     pub(super) started: u64,
+    /// The exit status, once the script has ended tracing.
     pub(super) exit: Option<u64>,
+    /// The reason why the script was ended, if it broke a limit or called `fail()`.
     pub(super) failure: Option<&'static str>,
+    /// The loop iterations in this hit.
     pub(super) turns: u32,
-    /// The work done in this hit, in bytes.
+    /// The work done in this hit, in bytes. See [`MOST_WORKED`].
     pub(super) worked: u64,
+    /// Whether the warning about a division by zero was printed. It is printed once.
     pub(super) divided_by_zero: bool,
     /// Hits since the block last ran, by the counters of the attach points.
     pub(super) hits: Vec<u64>,
     pub(super) view: View,
+    /// The number of CPUs of the guest.
     pub(super) cpus: u64,
     /// The watchpoints that the script sets at objects, with the watched memory's distance from the object's start.
     pub(super) objects: Vec<(Watchpoint, u64)>,
+    /// The recorded run, which `last_write` asks. `None` outside of a replay.
     pub(super) past: Option<Box<dyn Past>>,
     /// The number of questions to the past that had no answer.
     pub(super) unanswered: u64,
 }
 
-/// The form of the output.
+/// The owned data from which a [`Show`], the writer of values, is made.
 pub(super) struct View {
     pub style: Style,
+    /// The wall-clock time at guest time 0, in nanoseconds since 1970.
     pub epoch: u64,
+    /// The symbols of the kernel and of user programs.
     pub names: Box<dyn Names + Send>,
-    /// Strings of this length were truncated, and are shown so.
+    /// The value of `max_strlen`. A string that fills this size counts as truncated, and `trailer` follows it.
     pub longest: u32,
     pub trailer: Box<[u8]>,
 }
 
 impl View {
+    /// A writer of values.
     pub fn show(&self) -> Show<'_> {
         let Self { style, epoch, names, longest, trailer } = self;
         Show { style: *style, names: &**names, epoch: *epoch, longest: *longest, trailer }
     }
 }
 
+/// The value of a variable. The compiler knows for each variable which of the two fields is in use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variable {
     pub number: u64,
@@ -307,11 +324,13 @@ impl State {
     }
 }
 
-/// The execution of one block.
+/// The execution of one block. `acts`, `numbers` and `strings` add methods to it.
 pub(super) struct Runner<'a> {
     pub program: &'a Program,
     pub state: &'a mut State,
+    /// The hit or timer tick that runs the block.
     pub moment: &'a mut dyn Moment,
+    /// The name of the attach point.
     pub probe: &'a str,
     /// The way in which a block inside an expression ended. The statement that contains the expression then does nothing more.
     pub leaving: Goes,

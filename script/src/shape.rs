@@ -1,4 +1,5 @@
-//! The layout of a copied structure or array. With it, the copy can be printed and taken apart outside of guest memory.
+//! The layout of a copied structure or array. A script may keep such a copy in a map. With the layout, its members can be
+//! read and printed later, when guest memory has changed.
 
 use super::numbers::extend;
 use super::show::{json_text, put};

@@ -27,7 +27,8 @@ pub trait Names {
     }
 }
 
-/// Bits of an address of a program. A tag with the number of its mapping stands above them.
+/// The number of bits of an address in a user program. A script keeps such an address with the number of its mapping, packed
+/// into 64 bits: the tag in the upper 16 bits is that number plus the start of `TAGS`.
 const ADDRESS_BITS: u32 = 48;
 /// The tags. No ISA has addresses that begin so: programs end below 0x0100 (x86 with five levels of page tables), the kernel
 /// of z/Architecture below 0x0020, and other kernels begin at 0x8000 (MIPS) or above.
@@ -42,7 +43,7 @@ pub fn in_mapping(address: u64, mapping: Option<u16>) -> u64 {
     }
 }
 
-/// Takes the number of the mapping and the address apart.
+/// Unpacks the number of the mapping, if there is one, and the address. The inverse of [`in_mapping`].
 pub(crate) fn apart(packed: u64) -> (Option<u16>, u64) {
     let above = packed >> ADDRESS_BITS;
     match TAGS.contains(&above) {
@@ -61,7 +62,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The number. Up to eight bytes are decoded as one.
+    /// The number. 0 if the value is bytes.
     pub fn number(self) -> u64 {
         match self {
             Value::Number(number) => number,
@@ -69,7 +70,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The bytes.
+    /// The bytes. Empty if the value is a number.
     pub fn bytes(self) -> &'a [u8] {
         match self {
             Value::Number(_) => &[],
@@ -164,6 +165,7 @@ impl Show<'_> {
         }
     }
 
+    /// Writes the parts of an encoded tuple or key, separated by commas.
     pub(super) fn parts(&self, out: &mut Vec<u8>, parts: &[Type], mut bytes: &[u8]) {
         for (at, kind) in parts.iter().enumerate() {
             let (value, rest) = part(kind, bytes);
@@ -181,6 +183,7 @@ impl Show<'_> {
         (address, mapping.and_then(|mapping| self.names.program_symbol(mapping, address)))
     }
 
+    /// Writes a stack, one line for each frame: eight bytes with the address, in a program with its mapping.
     fn stack(&self, out: &mut Vec<u8>, form: StackForm, bytes: &[u8], indent: usize) {
         out.push(b'\n');
         for frame in bytes.chunks_exact(8) {
@@ -201,6 +204,7 @@ impl Show<'_> {
         }
     }
 
+    /// Writes a value as JSON.
     pub(super) fn json_value(&self, out: &mut Vec<u8>, kind: &Type, value: Value<'_>) {
         match kind {
             Type::Int(0, _) => self.value(out, kind, value),

@@ -83,6 +83,7 @@ impl Show<'_> {
         }
     }
 
+    /// Writes the value of a key. Numbers are divided by `div`, except for the results of `stats`.
     pub(super) fn stored(&self, out: &mut Vec<u8>, kind: &Type, stored: &Stored, div: u64) {
         match (kind, stored) {
             (Type::Aggregate(aggregate), Stored::Sum { count, total }) => match aggregate {
@@ -113,6 +114,7 @@ impl Show<'_> {
         }
     }
 
+    /// Writes a key without its brackets.
     pub(super) fn key(&self, out: &mut Vec<u8>, keys: &[Type], key: &[u8]) {
         // A tuple that is the only key is written without its parentheses.
         if let ([Type::Tuple(parts)], (Value::Bytes(bytes), _)) =
@@ -123,6 +125,7 @@ impl Show<'_> {
         self.parts(out, keys, key);
     }
 
+    /// Writes a key as one JSON string.
     pub(super) fn json_key(&self, out: &mut Vec<u8>, keys: &[Type], mut key: &[u8]) {
         let mut text = Vec::new();
         for (at, kind) in keys.iter().enumerate() {
@@ -136,6 +139,7 @@ impl Show<'_> {
         json_text(out, &text);
     }
 
+    /// Writes the given entries of a map as a JSON line.
     pub(super) fn json_map(
         &self,
         out: &mut Vec<u8>,
@@ -167,6 +171,7 @@ impl Show<'_> {
         out.extend_from_slice(if keys.is_empty() { b"}}\n" } else { b"}}}\n" });
     }
 
+    /// Writes the value of a key as JSON.
     pub(super) fn json_stored(&self, out: &mut Vec<u8>, kind: &Type, stored: &Stored, div: u64) {
         match (kind, stored) {
             (Type::Aggregate(Aggregate::Stats(signed)), Stored::Sum { count, total }) => {
@@ -243,8 +248,11 @@ pub(super) fn compare_keys(keys: &[Type], mut one: &[u8], mut other: &[u8]) -> c
 /// The range of a bucket.
 #[derive(Clone, Copy)]
 pub(super) enum Bounds {
+    /// Values less than this.
     Below(u64),
+    /// Values from the first number up to, but not including, the second.
     Inside(u64, u64),
+    /// This value and greater ones.
     Above(u64),
 }
 
@@ -272,6 +280,7 @@ pub(super) fn bars_of(aggregate: Aggregate, buckets: &[u64], div: u64) -> impl I
     })
 }
 
+/// Writes a histogram: a line with a bar for each bucket. The longest bar has [`BAR`] columns.
 pub(super) fn histogram(out: &mut Vec<u8>, aggregate: Aggregate, buckets: &[u64], div: u64, old: bool) {
     let most = buckets.iter().max().copied().unwrap_or(0) / div;
     for (bounds, count) in bars_of(aggregate, buckets, div) {
@@ -284,6 +293,7 @@ pub(super) fn histogram(out: &mut Vec<u8>, aggregate: Aggregate, buckets: &[u64]
     }
 }
 
+/// The range of a bucket as a histogram shows it, such as `[4K, 8K)`.
 pub(super) fn label(aggregate: Aggregate, bounds: Bounds, old: bool) -> String {
     let linear = match aggregate {
         Aggregate::Linear { step, .. } => Some(step),

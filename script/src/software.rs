@@ -1,4 +1,5 @@
-//! Resolves `software:` events. They become probes on the functions or tracepoints that cause them, or a timer.
+//! Resolves `software:` events of bpftrace, which Linux counts by perf. Here they become probes on the functions or
+//! tracepoints that cause them, or a timer.
 
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};

@@ -86,8 +86,7 @@ impl Compiler<'_> {
         Ok(match (value, declared) {
             (Some(value), declared) => {
                 let (any, is) = self.value(value)?;
-                // A variable with a declared type truncates its values to that type. Other variables keep the
-                // value's type.
+                // A declared type truncates this first value. Without one, the variable gets the value's type.
                 let any = match (any, &declared) {
                     (Any::Num(num), Some(kind)) if kind.integer_size().is_some_and(|size| size > 0) => {
                         Any::Num(super::operators::cut(num, kind.integer_size().unwrap_or(8), kind.is_signed()))
@@ -161,7 +160,7 @@ impl Compiler<'_> {
         Ok(Act::ForMap(map, variable, body, self.steps_since(before)))
     }
 
-    /// Compiles code that a hit may skip.
+    /// Compiles code that a hit may skip, such as a filter. A variable whose first assignment is in it is emptied at each hit.
     pub(super) fn passed_over<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
         self.block.depth = self.block.depth.saturating_add(1);
         let made = compile(self);
@@ -174,6 +173,7 @@ impl Compiler<'_> {
         u32::try_from(self.budget.spent() - before).unwrap_or(u32::MAX)
     }
 
+    /// Compiles the body of a loop, in which `break` and `continue` are allowed.
     pub(super) fn in_loop(&mut self, body: &ast::Block) -> Box<[Act]> {
         self.block.loops += 1;
         let body = self.acts(body);
@@ -181,6 +181,7 @@ impl Compiler<'_> {
         body
     }
 
+    /// Compiles an assignment. One to a map teaches the compiler the types of the map's key and value.
     pub(super) fn assign(
         &mut self,
         target: &Target,
@@ -229,6 +230,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// Compiles the assignment of a compiled value to a variable, which is created if it is new.
     pub fn set_variable(&mut self, name: &str, any: Any, kind: Type, at: Span) -> Result<Act, ScriptError> {
         let (variable, _) = self.variable(name, kind, at)?;
         Ok(match any {
@@ -237,7 +239,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// The number of a variable. A new variable gets this type.
+    /// The number and the type of a variable. A new variable gets the type `kind`. Fails if an existing one has a type that
+    /// does not agree with `kind`.
     pub(super) fn variable(&mut self, name: &str, kind: Type, at: Span) -> Result<(u16, Type), ScriptError> {
         let name = self.variable_name(name);
         if let Some((place, is)) = self.block.variables.get(&name) {

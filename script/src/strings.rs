@@ -1,6 +1,6 @@
 //! Evaluates byte expressions at a hit: strings, map keys, tuples, stacks, paths. Each expression appends its result to the
-//! scratch buffer of the runner's state. The caller remembers the buffer's length before as `mark`, and cuts the buffer there when
-//! it has used the result. So a hit allocates no memory once the buffer has grown.
+//! scratch buffer of the runner's state. The caller remembers the buffer's length before as `mark`, and truncates the buffer to
+//! that length when it has used the result. So a hit allocates no memory once the buffer has grown.
 
 use super::acts::TOO_MUCH_WORK;
 use super::program::{Any, Bytes, Key, PathPlaces};

@@ -24,7 +24,7 @@ fn parameters(call: &str) -> Option<impl Iterator<Item = (&'static str, &'static
     Some(parameters.split(", ").filter_map(|parameter| parameter.rsplit_once(' ')))
 }
 
-/// A system call with the fields of its tracepoints.
+/// A system call of the guest, as `trapline trace -l` lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Its name.
@@ -162,6 +162,8 @@ impl Compiler<'_> {
         dispatcher.filter(|dispatcher| self.knowledge.address(dispatcher.name).is_some())
     }
 
+    /// An argument of the call: a user register that the kernel has saved, or a plain argument of the function if this
+    /// architecture passes the call's arguments so.
     fn call_argument(&self, number: usize) -> Num {
         let isa = self.knowledge.isa();
         let calls = &isa.linux.system_calls;
@@ -176,6 +178,7 @@ impl Compiler<'_> {
         Num::Load { at: Box::new(super::operators::add(Num::Argument(argument), place.into())), size, signed: false }
     }
 
+    /// The number of the call. Fails if this architecture gives it neither to the dispatcher nor to the call's function.
     fn call_number(&self, at: Span) -> Result<Num, ScriptError> {
         let calls = &self.knowledge.isa().linux.system_calls;
         let event = self.block.event.as_ref();
@@ -189,6 +192,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// The result of the call: that of the function, or the user register that a dispatcher without a result has set.
     fn call_result(&self, at: Span, long: &CType) -> Result<Typed, ScriptError> {
         let calls = &self.knowledge.isa().linux.system_calls;
         let is_raw = self.block.event.as_ref().is_some_and(|event| event.name.is_none());

@@ -1,4 +1,5 @@
-//! Compiles expressions to numeric or byte expressions with their types.
+//! Compiles expressions: each becomes a [`Num`] or a [`Bytes`] with its type. The parts of the language are spread over
+//! files: `builtins`, `calls`, `operators`, `objects` (members and casts) and `lookups`.
 
 use super::ast::{self, Expr, Kind};
 use super::compile::Compiler;
@@ -37,7 +38,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles an expression that must be a constant.
+    /// Compiles an expression that must be a constant. `what` names it in the error message.
     pub fn constant(&mut self, expr: &Expr, what: &str) -> Result<u64, ScriptError> {
         match self.number(expr)? {
             (Num::Const(number), _) => Ok(number),
@@ -76,6 +77,7 @@ impl Compiler<'_> {
         })
     }
 
+    /// Compiles a macro as a statement. `None` if there is no such macro.
     fn macro_acts(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<Act>, ScriptError> {
         let Some(body) = self.enter_macro(name, arguments, at)? else { return Ok(None) };
         let acts = self.acts(body);

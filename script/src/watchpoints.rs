@@ -1,6 +1,8 @@
-//! Resolves `watchpoint:ADDRESS:LENGTH:MODE` and `watchpoint:FUNCTION+argN:LENGTH:MODE`. In place of an address the name
-//! of a variable may stand, in place of `argN` the result `retval`, and an offset or a field may follow both. bpftrace
-//! has none of these.
+//! Resolves `watchpoint:ADDRESS:LENGTH:MODE` and `watchpoint:FUNCTION+argN:LENGTH:MODE`. The second form watches the object
+//! that an argument points to, from each call of the function on.
+//!
+//! Three extensions are not in bpftrace: a variable's name in place of the address, `retval` (the function's result) in place
+//! of `argN`, and an offset behind either: `+8` or, in an object, `+TYPE.FIELD`.
 
 use super::ast::Tag;
 use super::compile::Compiler;

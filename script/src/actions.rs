@@ -28,7 +28,8 @@ impl Compiler<'_> {
         }
         let Some(first) = arguments.first() else { return Err(at.error(format!("{name}() takes the value that is collected"))) };
         let (num, kind) = self.number(first)?;
-        let signed = kind.is_signed();
+        // A literal that is not negative leaves the sign to the map's other values.
+        let signed = kind.is_signed() && !matches!(num, Num::Const(number) if number <= i64::MAX as u64);
         let aggregate = match name {
             "sum" => Aggregate::Sum(signed),
             "min" => Aggregate::Min(signed),

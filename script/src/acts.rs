@@ -161,6 +161,9 @@ impl Runner<'_> {
             }
             Act::PrintEntry { map, key } => {
                 self.key(key);
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
                 let State { maps, scratch, out, view, .. } = &mut *self.state;
                 let Some((facts, map)) = self.program.maps.get(usize::from(*map)).zip(maps.get_mut(usize::from(*map))) else {
                     return Goes::On;
@@ -383,6 +386,9 @@ impl Runner<'_> {
     /// Prints the strings of an array of pointers such as `argv`, up to a NULL pointer and at most 16 of them.
     pub(super) fn join(&mut self, at: &Num, separator: &[u8], mark: usize) {
         let mut at = self.num(at);
+        if self.leaving != Goes::On {
+            return;
+        }
         let word = self.program.word;
         for number in 0..16 {
             let pointer = self.load(at, word);

@@ -12,7 +12,7 @@ use super::lex::TOO_MUCH;
 use super::operators::fold;
 use super::program::{Block, MapFacts, Num, Op, Point, PointKind, Program};
 use super::types::{StackForm, Type, Types};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -233,6 +233,8 @@ pub(super) struct MapTypes {
 pub(super) struct Scope {
     /// The number and the type of each variable.
     pub variables: BTreeMap<String, (u16, Type)>,
+    /// The variables whose type a `let` declares. Their values are narrowed to it.
+    pub declared: BTreeSet<String>,
     /// The number of variables so far, those without a name included.
     pub count: u16,
     /// The kinds of the block's attach points. They decide which builtins it may use.

@@ -213,10 +213,11 @@ impl<'a> Lexer<'a> {
         match command {
             "ifdef" => self.open(is_defined),
             "ifndef" => self.open(!is_defined),
+            "if" if !self.counts() => self.open(false),
             "if" => {
+                let rest = rest.split("//").next().and_then(|rest| rest.split("/*").next()).unwrap_or(rest).trim();
                 let (turned, asked) = rest.strip_prefix('!').map_or((false, rest), |rest| (true, rest.trim()));
-                let asked = asked.strip_prefix("defined").map(|name| name.trim().trim_matches(['(', ')']).trim());
-                match asked {
+                match defined_name(asked) {
                     Some(name) => self.open(self.defined.contains_key(name) != turned),
                     None if matches!(rest, "0" | "1") => self.open(rest == "1"),
                     None => return Err(whole.error("an #if asks `defined(NAME)` or `!defined(NAME)` here, nothing else")),
@@ -434,6 +435,14 @@ impl<'a> Lexer<'a> {
     pub fn ahead(&self) -> &'a str {
         self.rest()
     }
+}
+
+/// The name in `defined NAME` or `defined(NAME)`. `None` if the condition is another one.
+fn defined_name(condition: &str) -> Option<&str> {
+    let asked = condition.strip_prefix("defined").filter(|rest| rest.starts_with(['(', ' ', '\t']))?.trim();
+    let name = asked.strip_prefix('(').map_or(Some(asked), |inside| inside.strip_suffix(')'))?.trim();
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then_some(name)
 }
 
 /// Parses a number as C and bpftrace write it. Suffixes of C are ignored. Suffixes of time multiply the number to

@@ -124,7 +124,15 @@ impl Map {
     /// Stores bytes at a key and replaces the old value. If the map has no room for them, the loss is counted.
     pub fn put_bytes(&mut self, key: &[u8], bytes: &[u8]) {
         let (held, room) = (self.bytes, MOST_BYTES);
-        let Some(stored) = self.place(key, || Stored::Bytes(Vec::new())) else { return };
+        let mut is_new = false;
+        let first = || {
+            is_new = true;
+            Stored::Bytes(bytes.to_vec())
+        };
+        let Some(stored) = self.place(key, first) else { return };
+        if is_new {
+            return;
+        }
         let before = stored.bytes();
         if held.saturating_sub(before).saturating_add(bytes.len() as u64) > room {
             self.lost += 1;
@@ -669,7 +677,15 @@ mod tests {
         }
         assert!(wide.lost > before && wide.bytes <= MOST_BYTES, "{} lost, {} bytes", wide.lost, wide.bytes);
         let held = wide.bytes;
+        assert!(wide.get(&4999_u32.to_le_bytes()).is_none(), "a value without room leaves no key");
+        assert_eq!((5000 - wide.len()) as u64, wide.lost - before);
         wide.put_bytes(&0_u32.to_le_bytes(), b"y");
         assert_eq!(wide.bytes, held - 65_535);
+        let mut newest = Map::new(u64::MAX, true, SECRET);
+        for key in 0..5000_u32 {
+            newest.put_bytes(&key.to_le_bytes(), &text);
+        }
+        assert_eq!(newest.get(&4999_u32.to_le_bytes()), Some(&Stored::Bytes(text)));
+        assert!(newest.lost == 0 && newest.bytes <= MOST_BYTES && newest.len() < 5000, "{} bytes", newest.bytes);
     }
 }

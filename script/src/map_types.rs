@@ -86,6 +86,11 @@ impl<'a> Compiler<'a> {
             Type::None => return Err(at.error("this has no value that could be kept in a map")),
             kind => kind,
         };
+        if let (Some(Type::Aggregate(known)), Type::Aggregate(more)) = (&mut facts.value, &kind)
+            && core::mem::discriminant(known) == core::mem::discriminant(more)
+        {
+            return known.join(*more).map_err(|why| at.error(why));
+        }
         match &mut facts.value {
             None => facts.value = Some(kind),
             Some(known) if known.is_integer() && kind.is_integer() => widen(known, &kind),
@@ -165,7 +170,7 @@ pub(super) fn agree(one: &Type, other: &Type) -> bool {
         }
         (Type::Stack(_), Type::Stack(_)) => true,
         (Type::Held(one), Type::Held(other)) => one == other,
-        (Type::Aggregate(one), Type::Aggregate(other)) => core::mem::discriminant(one) == core::mem::discriminant(other),
+        (Type::Aggregate(one), Type::Aggregate(other)) => one == other,
         (one, other) => core::mem::discriminant(one) == core::mem::discriminant(other),
     }
 }

@@ -115,6 +115,9 @@ impl Runner<'_> {
                 one[..end(one)].cmp(&other[..end(other)]) as i64 as u64
             }),
             Num::StepVariable { variable, by, before } => {
+                if self.leaving != Goes::On {
+                    return 0;
+                }
                 let Some(variable) = self.state.variables.get_mut(usize::from(*variable)) else { return 0 };
                 let was = variable.number;
                 variable.number = was.wrapping_add(*by);
@@ -123,6 +126,9 @@ impl Runner<'_> {
             Num::StepMap { map, key, by, before } => {
                 let mark = self.state.scratch.len();
                 self.key(key);
+                if self.leaving != Goes::On {
+                    return 0;
+                }
                 let State { maps, scratch, .. } = &mut *self.state;
                 let place = maps.get_mut(usize::from(*map)).and_then(|map| map.place(&scratch[mark..], || Stored::Number(0)));
                 let mut was = 0;
@@ -137,6 +143,9 @@ impl Runner<'_> {
             Num::Delete(map, key) => {
                 let mark = self.state.scratch.len();
                 self.key(key);
+                if self.leaving != Goes::On {
+                    return 0;
+                }
                 let State { maps, scratch, .. } = &mut *self.state;
                 let was = maps.get_mut(usize::from(*map)).is_some_and(|map| map.remove(&scratch[mark..]));
                 scratch.truncate(mark);
@@ -166,8 +175,12 @@ impl Runner<'_> {
     }
 
     /// Executes the statements of a block expression. If one of them leaves the block (`return`, `break`, `continue`), notes
-    /// that in `leaving` and returns false: the value is not needed then.
+    /// that in `leaving` and returns false: the value is not needed then. Does nothing if an earlier block of the same
+    /// statement has left it.
     pub(super) fn leads_on(&mut self, acts: &[Act]) -> bool {
+        if self.leaving != Goes::On {
+            return false;
+        }
         let goes = self.acts(acts);
         if goes != Goes::On {
             self.leaving = goes;

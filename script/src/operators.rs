@@ -3,7 +3,7 @@
 use super::ast::{Binary, Expr, Kind, Target, Unary};
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};
-use super::program::{Any, Bytes, Num, Op};
+use super::program::{Act, Any, Bytes, Num, Op};
 use super::types::Type;
 use super::values::Typed;
 use alloc::boxed::Box;
@@ -161,6 +161,17 @@ impl Compiler<'_> {
                     kind if kind.is_integer() => 1,
                     kind => return Err(at.error(format!("a value of type {} cannot be counted up or down", kind.name()))),
                 };
+                if self.block.declared.contains(&name)
+                    && let Some(width @ 1..8) = kind.integer_size()
+                {
+                    let moved = |op| {
+                        let both = Box::new([Num::Variable(place), Num::Const(sign(size))]);
+                        cut(Num::Binary(op, both), width, kind.is_signed())
+                    };
+                    let set = Act::Number(place, moved(Op::Add));
+                    let value = if before { moved(Op::Subtract) } else { Num::Variable(place) };
+                    return Ok((Any::Num(Num::Behind(Box::new([set]), Box::new(value))), kind));
+                }
                 Ok((Any::Num(Num::StepVariable { variable: place, by: sign(size), before }), kind))
             }
             Target::Map(name, keys) => {

@@ -3,6 +3,8 @@
 use super::ast::{self, Do, Target};
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};
+use super::numbers::extend;
+use super::operators::cut;
 use super::program::{Act, Any, Bytes, Num, Op};
 use super::types::Type;
 use alloc::borrow::ToOwned;
@@ -80,28 +82,30 @@ impl Compiler<'_> {
         at: Span,
     ) -> Result<Act, ScriptError> {
         let declared = match kind {
-            Some(name) => Some(self.type_named(name)?),
+            Some(kind) if kind.tag.is_none() && kind.pointers == 0 && kind.name == "bool" => Some(Type::TRUTH),
+            Some(kind) => Some(self.type_named(kind)?),
             None => None,
         };
-        Ok(match (value, declared) {
-            (Some(value), declared) => {
-                let (any, is) = self.value(value)?;
-                // A declared type truncates this first value. Without one, the variable gets the value's type.
-                let any = match (any, &declared) {
-                    (Any::Num(num), Some(kind)) if kind.integer_size().is_some_and(|size| size > 0) => {
-                        Any::Num(super::operators::cut(num, kind.integer_size().unwrap_or(8), kind.is_signed()))
-                    }
-                    (any, _) => any,
-                };
-                self.set_variable(name, any, declared.unwrap_or(is), at)?
-            }
-            (None, Some(kind)) => {
-                let any = if kind.is_number() { Any::Num(Num::Const(0)) } else { Any::Bytes(Bytes::Literal(Box::default())) };
-                self.set_variable(name, any, kind, at)?
-            }
-            // Its type is that of the first value.
-            (None, None) => Act::Block(Box::default()),
-        })
+        let given = match value {
+            Some(value) => Some(self.value(value)?),
+            None => None,
+        };
+        let Some(kind) = declared else {
+            // The type is that of the first value.
+            return match given {
+                Some((any, kind)) => self.set_variable(name, any, kind, at),
+                None => Ok(Act::Block(Box::default())),
+            };
+        };
+        let (place, _) = self.variable(name, kind.clone(), at)?;
+        let unique = self.variable_name(name);
+        self.block.variables.insert(unique.clone(), (place, kind.clone()));
+        self.block.declared.insert(unique);
+        match given {
+            Some((any, is)) => self.set_variable(name, any, is, at),
+            None if kind.is_number() => Ok(Act::Number(place, Num::Const(0))),
+            None => Ok(Act::Bytes(place, Bytes::Literal(Box::default()))),
+        }
     }
 
     /// `unroll (count) { ... }`, which runs as a loop.
@@ -202,6 +206,11 @@ impl Compiler<'_> {
                     let map = self.map(name, at);
                     let key = self.key(map, keys, at)?;
                     self.learn_value(map, Type::Aggregate(aggregate), at)?;
+                    // All values of a map are compared and added up in one way, signed if one of them is.
+                    let aggregate = match &self.facts[usize::from(map)].value {
+                        Some(Type::Aggregate(whole)) => *whole,
+                        _ => aggregate,
+                    };
                     return Ok(Act::Collect(map, key, aggregate, num));
                 }
                 let typed = self.value(value)?;
@@ -232,11 +241,32 @@ impl Compiler<'_> {
 
     /// Compiles the assignment of a compiled value to a variable, which is created if it is new.
     pub fn set_variable(&mut self, name: &str, any: Any, kind: Type, at: Span) -> Result<Act, ScriptError> {
-        let (variable, _) = self.variable(name, kind, at)?;
+        let signed = kind.is_signed();
+        let (variable, is) = self.variable(name, kind, at)?;
         Ok(match any {
-            Any::Num(num) => Act::Number(variable, num),
+            Any::Num(num) => Act::Number(variable, self.narrowed(name, num, signed, &is, at)?),
             Any::Bytes(bytes) => Act::Bytes(variable, bytes),
         })
+    }
+
+    /// A number for a variable of the type `is`, narrowed if the type was declared. Fails if it is a constant that does not
+    /// fit. `signed` is the number's sign.
+    fn narrowed(&self, name: &str, num: Num, signed: bool, is: &Type, at: Span) -> Result<Num, ScriptError> {
+        let Some(size @ 1..) = is.integer_size() else { return Ok(num) };
+        if !self.block.declared.contains(&self.variable_name(name)) {
+            return Ok(num);
+        }
+        if let Num::Const(number) = num {
+            let whole = |number: u64, signed: bool| if signed { i128::from(number as i64) } else { i128::from(number) };
+            let value = whole(number, signed);
+            if value != whole(extend(number, size, is.is_signed()), is.is_signed()) {
+                return Err(at.error(format!(
+                    "Type mismatch for ${name}: trying to assign value '{value}' which does not fit into the variable of type '{}'",
+                    is.name()
+                )));
+            }
+        }
+        Ok(cut(num, size, is.is_signed()))
     }
 
     /// The number and the type of a variable. A new variable gets the type `kind`. Fails if an existing one has a type that
@@ -248,6 +278,7 @@ impl Compiler<'_> {
                 || is.is_integer() && matches!(kind, Type::Pointer(_))
                 || kind.is_integer() && matches!(is, Type::Pointer(_));
             let same = same && matches!(is, Type::Text(_) | Type::Buffer) == matches!(kind, Type::Text(_) | Type::Buffer);
+            let same = same && (*is != Type::TRUTH || kind == *is || !self.block.declared.contains(&name));
             if !same {
                 return Err(at.error(format!(
                     "Type mismatch for ${name}: trying to assign value of type '{}' when variable already contains a value of type '{}'",

@@ -4,6 +4,7 @@
 mod bounds_tests;
 mod call_tests;
 mod layout_tests;
+mod rule_tests;
 mod text_tests;
 mod user_tests;
 

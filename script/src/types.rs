@@ -196,6 +196,26 @@ impl Aggregate {
         matches!(self, Sum(true) | Min(true) | Max(true) | Average(true) | Stats(true))
     }
 
+    /// Lets a map with this aggregation take the values of another one of the same function. If one of them is signed, both
+    /// are. Fails if their histograms have different buckets.
+    pub fn join(&mut self, more: Aggregate) -> Result<(), &'static str> {
+        use Aggregate::{Histogram, Linear};
+        match (*self, more) {
+            (Linear { .. }, Linear { .. }) if *self != more => {
+                Err("Different lhist bounds in a single map unsupported: give each of them a map")
+            }
+            (Histogram(_), Histogram(_)) if *self != more => {
+                Err("Different bits in a single hist unsupported: give each of them a map")
+            }
+            _ => {
+                if more.is_signed() {
+                    *self = more;
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// The function that makes it, such as `count`.
     pub fn name(&self) -> &'static str {
         match self {

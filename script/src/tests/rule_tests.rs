@@ -1,0 +1,115 @@
+//! Rules of the language that a statement keeps in rare cases: a block that leaves its expression, maps of aggregations,
+//! variables with a declared type, and conditions of `#if`.
+
+use super::{Plain, options, printed};
+use crate::compile::compile;
+use crate::show::Style;
+
+/// The output of a BEGIN with these statements, without the lines that every script prints.
+fn said(before: &str, script: &str) -> std::string::String {
+    let said = printed(&std::format!("{before}BEGIN {{ {script} }}"), Style::default());
+    said.trim_end_matches('\n').into()
+}
+
+/// BY-1: after a block has left its statement, nothing of that statement is done, as if the block were a statement of its own.
+#[test]
+fn a_block_that_leaves_stops_its_statement() {
+    #[rustfmt::skip]
+    let cases = [
+        ("a printed entry",    "@m[0] = 5; for ($i : 0..1) { print(@m[{ continue; 1 }]); } clear(@m)",                 ""),
+        ("a stepped key",      "@m[0] = 5; for ($i : 0..1) { @m[{ continue; 1 }]++; } print(@m[0]); clear(@m)",        "5"),
+        ("a deleted key",      "@m[0] = 5; for ($i : 0..1) { delete(@m, { continue; 1 }); } print(len(@m)); clear(@m)", "1"),
+        ("joined strings",     "for ($i : 0..1) { join({ continue; 16 }); } print(1)",                                 "1"),
+        ("a later step",       "$n = 0; for ($i : 0..1) { $x = { continue; 1 } + $n++; } print($n)",                   "0"),
+        ("a later map",        "for ($i : 0..1) { $x = { continue; 1 } + @m++; } print(len(@m)); clear(@m)",           "0"),
+        ("a later block",      "@m[0] = 5; for ($i : 0..1) { $x = { continue; 1 } + { clear(@m); 2 }; } print(len(@m)); clear(@m)", "1"),
+    ];
+    for (what, script, expected) in cases {
+        assert_eq!(said("", script), expected, "{what}: {script}");
+    }
+}
+
+/// BY-1: a map has one kind of histogram. Sums and extremes of signed and of unsigned numbers make a signed map.
+#[test]
+fn aggregations_of_a_map_agree() {
+    #[rustfmt::skip]
+    let refused = [
+        ("@ = lhist(1, 0, 10, 1); @ = lhist(1, 0, 20, 1);", "@ = lhist(1, 0, 20, 1)", "Different lhist bounds in a single map unsupported"),
+        ("@ = lhist(1, 0, 10, 1); @ = lhist(1, 0, 10, 2);", "@ = lhist(1, 0, 10, 2)", "Different lhist bounds in a single map unsupported"),
+        ("@ = hist(1, 2); @ = hist(1);",                    "@ = hist(1)",            "Different bits in a single hist unsupported"),
+    ];
+    for (script, about, wanted) in refused {
+        check_refused(script, about, wanted);
+    }
+    #[rustfmt::skip]
+    let cases = [
+        ("equal histograms",      "@ = lhist(1, 0, 10, 5); @ = lhist(2, 0, 10, 5); @h = hist(1, 2); @h = hist(1, 2); clear(@); clear(@h); print(1)", "1"),
+        ("a minimum, signed last",  "@ = min((uint64)3); @ = min(-1); print(@); clear(@)",   "@: -1"),
+        ("a minimum, signed first", "@ = min(-1); @ = min((uint64)3); print(@); clear(@)",   "@: -1"),
+        ("a maximum",             "@ = max((uint64)3); @ = max(-1); print(@); clear(@)",     "@: 3"),
+        ("a literal has no sign", "@ = max((uint64)1 << 63); @ = max(0); print(@); clear(@)", "@: 9223372036854775808"),
+        ("a literal first",       "@ = max(0); @ = max((uint64)1 << 63); print(@); clear(@)", "@: 9223372036854775808"),
+        ("a sum",                 "@ = sum((uint64)3); @ = sum(-5); print(@); clear(@)",     "@: -2"),
+        ("a short block",         "@ = avg((uint64)3); @ = avg(-5); print(@); clear(@)",     "@: -1"),
+    ];
+    for (what, script, expected) in cases {
+        assert_eq!(said("", script), expected, "{what}: {script}");
+    }
+}
+
+/// BY-1: every value of a variable with a declared type is one of that type.
+#[test]
+fn a_declared_variable_keeps_its_type() {
+    #[rustfmt::skip]
+    let cases = [
+        ("a later value",       "$y = 300; let $x: uint8 = 5; $x = $y; print($x)",                      "44"),
+        ("a signed type",       "$y = 200; let $x: int8; $x = $y; print($x)",                           "-56"),
+        ("an operator",         "let $x: uint8 = 250; $x += 10; print($x)",                             "4"),
+        ("a step",              "let $x: uint8 = 255; $x++; print($x); print($x--); print($x)",         "0\n0\n255"),
+        ("a step before",       "let $x: int8 = 127; print(++$x); print(--$x)",                         "-128\n127"),
+        ("a turn",              "let $x: uint8; for ($x : 255..257) { print($x) }",                     "255\n0"),
+        ("a string",            "let $x: string = \"ab\"; $x = \"c\"; print($x)",                       "c"),
+        ("a truth",             "let $x: bool = 1 < 2; print($x); $x = false; print($x)",               "true\nfalse"),
+        ("the largest values",  "let $x: uint64 = 0xffffffffffffffff; let $y: int64 = -1; let $z: int8 = -128; print(($x, $y, $z))", "(18446744073709551615, -1, -128)"),
+        ("no type",             "let $x = 5; $x = 300; print($x)",                                      "300"),
+        ("two macros",          "low(); low(); print(1)",                                               "44\n44\n1"),
+    ];
+    let before = "macro low() { let $x: uint8; $y = 300; $x = $y; print($x); }\n";
+    for (what, script, expected) in cases {
+        assert_eq!(said(before, script), expected, "{what}: {script}");
+    }
+    #[rustfmt::skip]
+    let refused = [
+        ("let $x: string = 5;",            "let $x: string = 5",   "Type mismatch for $x: trying to assign value of type 'int64' when variable already contains a value of type 'string'"),
+        ("let $x: uint64 = \"a\";",        "let $x: uint64 = \"a\"", "Type mismatch for $x"),
+        ("let $x: uint64; $x = \"a\";",    "$x = \"a\"",           "Type mismatch for $x"),
+        ("let $x: bool = 5;",              "let $x: bool = 5",     "Type mismatch for $x"),
+        ("let $x: uint8 = 300;",           "let $x: uint8 = 300",  "trying to assign value '300' which does not fit into the variable of type 'uint8'"),
+        ("let $x: uint8; $x = -1;",        "$x = -1",              "trying to assign value '-1' which does not fit into the variable of type 'uint8'"),
+        ("let $x: int8 = 128;",            "let $x: int8 = 128",   "trying to assign value '128' which does not fit into the variable of type 'int8'"),
+    ];
+    for (script, about, wanted) in refused {
+        check_refused(script, about, wanted);
+    }
+}
+
+/// BY-1: a condition inside text that is skipped is not read, and one that cannot be read is an error.
+#[test]
+fn conditions_of_skipped_text_are_skipped() {
+    let kept =
+        "#if 0\n#if KERNEL_VERSION > 5\nx\n#else\ny\n#endif\n#endif\n#ifdef NO\n#if A\n#endif\n#else\n#define TWO 2\n#endif\n";
+    assert_eq!(said(kept, "print(TWO)"), "2");
+    for condition in ["A > 5", "defined(A) && defined(B)", "defined(A)B", "defined"] {
+        let text = std::format!("#if {condition}\n#endif\nBEGIN {{ }}");
+        let errors = compile(&text, &Plain, &options(false)).err().unwrap_or_else(|| panic!("{condition} is compiled"));
+        assert!(errors[0].message.contains("an #if asks `defined(NAME)`"), "{condition}: {errors:?}");
+    }
+}
+
+/// Checks that a BEGIN with these statements is refused with this message, which points at this text.
+fn check_refused(script: &str, about: &str, wanted: &str) {
+    let script = std::format!("BEGIN {{ {script} }}");
+    let errors = compile(&script, &Plain, &options(false)).err().unwrap_or_else(|| panic!("{script} is compiled"));
+    assert!(errors[0].message.contains(wanted), "{script}: {errors:?}");
+    assert_eq!(script.get(errors[0].at.start..errors[0].at.end), Some(about), "{script}: {errors:?}");
+}

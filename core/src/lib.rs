@@ -6,12 +6,15 @@
 //!
 //! A block is a straight run of instructions in one page, with a branch and its delay slot at the end. Before a block
 //! runs, the core counts its bytes, or calls the host if the count says so. The state is exact whenever the host is called.
+//!
+//! No machine uses the core of IA-64 yet. It has a host of its own, [`ia64::Host`], and runs single instructions.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo))]
 
 extern crate alloc;
 
+pub mod ia64;
 pub mod parisc;
 
 use core::cell::Cell;

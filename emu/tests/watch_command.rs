@@ -79,6 +79,21 @@ fn the_documents_scripts_follow_objects_and_counters() {
     assert!(other.contains("@other[kfree_skb]: "), "{other}");
 }
 
+/// BY-3: an argument that is NULL points to no object: nothing is watched, not even at an offset from 0 that is memory.
+#[test]
+fn an_argument_that_is_null_is_not_watched() {
+    let (status, out, err) =
+        run(&["trace", "tiny/x86_64", "-q", "-e", "BEGIN { printf(\"at %lx\\n\", kaddr(\"context_switches\")); exit() }"]);
+    assert_eq!(status, Some(0), "{err}");
+    let address = out.lines().find_map(|line| line.strip_prefix("at ")).unwrap_or_else(|| panic!("{out}"));
+    let script = format!(
+        "watchpoint:sched_init+arg0+0x{address}:4:w {{ @null = count(); }} watchpoint:0x{address}:4:w {{ @there = count(); }}"
+    );
+    let (status, out, err) = run(&["trace", "tiny/x86_64", "-q", "-e", &script]);
+    assert_eq!(status, Some(0), "{err}");
+    assert!(out.contains("@there: ") && !out.contains("@null"), "{out}");
+}
+
 /// BY-3: a record has the accessing instruction, the values, and who made the access; the summary has the watchpoint.
 #[test]
 fn records_and_summary_have_the_watchpoint() {

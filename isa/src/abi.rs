@@ -53,6 +53,9 @@ pub struct Abi {
     /// The greatest alignment of a number in a structure, in bytes. It is 4 on i386, where a 64-bit number may follow a
     /// 32-bit one without a gap.
     pub most_aligned: u64,
+    /// Whether a bit field without a name gives its structure the alignment of its type, as one with a name does. It does
+    /// on ARM and AArch64 (AAPCS).
+    pub unnamed_bits_align: bool,
     /// The way in which its assembler writes operands.
     pub assembler: Assembler,
 }
@@ -90,6 +93,7 @@ impl Abi {
         jprobe_stack: 64,
         stack_size: 16384,
         most_aligned: 8,
+        unnamed_bits_align: false,
         assembler: Assembler::USUAL,
     };
 

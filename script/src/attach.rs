@@ -331,10 +331,10 @@ fn object_setter(
     (function, argument, offset): (&str, Option<u8>, u64),
     watchpoint: Watchpoint,
 ) -> Result<Attached, Refusal> {
+    // Functions return NULL or an errno for an object that they could not make, and some, such as kfree, take one too.
     let Some(argument) = argument else {
         let probe = Kretprobe::at(function).handler(move |hit| {
             let object = hit.return_value();
-            // Functions return NULL or an errno for an object that they could not make.
             if !is_error(object, hit.isa().word) {
                 hit.watch_at(&watchpoint, object.wrapping_add(offset));
             }
@@ -344,14 +344,16 @@ fn object_setter(
     };
     let probe = Kprobe::at(function).pre(move |hit| {
         let object = hit.arg(argument.into());
-        hit.watch_at(&watchpoint, object.wrapping_add(offset));
+        if !is_error(object, hit.isa().word) {
+            hit.watch_at(&watchpoint, object.wrapping_add(offset));
+        }
         Flow::Continue
     });
     engine.register_kprobe(guest, &probe)?;
     Ok(Attached::Kprobe(probe))
 }
 
-/// Whether a returned pointer is NULL or an error of the kernel's.
+/// Whether a pointer is NULL or an error of the kernel's.
 fn is_error(pointer: u64, word: usize) -> bool {
     let last = u64::MAX >> (64 - 8 * word.clamp(1, 8));
     pointer == 0 || (last - 4094..=last).contains(&(pointer & last))

@@ -31,6 +31,8 @@ pub(super) struct Known<'a> {
     pub word: u8,
     /// The greatest alignment of a number, in bytes (`Abi::most_aligned`).
     most_aligned: u64,
+    /// Whether bit fields without names align their structure (`Abi::unnamed_bits_align`).
+    unnamed_bits_align: bool,
 }
 
 /// A structure that the script defines, with the offsets of its members.
@@ -83,6 +85,7 @@ impl<'a> Known<'a> {
             guest_enums,
             word: isa.word as u8,
             most_aligned: isa.abi.most_aligned,
+            unnamed_bits_align: isa.abi.unnamed_bits_align,
         }
     }
 
@@ -248,11 +251,16 @@ impl<'a> Known<'a> {
             };
             let bytes = self.size_of(&kind).unwrap_or(0);
             let this_align = if structure.packed { 1 } else { self.align_of(&kind) };
-            align = align.max(this_align);
+            let width = member.bits.map(|width| width.min(64) as u8);
+            align = align.max(match width {
+                Some(_) if member.name.is_empty() && !self.unnamed_bits_align => 1,
+                // The width 0 asks for the alignment of its type, in a packed structure too.
+                Some(0) => self.align_of(&kind),
+                _ => this_align,
+            });
             if structure.is_union {
                 bit = 0;
             }
-            let width = member.bits.map(|width| width.min(64) as u8);
             match width {
                 // A bit field must lie in one aligned number of its declared type, unless the structure is packed.
                 Some(width) => {

@@ -172,18 +172,19 @@ impl Compiler<'_> {
             CType::Struct(number, name) => {
                 let depth = depth.checked_sub(1)?;
                 let mut members = Vec::new();
+                let end = self.known.size_of(of)?;
                 for (name, field) in self.known.fields(*number) {
                     let (place, shape) = match field.width {
                         None => (field.bit / 8, self.shape(&field.kind, depth, left)?),
                         Some(width) => {
-                            let (unit, signed) = super::objects::bit_unit(&field.kind);
-                            let (start, shift) = super::objects::bit_place(&field, width, unit, order);
-                            (start / 8, Shape::Number { size: unit, signed, bits: Some((shift, width)), order })
+                            let signed = super::objects::bit_unit(&field.kind).1;
+                            let (start, size, shift) = super::objects::bit_place(&field, width, end, order)?;
+                            (start, Shape::Number { size, signed, bits: Some((shift, width)), order })
                         }
                     };
                     members.push((name, place, shape));
                 }
-                Shape::Struct { name: name.clone(), size: self.known.size_of(of)?, members }
+                Shape::Struct { name: name.clone(), size: end, members }
             }
             CType::Void | CType::Function => return None,
         })
@@ -199,7 +200,8 @@ impl Compiler<'_> {
                     Some((shift, width)) => Num::Bits { of: Box::new(whole), shift: *shift, width: *width, signed: *signed },
                     None => Num::Cut { of: Box::new(whole), size: *size, signed: *signed },
                 };
-                (Any::Num(num), Type::Int(*size, *signed))
+                // A bit field may lie in three bytes, for example.
+                (Any::Num(num), Type::Int(size.next_power_of_two(), *signed))
             }
             Shape::Named(names, size, _) => {
                 let whole = Box::new(Num::Inside { of, at, size: *size });

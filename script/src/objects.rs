@@ -123,8 +123,11 @@ impl Compiler<'_> {
         let field = self.member(structure, name, at)?;
         let Some(width) = field.width else { return Ok(self.object(add(address, field.bit / 8), &field.kind)) };
         let (size, signed) = bit_unit(&field.kind);
-        let (start, shift) = bit_place(&field, width, size, self.knowledge.isa().order);
-        let whole = Num::Load { at: Box::new(add(address, start / 8)), size, signed: false };
+        let end = self.known.size_of(structure).unwrap_or(u64::MAX);
+        let Some((start, bytes, shift)) = bit_place(&field, width, end, self.knowledge.isa().order) else {
+            return Err(at.error(format!("the bits of '{name}' lie in nine bytes: cast their address and put them together")));
+        };
+        let whole = Num::Load { at: Box::new(add(address, start)), size: bytes, signed: false };
         let kind = if let CType::Enum(..) = field.kind { self.integer(&field.kind) } else { Type::Int(size, signed) };
         Ok((Any::Num(Num::Bits { of: Box::new(whole), shift, width, signed }), kind))
     }
@@ -329,11 +332,18 @@ pub(super) fn bit_unit(kind: &CType) -> (u8, bool) {
     }
 }
 
-/// The offset of a bit field's [`bit_unit`] in the structure, in bits, and the number of the integer's bits below the field.
-pub(super) fn bit_place(field: &Field, width: u8, size: u8, order: ByteOrder) -> (u64, u8) {
-    let unit = u64::from(size.max(1)) * 8;
-    let start = field.bit / unit * unit;
-    let within = (field.bit - start) as u8;
-    let from_above = (unit as u8).saturating_sub(within).saturating_sub(width);
-    (start, if order == ByteOrder::Big { from_above } else { within })
+/// The integer from which a bit field is read: its offset in the structure, its size in bytes, and the number of its bits
+/// below the field. It is the field's [`bit_unit`], or, if the field of a packed structure is not inside of it or the
+/// structure ends before it, the bytes that have a bit of the field. `end` is the structure's size. `None` if these bytes
+/// are nine.
+pub(super) fn bit_place(field: &Field, width: u8, end: u64, order: ByteOrder) -> Option<(u64, u8, u8)> {
+    let unit = u64::from(bit_unit(&field.kind).0);
+    let (first, last) = (field.bit / 8, field.bit.saturating_add(u64::from(width.max(1)) - 1) / 8);
+    let aligned = first / unit * unit;
+    let is_inside = last - aligned < unit && aligned.saturating_add(unit) <= end;
+    let (start, size) = if is_inside { (aligned, unit) } else { (first, last - first + 1) };
+    let size = u8::try_from(size).ok().filter(|size| *size <= 8)?;
+    let within = (field.bit - start * 8) as u8;
+    let from_above = (8 * size).saturating_sub(within).saturating_sub(width);
+    Some((start, size, if order == ByteOrder::Big { from_above } else { within }))
 }

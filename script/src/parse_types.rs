@@ -136,7 +136,8 @@ impl Parser<'_> {
             while self.take("*")? {
                 this.pointers = this.pointers.saturating_add(1);
             }
-            let (name, _) = self.expect_name("the member's name")?;
+            // A bit field without a name only takes up bits, or ends a number if its width is 0.
+            let name = if self.is(":")? { String::new() } else { self.expect_name("the member's name")?.0 };
             let mut bits = None;
             if self.take(":")? {
                 bits = Some(self.expect_number("the number of bits")?);

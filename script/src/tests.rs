@@ -1,6 +1,7 @@
 //! Tests of the language without a guest: scripts with BEGIN and END, compared with the output of bpftrace 0.17, and
 //! error messages.
 
+mod bits_tests;
 mod bounds_tests;
 mod call_tests;
 mod layout_tests;

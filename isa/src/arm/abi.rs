@@ -41,6 +41,7 @@ pub(crate) const BASE: Abi = Abi {
     ],
     dwarf: |number| (number < 16).then_some(r(number as u8)),
     stack_size: 8192,
+    unnamed_bits_align: true,
     assembler: Assembler { constant: Some('#'), register: named, ..Assembler::USUAL },
     ..Abi::USUAL
 };

@@ -40,6 +40,7 @@ pub static AAPCS64: Abi = Abi {
     result: X0,
     arguments: &[x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)],
     return_address: ReturnAddress::In(LR),
+    unnamed_bits_align: true,
     #[rustfmt::skip]
     names: &[
         ("x0", x(0)), ("x1", x(1)), ("x2", x(2)), ("x3", x(3)), ("x4", x(4)), ("x5", x(5)), ("x6", x(6)), ("x7", x(7)),

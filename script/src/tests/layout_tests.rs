@@ -13,7 +13,7 @@ use std::string::ToString;
 use trapline_isa::arch::{Arch, Isa};
 
 /// A guest of some ISA, whose types have one structure: `struct theirs { char a; long long b; }`.
-struct On(Arch);
+pub(super) struct On(pub(super) Arch);
 
 impl Knowledge for On {
     fn isa(&self) -> &'static Isa {
@@ -94,6 +94,24 @@ const PLACES: &[(&str, [u64; 3])] = &[
     ("offsetof(struct s8, c)", [24, 24, 16]),
     ("sizeof(struct s8)",      [32, 32, 20]),
 ];
+
+/// BY-1: bit fields without names take up bits. They align their structure by the ABIs of ARM and no other, as GCC does.
+#[test]
+fn bit_fields_without_names_take_up_bits() {
+    let text = "struct n1 { char x; int : 3; char y; }; struct n2 { char x; int : 0; char y; }; struct n3 { char x; long long : 40, b : 3; };
+        struct n4 { char x; short : 3; int : 0; }; union n5 { char x; int : 5; };
+        BEGIN { printf(\"%d,%d %d,%d %d %d %d\\n\", offsetof(struct n1, y), sizeof(struct n1), offsetof(struct n2, y), sizeof(struct n2),
+            offsetof(struct n3, b), sizeof(struct n4), sizeof(union n5)); }";
+    for arch in Arch::ALL {
+        let program = compile(text, &On(*arch), &options(false)).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
+        let printed = run_all(&program, Style { json: false, old: false });
+        let expected = match arch {
+            Arch::Arm | Arch::Thumb2 | Arch::Arm64 => "2,4 4,8 6 4 4\n",
+            _ => "2,3 4,5 6 4 1\n",
+        };
+        assert!(printed.contains(expected), "{}: {printed}", arch.name());
+    }
+}
 
 /// BY-1
 #[test]

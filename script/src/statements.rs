@@ -222,20 +222,78 @@ impl Compiler<'_> {
             }
             // `target op= value` means `target = target op value`.
             (target, Some(operator)) => {
+                // A key with side effects is evaluated once, and before the value.
+                let (target, mut kept) = match target {
+                    Target::Map(name, keys) => {
+                        let (keys, kept) = self.evaluated_once(keys)?;
+                        (Target::Map(name.clone(), keys), kept)
+                    }
+                    target => (target.clone(), Vec::new()),
+                };
                 let read = match target.clone() {
                     Target::Variable(name) => ast::Kind::Variable(name),
                     Target::Map(name, keys) => ast::Kind::Map(name, keys),
                     Target::Nothing => return Err(at.error("_ has no value that could be changed")),
                 };
-                if let Target::Map(name, _) = target {
+                if let Target::Map(name, _) = &target {
                     // `@m += 1` may be the first assignment to a map.
                     let map = self.map(name, at);
                     self.facts[usize::from(map)].is_assigned = true;
                 }
                 let read = ast::Expr { at, kind: read };
                 let whole = ast::Expr { at, kind: ast::Kind::Binary(operator, Box::new(read), Box::new(value.clone())) };
-                self.assign(target, None, &whole, at)
+                let set = self.assign(&target, None, &whole, at)?;
+                if kept.is_empty() {
+                    return Ok(set);
+                }
+                kept.push(set);
+                Ok(Act::Block(kept.into()))
             }
+        }
+    }
+
+    /// A map's key for a statement that uses it twice: the key itself if it always has the same value and no side effects.
+    /// Otherwise its parts are hidden variables, with the assignments that must run before.
+    fn evaluated_once(&mut self, keys: &[ast::Expr]) -> Result<(Vec<ast::Expr>, Vec<Act>), ScriptError> {
+        // @m[(a, b)] is @m[a, b].
+        let keys = match keys {
+            [ast::Expr { kind: ast::Kind::Tuple(parts), .. }] => parts.as_slice(),
+            keys => keys,
+        };
+        if keys.iter().all(|key| self.is_repeatable(key)) {
+            return Ok((keys.to_vec(), Vec::new()));
+        }
+        let (mut parts, mut kept) = (Vec::new(), Vec::new());
+        for key in keys {
+            // No name in a script has a space.
+            let name = format!("part {}", self.hidden());
+            let typed = self.value(key)?;
+            let (value, kind) = self.held(typed, key.at)?;
+            if kind == Type::None {
+                return Err(key.at.error("this has no value that could be a key"));
+            }
+            kept.push(self.set_variable(&name, value, kind, key.at)?);
+            parts.push(ast::Expr { at: key.at, kind: ast::Kind::Variable(name) });
+        }
+        Ok((parts, kept))
+    }
+
+    /// Whether evaluating this expression twice in a statement is as good as once. It is not if that changes something, as
+    /// some calls and blocks do, nor for `rand`. A name may be that of a macro or of its parameter, which stand for any
+    /// expression.
+    fn is_repeatable(&self, of: &ast::Expr) -> bool {
+        use ast::Kind;
+        match &of.kind {
+            Kind::Name(name) => {
+                let is_parameter = self.frames.last().is_some_and(|frame| frame.expressions.contains_key(name));
+                name != "rand" && !is_parameter && !self.by_name.contains_key(name.as_str())
+            }
+            Kind::Number(_) | Kind::Truth(_) | Kind::Text(_) | Kind::Variable(_) => true,
+            Kind::Positional(_) | Kind::PositionalCount | Kind::SizeOf(_) | Kind::OffsetOf(..) => true,
+            Kind::Unary(_, of) | Kind::Cast(_, of) | Kind::Field(of, ..) | Kind::Part(of, _) => self.is_repeatable(of),
+            Kind::Binary(_, one, other) | Kind::Index(one, other) => self.is_repeatable(one) && self.is_repeatable(other),
+            Kind::Map(_, parts) | Kind::Tuple(parts) => parts.iter().all(|part| self.is_repeatable(part)),
+            Kind::Choice(..) | Kind::Call(..) | Kind::Record(_) | Kind::Step(..) | Kind::Block(_) => false,
         }
     }
 

@@ -29,6 +29,27 @@ fn a_block_that_leaves_stops_its_statement() {
     }
 }
 
+/// BY-1: `target op= value` evaluates the key once, in the order in which it is written.
+#[test]
+fn a_key_is_evaluated_once() {
+    #[rustfmt::skip]
+    let cases = [
+        ("a step",        "$i = 0; @m[$i++] += 5; print(($i, @m[0], len(@m))); clear(@m)",                         "(1, 5, 1)"),
+        ("its value",     "$i = 0; @m[$i++] += $i + 1; print(@m[0]); clear(@m)",                                   "2"),
+        ("two parts",     "$i = 0; @m[$i, $i++] += 5; print(($i, @m[0, 0], len(@m))); clear(@m)",                  "(1, 5, 1)"),
+        ("a tuple",       "$i = 0; @m[($i, $i++)] += 5; @m[0, 0] += 1; print((@m[0, 0], len(@m))); clear(@m)",     "(6, 1)"),
+        ("a text",        "@m[str(\"a\")] += 5; @m[\"a\"] += 5; print((@m[\"a\"], len(@m))); clear(@m)",           "(10, 1)"),
+        ("rand",          "unroll(100) { @m[rand % 2] += 1 } print(@m[0] + @m[1]); clear(@m)",                     "100"),
+        ("a macro",       "unroll(100) { @m[coin] += 1 } print(@m[0] + @m[1]); clear(@m)",                         "100"),
+        ("a parameter",   "$i = 0; count_at(@m, $i++); print(($i, @m[0], len(@m))); clear(@m)",                    "(1, 1, 1)"),
+        ("a key that leaves", "for ($i : 0..1) { @m[{ continue; 1 }] += 1; } print(len(@m)); clear(@m)",           "0"),
+    ];
+    let before = "macro coin() { rand % 2 }\nmacro count_at(@map, key) { @map[key] += 1; }\n";
+    for (what, script, expected) in cases {
+        assert_eq!(said(before, script), expected, "{what}: {script}");
+    }
+}
+
 /// BY-1: a map has one kind of histogram. Sums and extremes of signed and of unsigned numbers make a signed map.
 #[test]
 fn aggregations_of_a_map_agree() {

@@ -8,6 +8,8 @@
 
 #[path = "ia64/code/mod.rs"]
 mod code;
+#[path = "ia64/probes/mod.rs"]
+mod probes;
 
 use std::path::Path;
 use std::process::Command;
@@ -30,6 +32,8 @@ struct Machine {
     has_kernel: bool,
     /// The interruptions that the guest has handled. Too many of them end the run.
     handled: u32,
+    /// Probes, which see a breakpoint before anyone else.
+    probes: Option<probes::Probes>,
     /// Those of the register stack engine while the frame was incomplete.
     incomplete: u32,
 }
@@ -66,6 +70,9 @@ impl Host for Machine {
     }
 
     fn exception(&mut self, state: &State, number: u32) {
+        if self.probes.as_mut().is_some_and(|probes| probes.takes(state, number)) {
+            return;
+        }
         let call = (number == vector::BREAK && state.fault_number.get() == 0x10_0000).then(|| state.r(15));
         match call {
             Some(1027) => {
@@ -109,7 +116,11 @@ fn machine(image: &[u8]) -> (Core, Rc<State>, Machine) {
     state.set_psr(1 << 13 | 3 << 32);
     state.store_at.set(BACKING);
     state.application[16].set(0xf);
-    (core, state, Machine { ram, output: Vec::new(), faults: Vec::new(), has_kernel: false, handled: 0, incomplete: 0 })
+    (
+        core,
+        state,
+        Machine { ram, output: Vec::new(), faults: Vec::new(), has_kernel: false, handled: 0, probes: None, incomplete: 0 },
+    )
 }
 
 /// Runs a program to its end; returns its output and the number of executed slots.
@@ -226,3 +237,54 @@ fn random_programs_end_as_on_ski() {
     }
     assert_eq!(different, [], "programs, and their first words that differ");
 }
+
+/// Runs a program with a probe on every instruction; returns its output, the executed slots of the program, and the hits.
+fn probed(image: &[u8], text: std::ops::Range<usize>, how: probes::How) -> (Vec<u8>, u64, probes::Hits) {
+    let (mut core, state, mut machine) = machine(image);
+    let mut probes = probes::Probes::new(how, WINDOW);
+    for at in text.step_by(16) {
+        probes.set(&mut machine.ram, BASE, at);
+    }
+    machine.probes = Some(probes);
+    // A hit stops the core: its instruction runs between two runs.
+    loop {
+        core.run(&mut machine, 10_000_000);
+        let Some(original) = machine.probes.as_mut().and_then(probes::Probes::hit) else { break };
+        core.run_instead(&mut machine, original);
+        assert!(state.executed.get() < 10_000_000, "it does not end");
+    }
+    assert_eq!(machine.faults, [], "{:#x}.{}", state.ip.get(), state.slot.get());
+    let hits = machine.probes.map(|probes| probes.hits).unwrap_or_default();
+    (machine.output, state.executed.get(), hits)
+}
+
+/// The probe window, in the RAM above the backing store.
+const WINDOW: u64 = BASE + 0x18_0000;
+
+/// KP-1, KP-2: a probe on every instruction of every slot leaves programs as they are: computed, and in copies.
+#[test]
+fn a_probe_on_every_instruction_changes_nothing() {
+    let tour: &[u8] = include_bytes!("ia64/tour.bin");
+    let mut programs = vec![("tour".to_string(), tour.to_vec(), 0..TOUR_TEXT)];
+    for seed in 1..=100 {
+        programs.push((format!("program {seed}"), code::image(seed), code::BODY..code::BODY + 16 * code::BUNDLES));
+    }
+    let mut all = [0; 3];
+    for (name, image, text) in programs {
+        let plain = output(&image);
+        for how in [probes::How::Computed, probes::How::Stepped] {
+            let (output, executed, hits) = probed(&image, text.clone(), how);
+            assert_eq!(output, plain.0, "{name}, {how:?}");
+            assert_eq!(executed, plain.1, "{name}, {how:?}: {hits:?}");
+            match how {
+                probes::How::Computed => assert_eq!(hits.stepped, 0),
+                probes::How::Stepped => all = [0, 1, 2].map(|slot| all[slot] + hits.in_slot[slot]),
+            }
+            assert!(hits.stepped + hits.computed > 20, "{name}, {how:?}: {hits:?}");
+        }
+    }
+    assert!(all.iter().all(|hits| *hits > 10_000), "hits in each slot: {all:?}");
+}
+
+/// Bytes of code in the tour.
+const TOUR_TEXT: usize = 0x750;

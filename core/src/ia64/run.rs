@@ -7,7 +7,7 @@ use super::state::State;
 use super::tlb::Purpose;
 use super::{Fault, Host, isr, psr, vector};
 use alloc::rc::Rc;
-use trapline_isa::ia64::bundle::SLOTS;
+use trapline_isa::ia64::bundle::{Bundle, SLOTS};
 use trapline_isa::ia64::decode::Instruction;
 use trapline_isa::ia64::op::{Op, System, Update};
 
@@ -168,6 +168,20 @@ impl Core {
             self.run_bundle(host, &bundle, end);
         }
         self.state.stop.set(0);
+    }
+
+    /// Executes the instruction at the pc as if memory had this bundle there: for an instruction under a breakpoint. An
+    /// incomplete frame is loaded first. The instruction may raise an interruption, like any other.
+    pub fn run_instead(&mut self, host: &mut impl Host, bundle: Bundle) {
+        // The host may have changed anything.
+        self.state.has_changed();
+        match self.complete_frame(host) {
+            Ok(()) => {
+                let end = self.state.executed.get().saturating_add(1);
+                self.run_bundle(host, &Decoded::of(u64::MAX, bundle.0), end);
+            }
+            Err(fault) => self.raise(host, fault),
+        }
     }
 
     /// Runs the slots of a bundle from the pc's slot on, to the first that leaves it.

@@ -1,7 +1,7 @@
 //! IA-64 (Itanium), little-endian: bundles of 16 bytes with three instructions each.
 //!
-//! The decoder and the disassembler know every instruction of the manual. No ISA is registered with them yet, so no
-//! kernel can be probed.
+//! The decoder and the disassembler know every instruction of the manual. [`rules`] decides which ones may be probed, and
+//! [`slot`] makes breakpoints and copies. No ISA is registered with them yet, so no kernel can be probed.
 
 pub mod bundle;
 pub mod decode;
@@ -9,3 +9,5 @@ pub mod disasm;
 pub mod fields;
 pub mod names;
 pub mod op;
+pub mod rules;
+pub mod slot;

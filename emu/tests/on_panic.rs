@@ -185,7 +185,10 @@ fn gdb_is_told_the_cause() {
     let all = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
     let causes = all.matches("the target was 0x1230, loaded from 8 bytes at").count();
     assert_eq!(causes, 2, "{all}");
-    let row = all.lines().find(|line| line.starts_with("add-symbol-file faults.ko 0xffff")).unwrap_or_else(|| panic!("{all}"));
+    let row = all
+        .lines()
+        .find(|line| line.starts_with("# or by its file: add-symbol-file faults.ko 0xffff"))
+        .unwrap_or_else(|| panic!("{all}"));
     assert!(row.contains(" -s .data 0xffff") && row.contains(" -s .bss 0xffff"), "{row}");
     assert!(all.contains("\n      1      1 ") && all.contains(" kthreadd"), "{all}");
 }

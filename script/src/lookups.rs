@@ -115,7 +115,8 @@ impl Compiler<'_> {
     }
 
     /// `find(@m, key, $v)`: 1 if the map has the key, and then `$v` is set to its value; otherwise 0, and `$v` keeps its
-    /// value. The key is compiled twice: for the test, and for the read of the value.
+    /// value. The key is compiled twice, for the test and for the read of the value; one that must not be evaluated twice is
+    /// kept in hidden variables first.
     fn find(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         let [map_expr, key, variable] = self.arguments::<3>("find", arguments, at)?;
         let map = self.whole_map("find", map_expr)?;
@@ -123,13 +124,15 @@ impl Compiler<'_> {
             return Err(variable.at.error("find() takes a variable behind the key: find(@name, key, $value)"));
         };
         let Kind::Map(map_name, _) = &map_expr.kind else { return Err(at.error("find() takes a map first")) };
-        let keys = core::slice::from_ref(key);
-        let (asked, read) = (self.key(map, keys, at)?, Kind::Map(map_name.clone(), keys.to_vec()));
+        let (keys, kept) = self.evaluated_once(core::slice::from_ref(key))?;
+        let (asked, read) = (self.key(map, &keys, at)?, Kind::Map(map_name.clone(), keys));
         let (value, kind) = self.value(&Expr { at, kind: read })?;
         // A hit without the key skips the assignment, so it does not count as one that always runs.
         let set = self.passed_over(|compiler| compiler.set_variable(name, value, kind, at))?;
         let found = Num::Behind(Box::new([set]) as Box<[Act]>, Box::new(Num::Const(1)));
-        Ok((Any::Num(Num::Choice(Box::new([Num::HasKey(map, asked), found, Num::Const(0)]))), Type::TRUTH))
+        let answer = Num::Choice(Box::new([Num::HasKey(map, asked), found, Num::Const(0)]));
+        let answer = if kept.is_empty() { answer } else { Num::Behind(kept.into(), Box::new(answer)) };
+        Ok((Any::Num(answer), Type::TRUTH))
     }
 
     /// Turns a structure or array in guest memory into an expression that copies its bytes at a hit. Returns other values

@@ -254,7 +254,7 @@ impl Compiler<'_> {
 
     /// A map's key for a statement that uses it twice: the key itself if it always has the same value and no side effects.
     /// Otherwise its parts are hidden variables, with the assignments that must run before.
-    fn evaluated_once(&mut self, keys: &[ast::Expr]) -> Result<(Vec<ast::Expr>, Vec<Act>), ScriptError> {
+    pub(super) fn evaluated_once(&mut self, keys: &[ast::Expr]) -> Result<(Vec<ast::Expr>, Vec<Act>), ScriptError> {
         // @m[(a, b)] is @m[a, b].
         let keys = match keys {
             [ast::Expr { kind: ast::Kind::Tuple(parts), .. }] => parts.as_slice(),

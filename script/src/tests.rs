@@ -221,6 +221,8 @@ fn constructs_mean_what_they_mean_in_bpftrace() {
         ("a signal's name",               "print(signal_name(9)); print(signal_name(99)); printf(\"%s\", signal_name(SIGTERM_IS))", "SIGKILL\n99\nSIGTERM"),
         ("a system call's name",          "print(syscall_name(1)); print(syscall_name(7))",     "write\n7"),
         ("a key that is found",           "@m[3] = 7; if (find(@m, 3, $v)) { print($v) } print(find(@m, 4, $v)); clear(@m)", "7\nfalse"),
+        ("its key is evaluated once",     "$i = 3; @m[3] = 7; @m[4] = 8; if (find(@m, $i++, $v)) { print(($v, $i)) } clear(@m)", "(7, 4)"),
+        ("so are the parts of a key",     "$i = 3; @m[3, 4] = 7; if (find(@m, ($i++, $i++), $v)) { print(($v, $i)) } clear(@m)", "(7, 5)"),
         ("what holds a member",           "printf(\"%d\", container_of(116, struct two, c))",   "108"),
         ("flags of printf",               "printf(\"[%+d] [% d] [%#x] [%-6s] [%6.2s] [%05d]\", 1, 1, 255, \"ab\", \"abc\", -42)", "[+1] [ 1] [0xff] [ab    ] [    ab] [-0042]"),
     ];

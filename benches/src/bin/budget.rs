@@ -347,6 +347,9 @@ fn vary(rows: &[(&str, &[&str])]) -> Result<(), String> {
             if variation.name == USUAL.name {
                 usual = added.clone();
             }
+            for what in usual.keys().filter(|what| !added.contains_key(*what)) {
+                let _ = write!(differ, "\n  {guest} {what}, {}: no figure", variation.name);
+            }
             for (what, value) in &added {
                 println!("{guest:<20}{what:<16}{:<22}{value:>10.2}", variation.name);
                 // Another path through the code of a hit differs by at least one instruction.

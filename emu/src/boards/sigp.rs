@@ -27,7 +27,6 @@ const EXTERNAL_CALL: u64 = 0x02;
 const EMERGENCY: u64 = 0x03;
 const STOP: u64 = 0x05;
 const RESTART: u64 = 0x06;
-const STOP_AND_STORE_STATUS: u64 = 0x09;
 const INITIAL_RESET: u64 = 0x0b;
 const RESET: u64 = 0x0c;
 const SET_PREFIX: u64 = 0x0d;
@@ -115,7 +114,7 @@ impl Signal {
         let Some((number, mailbox)) = to else { return ([NOT_THERE, 0], false) };
         let is_on = cpus.is_on(number);
         let answer = match self.order {
-            STOP | STOP_AND_STORE_STATUS => {
+            STOP => {
                 if is_on && cpus.on().iter().filter(|is_on| **is_on).count() == 1 {
                     return (accepted, true);
                 }
@@ -157,6 +156,7 @@ impl Signal {
                 }
                 None => [STATUS_STORED, INVALID_PARAMETER],
             },
+            // Also both orders that store a CPU's registers (0x09, 0x0e), for the board does not know them.
             _ => [STATUS_STORED, INVALID_ORDER],
         };
         (answer, false)
@@ -213,6 +213,16 @@ mod tests {
         assert_eq!(cpus.take_orders(), [Order::Reset(1), start]);
         assert_eq!(send(&mut cpus, 1, &mut mailbox, SENSE, 0), [ACCEPTED, 0]);
         assert_eq!(send(&mut cpus, 1, &mut mailbox, SET_PREFIX, 0), [STATUS_STORED, INCORRECT_STATE]);
+    }
+
+    /// A guest that asks for the registers of a CPU in memory must not believe that they are there.
+    #[test]
+    fn no_status_is_said_to_be_stored() {
+        let (mut cpus, mut mailbox) = (Cpus::new(2), Mailbox::default());
+        for order in [0x09, 0x0e] {
+            assert_eq!(send(&mut cpus, 0, &mut mailbox, order, 0), [STATUS_STORED, INVALID_ORDER], "{order:#x}");
+            assert!(cpus.is_on(0));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The known classes of differences between our decoders and others, each with its reason.
 
-use crate::flow::{self, Leads};
+use crate::flow::{self, Control};
 use crate::others::View;
 use trapline_isa::arch::Arch;
 use trapline_isa::insn::Insn;
@@ -25,7 +25,7 @@ const CLASSES: &[Class] = &[
         others: &[],
         is: |insn, view| {
             let is_unknown = view.is_none_or(|view| view.mnemonic.starts_with('.') || view.mnemonic == "(bad)");
-            is_unknown && matches!(flow::of(insn), Leads::On | Leads::Out)
+            is_unknown && matches!(flow::of(insn), Control::Sequential | Control::Trap)
         },
     },
     // The processor reads a ModRM byte, which objdump, iced and yaxpeax count.
@@ -42,7 +42,7 @@ const CLASSES: &[Class] = &[
         others: &[],
         is: |insn, view| {
             let compares = |view: &View| ["cmp", "cmn", "tst", "teq"].iter().any(|stem| view.mnemonic.starts_with(stem));
-            flow::of(insn) == Leads::Out && view.is_some_and(compares)
+            flow::of(insn) == Control::Trap && view.is_some_and(compares)
         },
     },
     // Addresses of 0xc0000000 and more in pools of data read as instructions under the condition GT. No manual defines them.
@@ -90,7 +90,7 @@ const CLASSES: &[Class] = &[
         name: "a branch to itself, without a target in the text",
         arches: &[Arch::Ppc64le],
         others: &["capstone"],
-        is: |insn, view| flow::of(insn) == Leads::To(insn.address) && view.is_some_and(|view| view.operands.is_empty()),
+        is: |insn, view| flow::of(insn) == Control::Direct(insn.address) && view.is_some_and(|view| view.operands.is_empty()),
     },
 ];
 

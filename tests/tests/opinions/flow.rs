@@ -4,24 +4,24 @@ use trapline_isa::insn::{Flow, Insn};
 
 /// Control flow, as far as the text of an instruction tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leads {
+pub enum Control {
     /// To the next instruction only.
-    On,
+    Sequential,
     /// To a fixed address, possibly under a condition.
-    To(u64),
+    Direct(u64),
     /// To an address from a register or memory, as a return does too.
-    Anywhere,
+    Indirect,
     /// To an exception handler or another privilege level.
-    Out,
+    Trap,
 }
 
 /// The control flow that we decode.
-pub fn of(insn: &Insn) -> Leads {
+pub fn of(insn: &Insn) -> Control {
     match insn.flow {
-        Flow::Next => Leads::On,
-        Flow::Jump(to) | Flow::Branch(to) | Flow::Call(to) => Leads::To(to),
-        Flow::IndirectJump | Flow::IndirectBranch | Flow::IndirectCall | Flow::Return => Leads::Anywhere,
-        Flow::Trap => Leads::Out,
+        Flow::Next => Control::Sequential,
+        Flow::Jump(to) | Flow::Branch(to) | Flow::Call(to) => Control::Direct(to),
+        Flow::IndirectJump | Flow::IndirectBranch | Flow::IndirectCall | Flow::Return => Control::Indirect,
+        Flow::Trap => Control::Trap,
     }
 }
 
@@ -43,25 +43,25 @@ pub fn name(insn: &Insn) -> &'static str {
 /// The control flow of the instructions of an ISA family, by mnemonic.
 pub struct Mnemonics {
     /// Whether an instruction with this mnemonic and these operands goes to a fixed address, which is the last operand.
-    pub is_fixed: fn(&str, &str) -> bool,
+    pub is_direct: fn(&str, &str) -> bool,
     /// Whether it goes to an address from a register or memory.
-    pub is_anywhere: fn(&str, &str) -> bool,
+    pub is_indirect: fn(&str, &str) -> bool,
     /// Whether it goes to an exception handler or another privilege level.
-    pub is_out: fn(&str, &str) -> bool,
+    pub is_trap: fn(&str, &str) -> bool,
 }
 
 impl Mnemonics {
     /// The control flow. `base` is added to a target that is printed as a distance.
-    pub fn leads(&self, mnemonic: &str, operands: &str, base: u64, mask: u64) -> Leads {
-        if (self.is_out)(mnemonic, operands) {
-            return Leads::Out;
+    pub fn control(&self, mnemonic: &str, operands: &str, base: u64, mask: u64) -> Control {
+        if (self.is_trap)(mnemonic, operands) {
+            return Control::Trap;
         }
-        if (self.is_anywhere)(mnemonic, operands) {
-            return Leads::Anywhere;
+        if (self.is_indirect)(mnemonic, operands) {
+            return Control::Indirect;
         }
-        match (self.is_fixed)(mnemonic, operands).then(|| number(operands)).flatten() {
-            Some(to) => Leads::To(base.wrapping_add(to) & mask),
-            None => Leads::On,
+        match (self.is_direct)(mnemonic, operands).then(|| number(operands)).flatten() {
+            Some(to) => Control::Direct(base.wrapping_add(to) & mask),
+            None => Control::Sequential,
         }
     }
 }
@@ -86,16 +86,16 @@ fn one_of(name: &str, names: &[&str]) -> bool {
 
 /// x86 in AT&T's syntax: an indirect target has a star. yaxpeax has Intel's: a fixed target is a number.
 pub const X86: Mnemonics = Mnemonics {
-    is_fixed: |name, operands| {
+    is_direct: |name, operands| {
         let jumps = name.starts_with('j') || name.starts_with("loop") || name.starts_with("call") || name == "xbegin";
         jumps && !operands.contains(['*', '[']) && number(operands.trim_start_matches("$+")).is_some()
     },
-    is_anywhere: |name, operands| {
+    is_indirect: |name, operands| {
         let jumps = name.starts_with("jmp") || name.starts_with("call");
         ["ret", "lret", "lcall", "ljmp"].iter().any(|start| name.starts_with(start))
             || jumps && number(operands.trim_start_matches('$')).is_none()
     },
-    is_out: |name, _| {
+    is_trap: |name, _| {
         let starts = ["int", "iret", "syscall", "sysenter", "sysexit", "sysret", "ud", "vmcall", "vmmcall", "vmgexit"];
         starts.iter().any(|start| name.starts_with(start))
     },
@@ -103,15 +103,15 @@ pub const X86: Mnemonics = Mnemonics {
 
 /// AArch64.
 pub const ARM64: Mnemonics = Mnemonics {
-    is_fixed: |name, _| {
+    is_direct: |name, _| {
         name == "b"
             || name == "bl"
             || name.starts_with("b.")
             || name.starts_with("bc.")
             || one_of(name, &["cbz", "cbnz", "tbz", "tbnz"])
     },
-    is_anywhere: |name, _| name.starts_with("br") && name != "brk" || name.starts_with("blr") || name.starts_with("ret"),
-    is_out: |name, _| {
+    is_indirect: |name, _| name.starts_with("br") && name != "brk" || name.starts_with("blr") || name.starts_with("ret"),
+    is_trap: |name, _| {
         name.starts_with("eret")
             || one_of(name, &["drps", "svc", "hvc", "smc", "brk", "hlt", "udf", "dcps1", "dcps2", "dcps3", "tcancel"])
     },
@@ -119,17 +119,17 @@ pub const ARM64: Mnemonics = Mnemonics {
 
 /// A32.
 pub const ARM: Mnemonics = Mnemonics {
-    is_fixed: |name, operands| {
+    is_direct: |name, operands| {
         let is_branch = ["b", "bl"].iter().any(|stem| name.strip_prefix(stem).is_some_and(is_condition));
         (is_branch || name == "blx") && number(operands).is_some()
     },
-    is_anywhere: |name, operands| {
+    is_indirect: |name, operands| {
         let by_register = ["bx", "blx", "bxj"].iter().any(|stem| name.strip_prefix(stem).is_some_and(is_condition));
         let into_pc =
             operands.starts_with("pc,") || operands.contains("pc}") && (name.starts_with("pop") || name.starts_with("ldm"));
         by_register && number(operands).is_none() || into_pc && !name.starts_with("cmp") && !name.starts_with("str")
     },
-    is_out: |name, operands| {
+    is_trap: |name, operands| {
         // Arithmetic that sets the flags and writes the pc returns from an exception.
         let arithmetic =
             ["adc", "add", "and", "bic", "eor", "mov", "mvn", "orr", "rsb", "rsc", "sbc", "sub", "asr", "lsl", "lsr", "ror"];
@@ -149,15 +149,15 @@ fn is_condition(text: &str) -> bool {
 
 /// PowerPC. Conditional traps go on.
 pub const PPC: Mnemonics = Mnemonics {
-    is_fixed: |name, operands| {
+    is_direct: |name, operands| {
         let branches = name.starts_with('b')
             && !name.contains("lr")
             && !name.contains("ctr")
             && !one_of(name, &["bpermd", "brh", "brw", "brd"]);
         branches && number(operands).is_some()
     },
-    is_anywhere: |name, _| name.starts_with('b') && (name.contains("lr") || name.contains("ctr") || name.contains("tar")),
-    is_out: |name, _| {
+    is_indirect: |name, _| name.starts_with('b') && (name.contains("lr") || name.contains("ctr") || name.contains("tar")),
+    is_trap: |name, _| {
         one_of(
             name,
             &["sc", "scv", "rfi", "rfid", "hrfid", "rfscv", "urfid", "rfebb", "attn", "trap", "twui", "tdui", "twu", "tdu"],
@@ -167,7 +167,7 @@ pub const PPC: Mnemonics = Mnemonics {
 
 /// MIPS. Conditional traps go on.
 pub const MIPS: Mnemonics = Mnemonics {
-    is_fixed: |name, operands| {
+    is_direct: |name, operands| {
         let stem = name.strip_suffix('l').unwrap_or(name);
         let branches = [
             "b", "ba", "beq", "bne", "beqz", "bnez", "bgez", "bgtz", "blez", "bltz", "bgeza", "bltza", "bgezal", "bltzal", "j",
@@ -175,14 +175,14 @@ pub const MIPS: Mnemonics = Mnemonics {
         ];
         one_of(stem, &branches) && number(operands).is_some() || name == "jal" && number(operands).is_some()
     },
-    is_anywhere: |name, _| one_of(name, &["jr", "jalr", "jr.hb", "jalr.hb"]),
-    is_out: |name, _| one_of(name, &["syscall", "break", "sdbbp", "eret", "deret", "eretnc", "hypcall"]),
+    is_indirect: |name, _| one_of(name, &["jr", "jalr", "jr.hb", "jalr.hb"]),
+    is_trap: |name, _| one_of(name, &["syscall", "break", "sdbbp", "eret", "deret", "eretnc", "hypcall"]),
 };
 
 /// z/Architecture. A branch under mask 0, or to the address in register 0, is none. `exrl` executes the instruction at a
 /// fixed address, `ex` that at any.
 pub const S390: Mnemonics = Mnemonics {
-    is_fixed: |name, operands| {
+    is_direct: |name, operands| {
         let relative = name.starts_with('j') && !name.ends_with("nop")
             || one_of(
                 name,
@@ -192,7 +192,7 @@ pub const S390: Mnemonics = Mnemonics {
             && name.contains('j');
         (relative || compares) && !is_never(name, operands) && number(operands).is_some()
     },
-    is_anywhere: |name, operands| {
+    is_indirect: |name, operands| {
         let by_register = one_of(name, &["br", "bcr", "balr", "basr", "bctr", "bctgr", "bassm", "bsm"]);
         let conditional = name.len() >= 3 && name.starts_with('b') && name.ends_with('r');
         let by_address =
@@ -200,7 +200,7 @@ pub const S390: Mnemonics = Mnemonics {
         let is_none = operands.ends_with("%r0") || is_never(name, operands);
         ((by_register || conditional) || by_address) && !is_none
     },
-    is_out: |name, _| {
+    is_trap: |name, _| {
         one_of(name, &["svc", "lpsw", "lpswe", "lpswey", "pc", "pr", "pt", "pti", "mc", "rp", "trap2", "trap4", "tend", "tabort"])
     },
 };
@@ -212,7 +212,7 @@ fn is_never(name: &str, operands: &str) -> bool {
 
 /// RISC-V.
 pub const RISCV: Mnemonics = Mnemonics {
-    is_fixed: |name, operands| {
+    is_direct: |name, operands| {
         let name = name.strip_prefix("c.").unwrap_or(name);
         let branches = [
             "beq", "bne", "blt", "bge", "bltu", "bgeu", "beqz", "bnez", "blez", "bgez", "bltz", "bgtz", "bgt", "ble", "bgtu",
@@ -220,8 +220,8 @@ pub const RISCV: Mnemonics = Mnemonics {
         ];
         one_of(name, &branches) && number(operands).is_some()
     },
-    is_anywhere: |name, _| one_of(name.strip_prefix("c.").unwrap_or(name), &["jr", "jalr", "ret"]),
-    is_out: |name, _| {
+    is_indirect: |name, _| one_of(name.strip_prefix("c.").unwrap_or(name), &["jr", "jalr", "ret"]),
+    is_trap: |name, _| {
         one_of(name.strip_prefix("c.").unwrap_or(name), &["ecall", "ebreak", "sret", "mret", "uret", "dret", "unimp", "mnret"])
     },
 };

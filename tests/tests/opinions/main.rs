@@ -104,7 +104,7 @@ impl std::fmt::LowerHex for Hex<'_> {
 /// delay slot as one.
 fn agrees(insn: &Insn, view: &View) -> bool {
     let is_length = view.length == insn.length() || insn.length() == 8 && view.length == 4;
-    is_length && flow::of(insn) == view.leads
+    is_length && flow::of(insn) == view.control
 }
 
 fn decoders_agree(name: &'static str, opinion: &'static str) {

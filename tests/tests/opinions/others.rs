@@ -1,6 +1,6 @@
 //! The other decoders. Each tells length, mnemonic and operands of the instruction at an address.
 
-use crate::flow::{self, Leads, Mnemonics};
+use crate::flow::{self, Control, Mnemonics};
 use capstone::{Capstone, Endian};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ pub struct View {
     pub length: u64,
     pub mnemonic: String,
     pub operands: String,
-    pub leads: Leads,
+    pub control: Control,
 }
 
 /// A decoder and the program that it needs, with the program's package.
@@ -123,8 +123,8 @@ impl Other {
             }
         };
         let (mnemonic, operands) = parts(&text);
-        let leads = self.row.mnemonics.leads(mnemonic, &operands, base, self.mask);
-        Some(View { length, mnemonic: mnemonic.to_string(), operands, leads })
+        let control = self.row.mnemonics.control(mnemonic, &operands, base, self.mask);
+        Some(View { length, mnemonic: mnemonic.to_string(), operands, control })
     }
 }
 

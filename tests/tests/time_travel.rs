@@ -228,6 +228,44 @@ fn breakpoints_are_found_both_ways(name: &'static str) {
     }
 }
 
+/// TT-6: a stretch in which nothing was found is not looked through again, and whatever is new is found in it.
+fn nothing_is_looked_for_twice(name: &'static str) {
+    let mut guest = session(name, 1);
+    let [never, often] = ["panic", "vfs_read"].map(|function| entry_of(&mut guest, function));
+    let looks = |timeline: &mut Timeline, breaks: &[u64]| {
+        timeline.set_breaks(breaks.iter().copied().collect());
+        let mut looks = 0;
+        let ended = timeline.backward(|| {
+            looks += 1;
+            true
+        });
+        (ended.expect("it goes back"), looks)
+    };
+    let mut timeline = timeline(name, 1);
+    let end = to_the_end(&mut timeline);
+    let (ended, first) = looks(&mut timeline, &[never]);
+    assert!(ended == Ended::Start && first > 8, "{name}: {ended:?}, {first} looks");
+    for (breaks, most) in [(&[never][..], 2), (&[], 2)] {
+        timeline.go_to_or_before(end.0).expect("the end");
+        let (ended, again) = looks(&mut timeline, breaks);
+        assert!(ended == Ended::Start && again <= most, "{name}: {ended:?}, {again} looks");
+    }
+    timeline.go_to_or_before(end.0).expect("the end");
+    let (found, _) = looks(&mut timeline, &[never, often]);
+    assert!(matches!(found, Ended::Found(Found::Break(place)) if place.pc == often), "{name}: {found:?}");
+    // What comes of input is another run.
+    timeline.keys(b"x");
+    to_the_end(&mut timeline);
+    let (ended, _) = looks(&mut timeline, &[often]);
+    assert!(matches!(ended, Ended::Found(_)), "{name}: {ended:?}");
+    // A run forwards looks too.
+    let mut timeline = self::timeline(name, 1);
+    timeline.set_breaks(BTreeSet::from([never]));
+    to_the_end(&mut timeline);
+    let (ended, again) = looks(&mut timeline, &[never]);
+    assert!(ended == Ended::Start && again <= 2, "{name}: {ended:?}, {again} looks");
+}
+
 /// TT-6: writes to memory are found forwards and backwards, and the last one in front of a place is the right one.
 fn writes_are_found_both_ways(name: &'static str) {
     let mut timeline = timeline(name, 1);
@@ -327,6 +365,7 @@ fn main() -> ExitCode {
         on_tiny("steps_are_the_guests_instructions", steps_are_the_guests_instructions),
         on_tiny("long_steps_change_nothing", long_steps_change_nothing),
         on_tiny("breakpoints_are_found_both_ways", breakpoints_are_found_both_ways),
+        on_tiny("nothing_is_looked_for_twice", nothing_is_looked_for_twice),
         on_tiny("writes_are_found_both_ways", writes_are_found_both_ways),
         tests![input_and_changes_begin_another_future],
         each!(["debian/amd64", "debian/arm64", "debian/s390x"], a_stock_kernel_goes_back_and_on),

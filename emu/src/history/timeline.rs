@@ -5,6 +5,7 @@
 //! and every pass over a place of the grid does the same there, whether the checkpoint is known already or not. In a recorded
 //! run the grid is that of its marks, which are compared on every pass.
 
+mod known;
 mod moving;
 mod near;
 mod origins;
@@ -19,6 +20,7 @@ use crate::clock::{GuestTime, Ticks, nanoseconds};
 use crate::cpu::View;
 use crate::machine::{Checkpoint, Machine, Place, StopsAt};
 use crate::snapshot::SnapshotError;
+use known::Sets;
 use near::Near;
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -113,6 +115,8 @@ pub struct Timeline {
     console: Vec<u8>,
     stops: StopsAt,
     areas: Vec<Area>,
+    /// What was looked for already.
+    sets: Sets,
     most_pages: usize,
     next_number: u32,
     near: Option<Near>,
@@ -133,6 +137,8 @@ struct Saved {
     next_frame: usize,
     printed: Printed,
     printed_bytes: u64,
+    /// The sets of which nothing is between this checkpoint and the next one.
+    searched: Vec<u32>,
 }
 
 impl Timeline {
@@ -156,6 +162,7 @@ impl Timeline {
             next_frame: 0,
             printed: Printed::default(),
             printed_bytes: 0,
+            searched: Vec::new(),
         };
         Ok(Timeline {
             machine,
@@ -174,6 +181,7 @@ impl Timeline {
             console: Vec::new(),
             stops: StopsAt::default(),
             areas: Vec::new(),
+            sets: Sets::default(),
             most_pages: MOST_PAGES,
             next_number: 1,
             near: None,
@@ -273,7 +281,8 @@ impl Timeline {
     fn forget_future(&mut self) {
         self.near = None;
         self.saved.truncate(self.passed + 1);
-        if let Some(last) = self.saved.last() {
+        if let Some(last) = self.saved.last_mut() {
+            last.searched.clear();
             self.pages.cut_behind(last.number);
         }
         self.frames.truncate(self.next_frame);
@@ -303,6 +312,7 @@ impl Timeline {
             next_frame: self.next_frame,
             printed: self.printed.clone(),
             printed_bytes: self.printed_bytes.0,
+            searched: Vec::new(),
         });
         self.passed = self.saved.len() - 1;
         self.thin();
@@ -326,6 +336,9 @@ impl Timeline {
             match all.peek() {
                 Some((_, next)) if at % 2 == 1 && at + LAST < count => {
                     self.pages.merge(saved.number, next.number);
+                    if let Some(last) = kept.last_mut() {
+                        last.searched.retain(|set| saved.searched.contains(set));
+                    }
                     left = saved.written;
                 }
                 _ => {

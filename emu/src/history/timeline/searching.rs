@@ -64,6 +64,7 @@ impl Timeline {
         let most = if self.areas.is_empty() { 0 } else { 1 };
         self.machine.parts().0.start(most, true);
         self.stop_at(|stops| (stops.each, stops.only_notes) = (false, false));
+        let begun = self.saved[self.passed].number;
         loop {
             let reached = self.advance(self.machine.time().saturating_add(SLICE))?;
             let seen = self.machine.parts().0.take().pop_front();
@@ -72,6 +73,7 @@ impl Timeline {
                 self.step()?;
                 return Ok(Ended::Found(Found::Access(seen)));
             }
+            self.note_passed(begun);
             match reached {
                 Reached::Place => return Ok(Ended::Found(Found::Break(self.place()))),
                 Reached::End | Reached::Ended(_) => return Ok(Ended::End(reached)),
@@ -89,9 +91,17 @@ impl Timeline {
         let mut upper = here;
         let first = self.saved.iter().rposition(|saved| here.is_behind(&saved.place)).unwrap_or(0);
         for from in (0..=first).rev() {
+            let is_whole = self.saved.get(from + 1).is_some_and(|next| next.place == upper);
+            if is_whole && self.is_searched(from) {
+                upper = self.saved[from].place;
+                continue;
+            }
             if let Some(found) = self.last_in(from, &upper, 1)?.pop() {
                 self.last_up_to(found.place())?;
                 return Ok(Ended::Found(found));
+            }
+            if is_whole {
+                self.note_searched(from..=from);
             }
             upper = self.saved[from].place;
             if from > 0 && !goes_on() {

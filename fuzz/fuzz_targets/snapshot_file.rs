@@ -10,7 +10,7 @@ use trapline::snapshot::file::{self, Key};
 
 /// Most memory of a snapshot here, in bytes.
 const MOST: u64 = 1 << 20;
-const START: &[u8] = b"trapsnap\x01\0\0\0";
+const START: &[u8] = b"trapsnap\x02\0\0\0";
 
 fuzz_target!(|data: &[u8]| {
     let [choice, rest @ ..] = data else { return };

@@ -6,19 +6,20 @@
 //! | 4 | number of the format |
 //! | 4 | length of the header in bytes |
 //! | .. | the header, as JSON: the [`Key`], the state of the machine, and the address ranges of the memory |
-//! | .. | the memory, a zstd frame |
+//! | .. | the memory, a zstd frame for each 2 MiB |
 //! | 32 | BLAKE3 of everything before |
 //!
 //! Numbers are little-endian. For any input, reading returns the snapshot that was written or an error message.
 
-use super::memory::{Memory, PAGE, Run};
+use super::memory::{CHUNK, Memory, PAGE, Run};
 use super::{Snapshot, SnapshotError, State};
 use serde::{Deserialize, Serialize};
-use std::io::Read;
+use std::num::NonZero;
+use std::thread::{self, ScopedJoinHandle};
 
 const MAGIC: &[u8; 8] = b"trapsnap";
 /// The format number. It must be increased whenever the meaning of the header or the data changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const HEAD_AT: usize = 16;
 const CHECKSUM: usize = 32;
 /// Largest header in bytes.
@@ -100,7 +101,7 @@ pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
     let head = head.map_err(|error| cannot(error.to_string()))?;
     let too_long = || cannot("its head is too long, as with very much data written to disks".into());
     let head_len = u32::try_from(head.len()).ok().filter(|_| head.len() <= LONGEST_HEAD).ok_or_else(too_long)?;
-    let memory = pack(&snapshot.memory.bytes);
+    let memory: Vec<u8> = snapshot.memory.chunks.iter().flat_map(|chunk| pack(chunk)).collect();
     let mut file = Vec::with_capacity(HEAD_AT + head.len() + memory.len() + CHECKSUM);
     file.extend_from_slice(MAGIC);
     file.extend_from_slice(&FORMAT.to_le_bytes());
@@ -110,7 +111,7 @@ pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
     Ok(seal(file))
 }
 
-/// Compresses memory as in a file.
+/// Compresses a chunk of memory as in a file.
 pub fn pack(memory: &[u8]) -> Vec<u8> {
     // zstd cannot fail on bytes in memory. An empty result would not be a valid frame, so a reader would refuse it.
     zstd::bulk::compress(memory, LEVEL).unwrap_or_default()
@@ -136,8 +137,8 @@ pub fn read(file: &[u8], key: &Key, most: u64) -> Result<Snapshot, SnapshotError
     }
     head.state.check()?;
     let runs = runs(&head.runs, most)?;
-    let bytes = unpack(memory, &runs)?;
-    Ok(Snapshot { state: head.state, memory: Memory { runs, bytes, ..Memory::default() } })
+    let chunks = unpack(memory, &runs)?;
+    Ok(Snapshot { state: head.state, memory: Memory { runs, chunks, ..Memory::default() } })
 }
 
 fn damaged<T>(why: &str) -> Result<T, SnapshotError> {
@@ -185,18 +186,45 @@ fn runs(written: &[(u64, u32)], most: u64) -> Result<Vec<Run>, SnapshotError> {
     Ok(runs)
 }
 
-fn unpack(packed: &[u8], runs: &[Run]) -> Result<Vec<u8>, SnapshotError> {
+/// Unpacks the chunks of all runs, on all cores.
+fn unpack(packed: &[u8], runs: &[Run]) -> Result<Vec<Vec<u8>>, SnapshotError> {
     let len: usize = runs.iter().map(|run| run.pages as usize * PAGE).sum();
-    let no_frame = |error: std::io::Error| SnapshotError::Damaged(format!("its memory cannot be unpacked: {error}"));
-    // Grow the buffer with the data instead of trusting the header's size.
-    const ROOM: usize = 256 << 20;
-    let mut bytes = Vec::with_capacity(len.min(ROOM).min(packed.len().saturating_mul(64)));
-    let decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(no_frame)?;
-    decoder.take(len as u64 + 1).read_to_end(&mut bytes).map_err(no_frame)?;
-    if bytes.len() != len {
+    let frames = frames(packed, len.div_ceil(CHUNK))?;
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let share = frames.len().div_ceil(cores).max(1);
+    let unpacked = thread::scope(|scope| {
+        let begun: Vec<_> = frames.chunks(share).map(|frames| scope.spawn(|| unpack_frames(frames))).collect();
+        let join = |share: ScopedJoinHandle<'_, _>| share.join().unwrap_or_else(|_| damaged("its memory cannot be unpacked"));
+        begun.into_iter().map(join).collect::<Result<Vec<Vec<Vec<u8>>>, _>>()
+    })?;
+    let chunks: Vec<Vec<u8>> = unpacked.into_iter().flatten().collect();
+    let is_whole = |chunk: &Vec<u8>| chunk.len() == CHUNK;
+    if chunks.iter().map(Vec::len).sum::<usize>() != len || !chunks.iter().rev().skip(1).all(is_whole) {
         return damaged("its memory is not as long as its head says");
     }
-    Ok(bytes)
+    Ok(chunks)
+}
+
+/// The frames of the compressed memory, which must be this many.
+fn frames(mut packed: &[u8], count: usize) -> Result<Vec<&[u8]>, SnapshotError> {
+    let mut frames = Vec::new();
+    while !packed.is_empty() {
+        let len = zstd::zstd_safe::find_frame_compressed_size(packed).ok();
+        let Some((frame, rest)) = len.filter(|len| *len > 0).and_then(|len| packed.split_at_checked(len)) else {
+            return damaged("its memory cannot be unpacked: it has a frame without an end");
+        };
+        frames.push(frame);
+        packed = rest;
+    }
+    if frames.len() != count {
+        return damaged("its memory is not as long as its head says");
+    }
+    Ok(frames)
+}
+
+fn unpack_frames(frames: &[&[u8]]) -> Result<Vec<Vec<u8>>, SnapshotError> {
+    let no_frame = |error| SnapshotError::Damaged(format!("its memory cannot be unpacked: {error}"));
+    frames.iter().map(|frame| zstd::bulk::decompress(frame, CHUNK).map_err(no_frame)).collect()
 }
 
 #[cfg(test)]
@@ -271,6 +299,34 @@ mod tests {
     fn a_written_snapshot_can_be_read() {
         let file = write(&key(), &snapshot()).expect("a file");
         assert_eq!(read(&file, &key(), MOST).expect("a snapshot"), snapshot());
+    }
+
+    /// Chunks do not begin where runs begin, and the last one is shorter.
+    #[test]
+    fn memory_of_several_chunks_can_be_read() {
+        let mut snapshot = snapshot();
+        let pages = 2 * CHUNK / PAGE + 100;
+        snapshot.memory.gather(0x1_0000, 0x1_0000 + (pages * PAGE) as u64, |at, into| {
+            let page = |number: usize| if number % 700 == 3 { 0 } else { number as u32 ^ 0x5a5a_0000 };
+            for (at, word) in (at as usize..).step_by(4).zip(into.chunks_exact_mut(4)) {
+                word.copy_from_slice(&page(at / PAGE).to_le_bytes());
+            }
+        });
+        assert_eq!(snapshot.memory.chunks.len(), 3);
+        let file = write(&key(), &snapshot).expect("a file");
+        let most = (4 * CHUNK) as u64;
+        let read = super::read(&file, &key(), most).expect("a snapshot");
+        assert!(read == snapshot);
+        let mut words = vec![0; 300 * PAGE];
+        for first in [0x4000, 0x1_0000, 0x1_0000 + 400 * PAGE as u64, 0x1_0000 + 900 * PAGE as u64] {
+            read.memory.read(first, &mut words);
+            for (number, page) in words.chunks(PAGE).enumerate() {
+                let at = first as usize / PAGE + number;
+                let is_there = at >= 0x10 && at < 0x10 + pages && at % 700 != 3;
+                let first = u32::from_le_bytes([page[0], page[1], page[2], page[3]]);
+                assert!(at < 0x10 || first == if is_there { at as u32 ^ 0x5a5a_0000 } else { 0 }, "page {at:#x}: {first:#x}");
+            }
+        }
     }
 
     #[test]

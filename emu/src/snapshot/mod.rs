@@ -154,9 +154,7 @@ impl Snapshot {
         let mut hasher = blake3::Hasher::new();
         // Writing into a hasher cannot fail, and every state has a form in JSON.
         let _ = serde_json::to_writer(&mut hasher, &self.state);
-        for (at, bytes) in self.memory.pieces() {
-            hasher.update(&at.to_le_bytes()).update(bytes);
-        }
+        self.memory.hash_into(&mut hasher);
         hasher.finalize().to_hex().to_string()
     }
 }

@@ -65,15 +65,9 @@ impl Symbols {
         entries.sort_by_key(|entry| entry.address);
         let (mut absolute, places): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(Entry::is_absolute);
         absolute.sort_by(|one, other| one.name.cmp(&other.name));
-        let mut by_name: Vec<u32> = (0..places.len() as u32).collect();
-        by_name.sort_by(|one, other| places[*one as usize].name.cmp(&places[*other as usize].name));
-        let mut symbols = Symbols {
-            places: places.into(),
-            absolute: absolute.into(),
-            by_name: by_name.into(),
-            covered: Vec::new(),
-            data: Vec::new(),
-        };
+        let by_name = sorted_by_name(&places);
+        let mut symbols =
+            Symbols { places: places.into(), absolute: absolute.into(), by_name, covered: Vec::new(), data: Vec::new() };
         symbols.covered = symbols.kernel_ranges();
         symbols
     }
@@ -269,6 +263,23 @@ impl Symbols {
     }
 }
 
+/// The indices of the entries, sorted by name and then by place. Most names differ in their first 16 bytes, which are compared as
+/// a number beside the index.
+fn sorted_by_name(places: &[Entry]) -> Arc<[u32]> {
+    let start = |name: &str| {
+        let mut first = [0; 16];
+        let len = name.len().min(16);
+        first[..len].copy_from_slice(&name.as_bytes()[..len]);
+        u128::from_be_bytes(first)
+    };
+    let mut keys: Vec<(u128, u32)> = (0..).zip(places).map(|(index, entry)| (start(&entry.name), index)).collect();
+    let name = |index: u32| &*places[index as usize].name;
+    keys.sort_unstable_by(|one, other| {
+        one.0.cmp(&other.0).then_with(|| name(one.1).cmp(name(other.1))).then_with(|| one.1.cmp(&other.1))
+    });
+    keys.into_iter().map(|(_, index)| index).collect()
+}
+
 /// The range that contains an address; the ranges are sorted and do not overlap.
 fn covering(ranges: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
     let next = ranges.partition_point(|range| range.start <= address);
@@ -325,6 +336,8 @@ pub(crate) mod tests {
             (0x1010, 'W', "a_weak_vfs_read"),
             (0x1030, 't', "helper"),
             (0x1040, 't', "helper"),
+            (0x1060, 't', "helper_of_long_name_2"),
+            (0x1070, 't', "helper_of_long_name_1"),
             (0x2000, 'D', "_end"),
             (0x0400, 'T', "user_main"),
             (8, 'A', "current_task"),
@@ -339,6 +352,8 @@ pub(crate) mod tests {
             // name             address         places of that name
             ("vfs_read",        Some(0x1010),   1),
             ("helper",          Some(0x1030),   2),
+            ("helper_of_long_name_1", Some(0x1070), 1),
+            ("helper_of_long_name_2", Some(0x1060), 1),
             ("current_task",    Some(8),        0),
             ("vfs_raed",        None,           0),
             ("",                None,           0),
@@ -360,7 +375,7 @@ pub(crate) mod tests {
             ("the first of three aliases",          0x1000,     Some(("startup", 0x1000, 0x10))),
             ("the strong one of two aliases",       0x1010,     Some(("vfs_read", 0x1010, 0x20))),
             ("padding belongs to it",               0x102f,     Some(("vfs_read", 0x1010, 0x20))),
-            ("the last one reaches to _end",        0x1fff,     Some(("helper", 0x1040, 0xfc0))),
+            ("the last one reaches to _end",        0x1fff,     Some(("helper_of_long_name_1", 0x1070, 0xf90))),
             ("behind the kernel",                   0x2000,     None),
             ("before the kernel",                   0x0fff,     None),
             ("a program's symbol does not count",   0x0400,     None),

@@ -97,10 +97,7 @@ impl Reference {
         let mut hasher = events.0;
         hasher.update(registers.as_deref().map(registers::text).unwrap_or_default().as_bytes());
         hasher.update(format!("{stop:?} {:?}", machine.time()).as_bytes());
-        for (at, bytes) in memory.pieces() {
-            hasher.update(&at.to_le_bytes());
-            hasher.update(bytes);
-        }
+        memory.hash_into(&mut hasher);
         let hash = hasher.finalize().to_hex().to_string();
         Reference { points, stop, registers, memory, names, console, hash }
     }

@@ -16,10 +16,13 @@ struct Step {
     prints: Vec<String>,
 }
 
-/// The commands in blocks of `sh`, each with the indented lines between it and the next heading or block.
-fn steps() -> Vec<Step> {
+/// The part of the page that needs gdb.
+const DOUBLE_FREE: &str = "## A kernel that dies";
+
+/// The commands of a text in blocks of `sh`, each with the indented lines between it and the next heading or block.
+fn steps(text: &str) -> Vec<Step> {
     let (mut steps, mut inside, mut listens): (Vec<Step>, bool, bool) = (Vec::new(), false, false);
-    for line in PAGE.lines() {
+    for line in text.lines() {
         match line {
             "```sh" => {
                 steps.push(Step { command: String::new(), prints: Vec::new() });
@@ -53,13 +56,12 @@ fn run(command: &str, room: &Folder) -> (String, bool) {
     (String::from_utf8_lossy(&text).into_owned(), output.status.success())
 }
 
-/// LV-8: every command of the tutorial succeeds, and prints the lines that the page shows, in their order.
-fn the_tutorial_finds_its_bug() {
-    let room = Folder::new("tutorial");
-    let steps = steps();
-    assert!(steps.len() >= 6 && steps.iter().filter(|step| !step.prints.is_empty()).count() >= 5, "{steps:?}");
+/// Runs the commands of a text. Each must succeed and print the lines that the page shows, in their order.
+fn follow(text: &str, room: &Folder) {
+    let steps = steps(text);
+    assert!(steps.len() >= 5 && steps.iter().filter(|step| !step.prints.is_empty()).count() >= 3, "{steps:?}");
     for step in &steps {
-        let (text, is_well) = run(&step.command, &room);
+        let (text, is_well) = run(&step.command, room);
         assert!(is_well, "{}\n{text}", step.command);
         let mut rest = text.as_str();
         for line in &step.prints {
@@ -68,9 +70,28 @@ fn the_tutorial_finds_its_bug() {
             rest = &rest[at + line.len()..];
         }
     }
+}
+
+/// LV-8: the first part of the tutorial leads to its bug.
+fn the_tutorial_finds_its_bug() {
+    let room = Folder::new("tutorial");
+    follow(PAGE.split_once(DOUBLE_FREE).expect("two parts").0, &room);
     // The picture on the page is the one that the page's command draws.
     let drawn = std::fs::read_to_string(room.0.join("shelf.svg")).expect("the page draws it");
     assert_eq!(drawn, include_str!("../../docs/tutorial/flame.svg"));
+}
+
+/// TT-7, TT-8: the second part leads to the object that is freed twice.
+fn the_tutorial_finds_the_double_free() {
+    let room = Folder::new("tutorial-twice");
+    follow(PAGE.split_once(DOUBLE_FREE).expect("two parts").1, &room);
+    // The page reads the addresses off these records.
+    let events =
+        "--event 'r:loan faults:loan_new at=$retval' --event 'r:note faults:note_new at=$retval' --event 'p:free kfree at=$arg1'";
+    let (text, is_well) = run(&format!("trapline replay /tmp/shelf/twice.rec --quiet {events} | grep -A7 -m1 loan:"), &room);
+    let at: Vec<&str> = text.lines().filter_map(|line| line.split_once(" at=").map(|(_, at)| at)).collect();
+    assert!(is_well && at.len() == 8, "{text}");
+    assert!(at[2] == at[4] && at[5] == at[7] && at[2] == at[5] && at[2] != at[3], "{text}");
 }
 
 /// LV-9: with a module of another build, its lines are not shown, and a note says why.
@@ -117,6 +138,8 @@ fn main() -> ExitCode {
             .then(|| "the headers of Debian's kernel: apt-get install linux-headers-6.1.0-56-amd64".into()),
     };
     let tests = tests![the_tutorial_finds_its_bug, a_module_of_another_build_has_no_lines, the_mended_module_keeps_the_sum];
+    let with_gdb = tests![the_tutorial_finds_the_double_free];
+    let with_gdb = with_gdb.into_iter().map(|test| test.needs(tool("gdb-multiarch", "gdb-multiarch")));
     let need = |test: harness::Test| test.needs(kernel("debian/amd64")).needs(headers.clone()).needs(tool("make", "make"));
-    harness::run([tests.into_iter().map(need).collect::<Vec<_>>()])
+    harness::run([tests.into_iter().chain(with_gdb).map(need).collect::<Vec<_>>()])
 }

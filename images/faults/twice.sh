@@ -1,0 +1,1 @@
+echo twice > /proc/faults

@@ -4,7 +4,7 @@
 
 use crate::engine::Engine;
 use crate::forward::{memory_of_the_cpu, rest_of_the_cpu};
-use crate::guest::{Answer, Cpu};
+use crate::guest::{Answer, Cpu, Instant};
 use trapline_isa::arch::Isa;
 use trapline_isa::detour::{FRAME_MOST, Faithful, Form, FrameWord, Saving};
 use trapline_isa::mem::{Fault, Memory};
@@ -157,6 +157,9 @@ impl<C: Cpu> Memory for Framed<'_, C> {
 impl<C: Cpu> Cpu for Framed<'_, C> {
     fn now(&self) -> u64 {
         self.cpu.now()
+    }
+    fn instant(&self) -> Option<Instant> {
+        self.cpu.instant()
     }
     fn stopped_in_delay_slot(&mut self, then: u64) {
         self.cpu.stopped_in_delay_slot(then);

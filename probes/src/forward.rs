@@ -60,6 +60,9 @@ macro_rules! rest_of_the_cpu {
         fn runs_program(&self) -> bool {
             self.cpu.runs_program()
         }
+        fn mapping_at(&mut self, address: u64) -> Option<u16> {
+            self.cpu.mapping_at(address)
+        }
         fn preemptions(&mut self) -> Option<(u64, usize)> {
             self.cpu.preemptions()
         }

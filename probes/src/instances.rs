@@ -52,6 +52,7 @@ pub(crate) struct Instances {
     pad_jump: u64,
     pub word: u64,
     stack_size: u64,
+    stack_grows_up: bool,
     /// Offset above a call's frame where the ISA's ABI saves the return address (the link slot).
     link_slot: u64,
     /// Tag bits that code pointers have besides the address, such as the Thumb bit.
@@ -93,6 +94,7 @@ impl Instances {
             pointer_bits,
             word,
             stack_size,
+            stack_grows_up: isa.abi.stack_grows_up,
             link_slot: isa.abi.link_slot.unwrap_or(0),
         }
     }
@@ -223,9 +225,10 @@ impl Instances {
         (one ^ other) & !(self.stack_size - 1) == 0
     }
 
-    /// Whether a call was abandoned: its frame lies below the end of its stack, which is now at `frame`.
+    /// Whether a call was abandoned: its frame lies beyond the end of its stack, which is now at `frame`.
     pub fn is_left_behind(&self, call: &Instance, frame: u64) -> bool {
-        call.frame < frame && self.same_stack(call.frame, frame)
+        let is_deeper = if self.stack_grows_up { call.frame > frame } else { call.frame < frame };
+        is_deeper && self.same_stack(call.frame, frame)
     }
 
     /// Finds the call that returns. `key` is the address of the return address just popped or, on link-register ISAs,

@@ -56,7 +56,7 @@ pub(super) fn file<M: Memory>(kernel: &Kernel, module: &LoadedModule, memory: &m
     symbols.sort_by_key(|(entry, _)| entry.address);
     let text = symbols.iter().filter(|(entry, _)| entry.is_text());
     let mut functions: Vec<u64> = text.clone().map(|(entry, _)| entry.address).collect();
-    functions.extend(text.map(|(entry, size)| entry.address + size).max());
+    functions.extend(text.map(|(entry, size)| entry.address.saturating_add(*size)).max());
     functions.sort_unstable();
     functions.dedup();
     let orc = orc(kernel, &btf, module, &mut Reader { memory, word });

@@ -64,11 +64,14 @@ impl Walked for Stopped<'_> {
     }
 }
 
-/// The words from the stack pointer to the top of the kernel stack, with their addresses.
+/// The words of the kernel stack from the stack pointer to the outermost frame, with their addresses.
 pub(super) fn stack_words(cpu: &mut dyn Cpu, isa: &'static Isa) -> Vec<(u64, u64)> {
-    let sp = cpu.get(isa.abi.sp);
-    let top = (sp | (isa.abi.stack_size - 1)).wrapping_add(1);
-    let slots = (sp..top.max(sp)).step_by(isa.word);
+    let (sp, last, word) = (cpu.get(isa.abi.sp), isa.abi.stack_size.saturating_sub(1), isa.word as u64);
+    let (count, slot): (u64, Box<dyn Fn(u64) -> u64>) = match isa.abi.stack_grows_up {
+        true => ((sp & last) / word, Box::new(|number| sp - (number + 1) * word)),
+        false => (((sp | last).wrapping_add(1).max(sp) - sp).div_ceil(word), Box::new(|number| sp + number * word)),
+    };
+    let slots = (0..count).map(slot);
     slots.map_while(|slot| Some((slot, cpu.read_number(slot, isa.word).ok()?))).collect()
 }
 

@@ -382,7 +382,7 @@ impl Engine {
             cpu.observe_arrival(return_to) && self.scene.calls.push(call)
         });
         if !is_followed {
-            for probe in &point.returns {
+            for probe in point.returns.iter().filter(|probe| !probe.is_disabled()) {
                 if let Carrier::Return(carrier) = &probe.0.carrier {
                     carrier.count_missed();
                 }

@@ -18,15 +18,18 @@ void *__libc_realloc(void *block, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
 void __libc_free(void *block);
 
+/* Blocks of FEWEST to MOST bytes are guarded. */
 enum { PAGE = 4096, FEWEST = 4 << 10, MOST = 1 << 20, ALIGNMENT = 16 };
-/* Addresses, not memory: each is given out once. */
+/* The size in bytes of the reserved address space. An address is never reused, so an access to a freed block always faults. */
 #define PLACES (UINT64_C(1) << 38)
 
 static char *region;
-/* The bytes of the block that begins in a page. */
+/* For each page, the size in bytes of the block that begins in it. */
 static uint32_t *lengths;
+/* The number of bytes of `region` that were handed out. */
 static size_t given;
 
+/* Reserves the region at the first call. False: the host has no address space left. */
 static int begin(void)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -48,7 +51,8 @@ static int is_ours(const void *block)
     return region != NULL && (uintptr_t)block - (uintptr_t)region < PLACES;
 }
 
-/* Zeroes; NULL: there is no place, or it is not for us. */
+/* Returns a zeroed block that ends at an inaccessible page. NULL: blocks of this size are not guarded, or the region is used
+   up. */
 static void *guarded(size_t bytes)
 {
     size_t kept = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1), whole = (kept + PAGE - 1) & ~(size_t)(PAGE - 1), at;
@@ -65,6 +69,7 @@ static void *guarded(size_t bytes)
     return region + at;
 }
 
+/* Frees a guarded block: gives its memory back and makes its pages inaccessible. */
 static void gone(void *block)
 {
     size_t at = (size_t)((char *)block - region), start = at & ~(size_t)(PAGE - 1), bytes = lengths[at / PAGE];

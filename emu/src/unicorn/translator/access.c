@@ -25,7 +25,8 @@
 #define TARGET_ENDIAN_IS_BIG false
 #endif
 
-/* The longest operand of which the parts in two pages are joined. */
+/* The largest operand, in bytes, that may be reported as one access although it lies in two pages, for each of which its
+   helper calls probe_access. 0: no helper of this CPU does that. */
 #ifndef TARGET_LARGEST_OPERAND
 #define TARGET_LARGEST_OPERAND 0
 #endif
@@ -45,7 +46,11 @@ our_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, ui
 static void part_of_store(CPUArchState *env, target_ulong addr, uint8_t val, TCGMemOpIdx oi, uintptr_t ra);
 static bool our_victim_hit(CPUArchState *env, size_t mmu_idx, size_t index, size_t offset, target_ulong page);
 
-/* A definition has `MemOp op` where a call has a constant. Unicorn reads code by the constants without an order. */
+/*
+ * A macro of the same name replaces each use of Unicorn's load_helper. It pastes the argument `op` to LOAD_: the definition
+ * has `MemOp op` there and becomes `library_load`. A call has a constant: those with a byte order or of one byte are data
+ * loads and go to `our_load`; those for the target's byte order (MO_TE..., MO_8) fetch code and go to `library_load`.
+ */
 #define PICK(...) PICK_(__VA_ARGS__)
 #define PICK_(name, nothing, ...) name(__VA_ARGS__)
 #define LOAD_MemOp library_load,
@@ -73,14 +78,15 @@ static bool our_victim_hit(CPUArchState *env, size_t mmu_idx, size_t index, size
 #define STORE_MO_BEQ our_store,
 #define store_helper(env, addr, val, oi, ra, op) PICK(STORE_##op, env, addr, val, oi, ra, op)
 
-/* An unaligned store is done in bytes, which are not reported. */
+/* Unicorn makes an unaligned store byte by byte, through helper_ret_stb_mmu. Only the whole store is reported, so these
+   calls go to `part_of_store`. The exported definition is named TRAPLINE_STORE_BYTE. */
 #pragma push_macro("helper_ret_stb_mmu")
 #undef helper_ret_stb_mmu
 #define BYTE_uint8_t TRAPLINE_STORE_BYTE,
 #define BYTE_val8 part_of_store,
 #define helper_ret_stb_mmu(env, addr, val, oi, ra) PICK(BYTE_##val, env, addr, val, oi, ra)
 
-/* A definition has `CPUArchState *env`. */
+/* As above: the definition of victim_tlb_hit has `CPUArchState *env`, a call has `env`. */
 #define VICTIM_CPUArchState library_victim_hit, CPUArchState
 #define VICTIM_env our_victim_hit, env
 #define victim_tlb_hit(env, mode, index, offset, page) VICTIM_PICK(VICTIM_##env, mode, index, offset, page)
@@ -105,7 +111,7 @@ static void *library_host(CPUArchState *env, abi_ptr addr, MMUAccessType access_
 #undef helper_ret_stb_mmu
 #pragma pop_macro("helper_ret_stb_mmu")
 
-/* The victim TLB is searched for whole words: a flagged entry must be found like one without the flag. */
+/* Unicorn compares whole words when it searches the victim TLB, so an entry with our flag is searched for separately. */
 static bool our_victim_hit(CPUArchState *env, size_t mmu_idx, size_t index, size_t offset, target_ulong page)
 {
     return library_victim_hit(env, mmu_idx, index, offset, page)
@@ -227,7 +233,8 @@ find_in_page(const struct trapline_watched *watched, uint64_t address, uint64_t 
     return rows[0] != NULL || rows[1] != NULL;
 }
 
-/* A number in memory, of up to eight bytes. Devices are not read, because that would have effects: they give 0. */
+/* The number that these bytes of memory, at most eight, have before a store. Bytes of a device count as 0, because reading
+   them may have side effects. */
 static uint64_t bytes_at(CPUArchState *env, target_ulong addr, size_t size, unsigned mmu_idx, bool big)
 {
     uint64_t value = 0;
@@ -241,11 +248,13 @@ static uint64_t bytes_at(CPUArchState *env, target_ulong addr, size_t size, unsi
     return value;
 }
 
+/* The number of the first bytes of a block operand, at most eight. */
 static uint64_t block_number(CPUArchState *env, const struct trapline_block *block, unsigned mmu_idx)
 {
     return bytes_at(env, block->start, block->size < 8 ? block->size : 8, mmu_idx, TARGET_ENDIAN_IS_BIG);
 }
 
+/* Forgets all block operands, at the end of their instruction. */
 static void end_blocks(struct trapline_blocks *blocks)
 {
     for (unsigned number = 0; number < BLOCKS; number++) {
@@ -290,7 +299,7 @@ static void begin_block(CPUArchState *env, target_ulong addr, size_t size, unsig
     }
 }
 
-/* The newest block that these bytes are a part of. */
+/* The newest block operand that is accessed in parts and includes this address, by the instruction at `ra`. NULL: none. */
 static struct trapline_block *block_of(const struct trapline_watched *watched, uint64_t address, bool is_store, uintptr_t ra)
 {
     struct trapline_blocks *blocks = watched->blocks;
@@ -405,7 +414,8 @@ static void ready_for_store(CPUArchState *env, target_ulong addr, size_t size, u
     }
 }
 
-/* Reads what a store will overwrite, if it is watched. False: it is not, or it will fault. */
+/* Fills in the report of a store that is about to be made, with the value that it overwrites. False: the store touches
+   nothing watched, or it will fault. */
 static __attribute__((noinline)) bool
 prepare_store(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, MemOp op, struct trapline_access *access)
 {
@@ -555,6 +565,7 @@ static bool page_is_watched(const struct trapline_watched *watched, uint64_t pag
     return false;
 }
 
+/* A word of a TLB entry with TLB_WATCHPOINT set or cleared. A word that allows no access stays as it is. */
 static target_ulong
 flagged(ENGINE, const struct trapline_watched *watched, target_ulong word, uint64_t physical, bool is_store)
 {

@@ -4,12 +4,12 @@
  */
 
 #ifndef target_memory
-/* Memory of the CPU's own for each machine. */
+/* Data that a kind of CPU keeps for each machine, zeroed at first (`target_memory_of`). */
 struct target_memory {};
 #endif
 
 #ifndef target_instead
-/* The helpers to replace, up to a row without one. */
+/* The helpers that translated code must not call, and what it calls instead. The last row has NULL. */
 static const struct instead target_instead[] = {
     { HELPER(lookup_tb_ptr), look_up, false },
     { NULL, NULL, false },
@@ -17,14 +17,14 @@ static const struct instead target_instead[] = {
 #endif
 
 #ifndef target_make_ready
-/* Sets what the library leaves unset in a new engine that has just been given memory. */
+/* Initializes the parts of a new engine that the library leaves uninitialized. Called once, after its RAM was mapped. */
 static void target_make_ready(struct uc_struct *uc)
 {
 }
 #endif
 
 #ifndef target_beside_bytes
-/* Bytes of CPU state that the library keeps outside of what it saves. */
+/* The number of bytes of CPU state that the library does not save with the rest. The two functions below copy them. */
 static size_t target_beside_bytes(CPUState *cpu)
 {
     return 0;
@@ -40,7 +40,8 @@ static void target_load_beside(CPUState *cpu, const void *from)
 #endif
 
 #ifndef target_walk
-/* A page-table walk in host memory. True: the translation is filled in. False: the library walks. */
+/* A page-table walk in host memory (walk.h). True: it has filled the TLB entry. False: nothing has changed, and the library
+   must walk. */
 static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 {
     return false;
@@ -57,7 +58,7 @@ static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
 #endif
 
 #ifndef target_before_fill
-/* Called before a translation of this address is filled in. */
+/* Called before the TLB entry of this address is filled. */
 static void target_before_fill(CPUState *cpu, target_ulong address, int mode)
 {
 }
@@ -71,7 +72,7 @@ static void target_block_found(CPUArchState *env, unsigned place, TranslationBlo
 #endif
 
 #ifndef target_hide_marks
-/* Clears what only we keep in a translation's attributes. */
+/* Clears the attribute bits of a TLB entry that our walk sets and the library's does not, before a test compares both. */
 static void target_hide_marks(MemTxAttrs *attributes)
 {
 }
@@ -101,7 +102,7 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
 #endif
 
 #ifndef target_after_instruction
-/* Called behind each instruction, which began at `pc`. `machine` may be NULL. */
+/* Called after each instruction was translated. `pc` is its address. `machine` may be NULL. */
 static void target_after_instruction(DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine, uint64_t pc)
 {
 }

@@ -4,7 +4,7 @@
 #include "../arm/exceptions.h"
 #include "walk.h"
 
-/* The pc's offset, for jumps that remember where they led (jumps.h). */
+/* The pc's offset in the state. With it jumps.h finds jumps to constant addresses and caches their targets. */
 #define TARGET_PC_AT offsetof(CPUARMState, pc)
 
 /*

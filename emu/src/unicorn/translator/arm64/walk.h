@@ -5,11 +5,11 @@
  */
 
 enum {
-    /* SCTLR_EL1: translation is enabled; page tables are big-endian; writable pages are not executable. */
+    /* SCTLR_EL1: M, translation is enabled; EE, page tables are big-endian; WXN, writable pages are not executable. */
     TRANSLATES = 1 << 0,
     HIGH_BYTE_FIRST = 1 << 25,
     NOT_WHERE_WRITTEN = 1 << 19,
-    /* A page table entry: it is valid; it is a table, or a page of the last level; then its attributes. */
+    /* A page-table entry: it is valid; it is a table, or a page of the last level; then NS, AP[1], AP[2] and AF. */
     THERE = 1 << 0,
     TABLE = 1 << 1,
     NOT_SECURE = 1 << 5,
@@ -26,7 +26,7 @@ static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
     bool without_programs = regime == ARMMMUIdx_E10_1_PAN || regime == ARMMMUIdx_SE10_1_PAN;
     bool secure = regime == ARMMMUIdx_SE10_0 || regime == ARMMMUIdx_SE10_1 || regime == ARMMMUIdx_SE10_1_PAN;
     uint64_t settings = env->cp15.sctlr_el[1], translation = env->cp15.tcr_el[1].raw_tcr, row, table, never, size;
-    /* Attributes of the tables above: PXN, UXN, no access for programs, read-only. */
+    /* The attributes of all tables on the way, which restrict the page: bits PXN, UXN, no access from EL0, read-only, NS. */
     unsigned of_tables = 0, high = address >> 55 & 1, granule, bits, stride, level, shift;
     bool tagged = translation >> (37 + high) & 1, for_programs, written;
     int protection = 0;
@@ -38,7 +38,7 @@ static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
         || env->cp15.hcr_el2 & (HCR_VM | HCR_DC | HCR_TGE | HCR_E2H)) {
         return false;
     }
-    /* This half has no walks, or its tables have no attributes. */
+    /* TCR_EL1.EPD: no walks in this half. TCR_EL1.HPD: the attributes of tables do not count. */
     if (translation >> (high ? 23 : 7) & 1 || translation >> (41 + high) & 1) {
         return false;
     }

@@ -17,8 +17,8 @@ static bool keep_pc(struct uc_struct *uc, int exception)
     return false;
 }
 
-/* Chooses the victim of TLBWR. Unicorn draws it from one random state for all engines of a process, and keeps
-   replaced entries. */
+/* Returns a random TLB index for TLBWR, not below Wired. The state of the generator is the guest's own Random register:
+   Unicorn has one state for all engines of a process. */
 static uint32_t draw(CPUMIPSState *env)
 {
     uint32_t count = env->tlb->nb_tlb, wired = (uint32_t)env->CP0_Wired, first = wired < count ? wired : count - 1;
@@ -27,6 +27,7 @@ static uint32_t draw(CPUMIPSState *env)
     return first + ((uint32_t)env->CP0_Random >> 16) % (count - first);
 }
 
+/* TLBWR. Unicorn's function would also keep the replaced entry, so this uses the one for TLBWI. */
 static void write_random_entry(CPUMIPSState *env)
 {
     int32_t index = env->CP0_Index;
@@ -36,7 +37,7 @@ static void write_random_entry(CPUMIPSState *env)
     env->CP0_Index = index;
 }
 
-/* Disables MIPS16, which is not supported here: without it, an odd address is unaligned wherever a jump to it runs. */
+/* Removes MIPS16, which is not supported here. Without it, a jump to an odd address is an address error everywhere. */
 static void leave_mips16(CPUMIPSState *env)
 {
     env->insn_flags &= ~ASE_MIPS16;
@@ -49,6 +50,7 @@ static void leave_mips16(CPUMIPSState *env)
  */
 enum { MOST_ENTRIES = 64 };
 
+/* Gives the CPU that many TLB entries, and says so in Config1. */
 static void widen(CPUMIPSState *env)
 {
     env->tlb->nb_tlb = env->tlb->tlb_in_use = MOST_ENTRIES;
@@ -89,7 +91,8 @@ static void prepare(CPUState *cpu, uint32_t number)
     widen(env);
 }
 
-/* Enters the handler of an exception; `pc` is the branch's if the cause is in a delay slot. */
+/* Enters the guest's handler of an exception. `pc` is the address of the instruction, or of the branch if the instruction is
+   in its delay slot (`delayed`). */
 static void deliver(CPUState *cpu, uint32_t exception, uint64_t pc, bool delayed)
 {
     CPUMIPSState *env = cpu->env_ptr;
@@ -126,7 +129,8 @@ static void set_status(CPUState *cpu, uint32_t value)
     compute_hflags(env);
 }
 
-/* The guest's TLB entries lie outside the state; the size is the same before the core is prepared. */
+/* The guest's TLB entries lie outside the state. Space for the largest TLB is returned, because this is called before
+   `prepare`, too. */
 static size_t target_beside_bytes(CPUState *cpu)
 {
     return MOST_ENTRIES * sizeof(r4k_tlb_t);
@@ -145,7 +149,7 @@ static void target_load_beside(CPUState *cpu, const void *from)
     tlb->tlb_in_use = tlb->nb_tlb;
 }
 
-/* An entry as seven numbers; the fifth has its flags. */
+/* The numbers by which snapshots store a TLB entry; the fifth combines its flags. */
 enum { ENTRY_NUMBERS = 7 };
 
 static uint32_t entries(CPUState *cpu)
@@ -289,6 +293,7 @@ static const struct field fields[] = {
  */
 enum { SYSTEM_COPROCESSOR = 1 << 16, COUNT_REGISTER = SYSTEM_COPROCESSOR | 9 << 3, COMPARE_REGISTER = SYSTEM_COPROCESSOR | 11 << 3 };
 
+/* Sets the pc of the state to the instruction whose translated code has this host address. */
 static void sync_pc(CPUMIPSState *env, uintptr_t host)
 {
     uint64_t pc;

@@ -21,7 +21,7 @@ static __thread uint64_t drawn;
 #define RANDOM 1024
 #define INSTRUCTION_BYTES 4
 
-/* These count as the time base does: as long as nothing is shared, they are this CPU's own time. */
+/* PURR, SPURR and VTB: time that this hardware thread got. No thread shares its core here, so they equal the time base. */
 static bool is_own_time(uint32_t number)
 {
     return number == SPR_PURR || number == SPR_SPURR || number == SPR_VTB;
@@ -61,7 +61,7 @@ static uint32_t next_word(DisasContextBase *db, CPUState *cpu)
     return env->hflags & (1 << MSR_LE) ? bswap32(word) : word;
 }
 
-/* Emits the question in front of an instruction that needs one. */
+/* Emits a call of `answer_before` in front of an instruction that needs it. Returns whether it did. */
 static bool ask_before(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, uint32_t word)
 {
     if (!IS_RANDOM(word) && !((IS_READ(word) || IS_WRITE(word)) && is_answered(NUMBER_OF(word)))) {

@@ -25,7 +25,7 @@ static target_ulong random_64(void)
     return drawn;
 }
 
-/* Stands in for `helper_load_hdecr` of timebase_helper.c, 2.1.5: the hypervisor's decrementer is never due. */
+/* Stands in for `helper_load_hdecr` of timebase_helper.c, 2.1.5. The hypervisor's decrementer never expires. */
 static target_ulong read_far_away(CPUPPCState *env)
 {
     return INT32_MAX;
@@ -72,14 +72,14 @@ static const struct instead target_instead[] = {
 /* `or rx,rx,rx`: a hint that sets the thread's priority. */
 #define IS_HINT(word) (((word) & 0xfc0007ff) == 0x7c000378)
 
-/* The priority that the register's number stands for. 0: no hint, or the program may not set this priority. */
+/* The thread priority that `or rx,rx,rx` sets, by the number of rx. 0: it sets none, or only the kernel may set this one. */
 static unsigned priority(CPUPPCState *env, unsigned register_number)
 {
     static const uint8_t everybodys[32] = {[1] = 2, [6] = 3, [2] = 4}, kernels[32] = {[31] = 1, [5] = 5, [3] = 6, [7] = 7};
     return everybodys[register_number] ? everybodys[register_number] : msr_pr ? 0 : kernels[register_number];
 }
 
-/* Sets PPR, and no more: the library takes some of these hints for the end of a run. */
+/* Translates a hint: it sets the priority in PPR. The library would end the run at some of these hints. */
 static void hint(TCGContext *s, CPUPPCState *env, unsigned register_number)
 {
     unsigned new = priority(env, register_number);
@@ -97,7 +97,7 @@ static void hint(TCGContext *s, CPUPPCState *env, unsigned register_number)
 
 /* `b`: a branch that is always taken, to an address relative to its own, without a link. */
 enum { BRANCH_MASK = 0xfc000003, BRANCH = 0x48000000, DISTANCE_TOP = 0x02000000, DISTANCE = 0x03fffffc };
-/* `blr`, with which the return pad leads on. */
+/* `blr`, the instruction of the return pad that continues at the true return address. */
 enum { RETURN = 0x4e800020 };
 
 /* Whether a branch is the engine's: it stands in the probe window or leads there. */

@@ -32,7 +32,8 @@ static target_ulong read_counter(CPURISCVState *env, uint32_t csr)
     return (target_ulong)(csr & UPPER_HALF ? value >> 32 : value);
 }
 
-/* Only the board clears or sets interrupts; a supervisor may do so with its software interrupt. */
+/* Accesses sip. The board sets and clears all pending interrupts; of these bits the guest may write SSIP, its software
+   interrupt. */
 static target_ulong access_pending(CPURISCVState *env, target_ulong value, target_ulong mask)
 {
     struct trapline_machine *machine = machine_of(env->uc);
@@ -81,7 +82,8 @@ static target_ulong access_tables(CPURISCVState *env, target_ulong value, target
     return before;
 }
 
-/* Reads a CSR, and writes the bits of `mask` to it. */
+/* Returns a CSR's value, and replaces its bits in `mask` by those of `value`. `writes` says whether the instruction counts as
+   a write, which a read-only CSR refuses even if the mask is 0. */
 static target_ulong access_csr(CPURISCVState *env, uint32_t csr, target_ulong value, target_ulong mask, bool writes)
 {
     target_ulong before = 0;

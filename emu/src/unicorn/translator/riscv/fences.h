@@ -47,7 +47,7 @@ static void fence_by_operands(CPURISCVState *env, struct trapline_machine *machi
     }
 }
 
-/* Translates the instruction, if it is one and the library would perform it. */
+/* Translates the next instruction if it is sfence.vma and the hart may execute it. False: the library translates it. */
 static bool fence_by_us(CPUState *cpu, struct trapline_machine *machine, DisasContextBase *db)
 {
     CPURISCVState *env = cpu->env_ptr;

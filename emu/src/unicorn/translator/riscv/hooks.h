@@ -6,7 +6,7 @@
 #include "walk.h"
 #include "fences.h"
 
-/* The pc's offset, for jumps that remember where they led (jumps.h). */
+/* The pc's offset in the state. With it jumps.h finds jumps to constant addresses and caches their targets. */
 #define TARGET_PC_AT offsetof(CPURISCVState, pc)
 
 static const struct instead target_instead[] = {
@@ -24,7 +24,8 @@ static bool is_full_length(uint16_t half)
     return (half & 3) == 3;
 }
 
-/* `auipc` and `jalr x0`, with the register that both name in the same place. */
+/* `auipc` and `jalr x0`. The register that `auipc` writes and `jalr` reads is named at different places of the words
+   (DESTINATION, SOURCE). */
 enum { AUIPC = 0x17, JUMP = 0x67, DESTINATION = 7, JUMP_MASK = 0x7fff, PAIR_BYTES = 2 * FULL };
 
 /*

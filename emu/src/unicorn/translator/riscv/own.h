@@ -73,7 +73,8 @@ static void except(CPURISCVState *env, uint32_t cause)
     report(env_cpu(env), cause);
 }
 
-/* Saved states end in front of the state of floating-point operations, whose flags a program can read. */
+/* Makes the library's saved state longer, so that it includes the floating-point flags, which a program can read; and
+   installs `report_instead`. */
 static void target_make_ready(struct uc_struct *uc)
 {
     uc->cpu_context_size = offsetof(CPURISCVState, timer);
@@ -81,10 +82,12 @@ static void target_make_ready(struct uc_struct *uc)
 }
 #define target_make_ready target_make_ready
 
-/* Pages that the kernel's mode has used while it could access programs' memory, as many as fit. */
+/* The largest number of pages in `target_memory`. */
 enum { MOST_NOTED = 64 };
 
 struct target_memory {
+    /* The pages whose TLB entries supervisor mode has filled while SUM let it access user pages. `many` counts all of them;
+       only the first MOST_NOTED are stored. */
     unsigned many;
     target_ulong pages[MOST_NOTED];
     /* Whether a large page of the lower half of addresses, or of the upper one, may be in the TLB. */
@@ -221,7 +224,7 @@ static void deliver(CPUState *cpu, uint32_t cause, bool is_interrupt, uint64_t p
     riscv_cpu_set_mode(env, PRV_S);
 }
 
-/* Drops all translations of the running hart, as its own fence would. */
+/* Flushes the TLB of the running hart. */
 static void fence(CPUState *cpu)
 {
     struct target_memory *noted = target_memory_of(cpu->uc);

@@ -10,7 +10,7 @@ struct tables {
     unsigned levels, bits, bytes;
 };
 
-/* False: nothing is translated, or there is no such mode. */
+/* Decodes satp. False: translation is off, or the mode is unknown. */
 static bool tables_in_force(CPURISCVState *env, struct tables *tables)
 {
     tables->root = (hwaddr)get_field(env->satp, SATP_PPN) << PGSHIFT;
@@ -117,7 +117,7 @@ static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 }
 #define target_walk target_walk
 
-/* The rows that a walk for an address reads, and in which the library sets A and D. */
+/* The page-table entries that a walk for an address reads, and in which the library may set A and D. */
 static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
 {
     struct tables tables;

@@ -6,7 +6,7 @@
 #include "tcg_s390x.h"
 #include "left.h"
 
-/* Whether the guest records the block's code by PER. */
+/* Whether the guest traces the block's instructions by PER (program-event recording). */
 static bool records(const TranslationBlock *tb)
 {
     return tb->flags & FLAG_MASK_PER;
@@ -54,6 +54,7 @@ static const struct instead target_instead[] = {
  */
 #define CONTROL_0 0xb700
 
+/* Whether the instruction at `pc` is LCTL or LCTLG whose register range includes control register 0. */
 static bool loads_control_0(DisasContextBase *db, CPUState *cpu, uint64_t pc)
 {
     unsigned code = code_at(db, cpu, pc), first = code >> 4 & 0xf, last = code & 0xf, low = 0x2f;

@@ -30,7 +30,8 @@ static unsigned next_code(DisasContextBase *db, CPUState *cpu)
     return code_at(db, cpu, db->pc_next);
 }
 
-/* The instruction's length if the machine executes it. 0: the library does, or refuses it to a program. */
+/* The length in bytes of the next instruction if the machine executes it. 0: the library executes it, or refuses it because
+   it is privileged and a program is running. */
 static int left_to_us(DisasContextBase *db, CPUState *cpu)
 {
     int supervisor = db->tb->flags & FLAG_MASK_PSTATE ? 0 : 4;

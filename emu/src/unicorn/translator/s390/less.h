@@ -26,7 +26,7 @@ static void join(TCGContext *s, TCGOp *both, TCGOp *turn, TCGv_i64 upper, TCGv_i
     tcg_op_remove(s, turn);
 }
 
-/* The rotation by half that follows, in place. */
+/* The rotation by 32 bits, of the result in place, that follows the operation `both`. NULL: another operation follows. */
 static TCGOp *turn_behind(TCGOp *both)
 {
     TCGOp *by = QTAILQ_NEXT(both, link), *turn = by ? QTAILQ_NEXT(by, link) : NULL;
@@ -39,6 +39,7 @@ static TCGOp *turn_behind(TCGOp *both)
     return NULL;
 }
 
+/* Simplifies a complete block. `records` says whether the guest traces it by PER, which needs the branch addresses. */
 static void do_less(TCGContext *s, bool records)
 {
     TCGArg branch = tcgv_i64_arg(s, s->gbea);

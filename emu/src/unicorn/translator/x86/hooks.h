@@ -9,11 +9,12 @@
 #include "walk.h"
 #include "rows.h"
 
-/* The pc's offset, for jumps that remember where they led (jumps.h). */
+/* The pc's offset in the state. With it jumps.h finds jumps to constant addresses and caches their targets. */
 #define TARGET_PC_AT offsetof(CPUX86State, eip)
 
-/* Stand in for helpers of the same duty in misc_helper.c and seg_helper.c, 2.1.5, and call them. The callback that those
-   ask restores the CPU's state by the return address, which takes long and is not needed: the translator has written it. */
+/* The next two functions stand in for `helper_rdtsc` and `helper_rdtscp` of misc_helper.c, 2.1.5, and call them. Called from
+   here, the helper does not restore the CPU's state by its return address: that takes long and is not needed, because the
+   translator has written the state. */
 static void read_clock(CPUX86State *env)
 {
     HELPER(rdtsc)(env);
@@ -26,7 +27,7 @@ static void read_clock_and_cpu(CPUX86State *env)
     HERE;
 }
 
-/* The library does not ask whether EFER has the instruction switched on. */
+/* Stands in for `helper_syscall` of seg_helper.c, 2.1.5, which does not check EFER.SCE. */
 static void call_system(CPUX86State *env, int length)
 {
     if (!(env->efer & MSR_EFER_SCE)) {

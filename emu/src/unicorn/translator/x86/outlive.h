@@ -30,7 +30,7 @@ static uint64_t times_forgotten(CPUX86State *env)
            + s->tb_ctx.tb_flush_count;
 }
 
-/* Called before a TLB entry is filled. */
+/* Called before a TLB entry is filled. Notes the page as private; `note_row` corrects that once the walk knows better. */
 static void target_before_fill(CPUState *cpu, target_ulong address, int mode)
 {
     struct target_memory *outlive = target_memory_of(cpu->uc);

@@ -13,6 +13,7 @@ enum {
     ACCESS_PORT = 8,
 };
 
+/* Whether port accesses of the block need the check, by the flags with which it was translated. */
 static bool asks_for_ports(const TranslationBlock *tb)
 {
     uint32_t flags = tb->flags;

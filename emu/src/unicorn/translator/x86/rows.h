@@ -1,4 +1,5 @@
-/* The rows of x86's page tables that a walk for an address reads, and in which the library sets A and D. A part of hooks.h. */
+/* The x86 page-table entries that a walk for an address reads, and in which the library may set the bits A and D. A part of
+   hooks.h. */
 static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
 {
     CPUX86State *env = cpu->env_ptr;

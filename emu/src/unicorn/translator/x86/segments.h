@@ -83,7 +83,7 @@ static void load_segment(CPUX86State *env, int number, int value)
     }
 }
 
-/* Whether a program may keep the content of this register. */
+/* Whether IRET to a program leaves this segment register as it is. It clears one that only the kernel may use. */
 static bool may_stay(const CPUX86State *env, int number)
 {
     const SegmentCache *segment = &env->segs[number];
@@ -93,7 +93,8 @@ static bool may_stay(const CPUX86State *env, int number)
     return is_none || is_everybodys || level_of(segment->flags) == 3;
 }
 
-/* IRET from a 32-bit kernel to a 32-bit program. */
+/* Performs an IRET from a 32-bit kernel to a 32-bit program. False: it is another return, or something would be refused; the
+   library must do it. */
 static bool return_to_program(CPUX86State *env)
 {
     enum { PC, CODE, FLAGS, POINTER, STACK, WORDS };

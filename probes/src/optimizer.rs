@@ -8,16 +8,15 @@
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
 use crate::guest::{Cpu, Guest, WINDOW_UNIT, WindowUse};
-use crate::jump::{Jump, Obstacle, Under};
+use crate::jump::{Jump, Obstacle};
 use crate::point::{Point, Postponed};
-use crate::slots::{DetourSetup, FULL, Slot};
+use crate::slots::{DetourSetup, FULL};
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
 use trapline_isa::detour::{self, Detour, Form, NO_FAITHFUL};
 use trapline_isa::mem::Fault;
-use trapline_isa::plan::Policy;
-use trapline_isa::region::{self, Region, Rule};
+use trapline_isa::region::Rule;
 
 /// The longest region, in bytes.
 const LONGEST: u64 = detour::LONGEST as u64;
@@ -223,91 +222,6 @@ impl Engine {
             (point.uses_ftrace, Obstacle::Ftrace),
         ];
         found.into_iter().find(|(is_so, _)| *is_so).map(|(_, obstacle)| obstacle)
-    }
-
-    /// Checks whether a jump may be written and writes the detour. If not, returns false and stores the reason in the
-    /// point.
-    fn make_ready(&mut self, guest: &mut dyn Guest, number: u32) -> bool {
-        let Some(point) = self.points.get(number) else { return false };
-        let answer = self.region_of(guest, point, self.policy);
-        if let Ok(region) = &answer {
-            let inside = self.points.within(region.start() + 1..region.end());
-            if inside.filter_map(|other| self.points.get(other)).any(|other| other.armed) {
-                let Some(point) = self.points.get_mut(number) else { return false };
-                point.jump = Jump::Plain;
-                point.set_obstacle(Obstacle::Neighbour);
-                return false;
-            }
-        }
-        let answer =
-            answer.and_then(|region| Ok((self.prepare_detour(guest, number, point, &region)?, region.end() - region.start())));
-        let Some(point) = self.points.get_mut(number) else { return false };
-        match answer {
-            Ok((written, covers)) => {
-                (point.region, point.covers) = (written, covers as u8);
-                point.set_obstacle(Obstacle::None);
-                true
-            }
-            Err(refusal) => {
-                point.jump = Jump::Plain;
-                point.set_obstacle_found(refusal);
-                false
-            }
-        }
-    }
-
-    /// Writes the detour of a region, unless it is already there. Returns the original bytes of the instructions that
-    /// it runs.
-    fn prepare_detour(&self, guest: &mut dyn Guest, number: u32, point: &Point, region: &Region) -> Result<Under, Refusal> {
-        // If Linux optimises a region that is unsafe, the probe is reported as optimised but keeps its breakpoint.
-        let own = match self.policy {
-            Policy::Best | Policy::Outside => None,
-            Policy::Linux(_) => match self.region_of(guest, point, Policy::Best) {
-                Ok(region) => Some(region),
-                Err(_) => return Ok(Under::NOTHING),
-            },
-        };
-        let (region, Some(slot)) = (own.as_ref().unwrap_or(region), point.slot) else { return Ok(Under::NOTHING) };
-        let under = Under::of(region).ok_or(Rule::TooLong.refusal())?;
-        if point.region != under {
-            self.write_detour(guest, number, region, slot)?;
-        }
-        Ok(under)
-    }
-
-    /// Writes the detour of a region into a slot. Fails if a CPU is still in the previous detour there.
-    fn write_detour(&self, guest: &mut dyn Guest, point: u32, region: &Region, slot: Slot) -> Result<(), Refusal> {
-        let table = self.isa.detour.ok_or(Rule::NoDetours.refusal())?;
-        let at = slot.detour();
-        if guest.any_cpu_inside(at..slot.range().end) {
-            return Err(Refusal::new(Errno::EBUSY, "a CPU is still in the previous detour of this address"));
-        }
-        let (origin, displaced) = (region.start(), (region.end() - region.start()) as u8);
-        let (lead, jump) = (slot.lead(), table.length_through(region.far().map(|[through, _]| through)) as u8);
-        let (code, stands_for) = match (slot.form, self.optimizer.detours.trampoline) {
-            (Form::Lean, _) => {
-                let code = detour::lean(self.isa, table, region, at)?;
-                (code, WindowUse::Detour { origin, displaced, lead, jump, point })
-            }
-            (Form::Faithful, Some(trampoline)) => {
-                let code = detour::faithful(self.isa, table, region, at, trampoline)?;
-                (code, WindowUse::Faithful { origin, displaced, lead, jump })
-            }
-            (Form::Faithful, None) => return Err(NO_FAITHFUL),
-        };
-        guest.window_write(at, code.bytes(), stands_for);
-        Ok(())
-    }
-
-    /// The instructions that a jump at this point would displace, if the policy allows it.
-    fn region_of(&self, guest: &dyn Guest, point: &Point, policy: Policy) -> Result<Region, Refusal> {
-        let symbol = guest.symbol_at(point.address()).ok_or(Rule::NoRoom.refusal())?;
-        let function = symbol.start..symbol.start + symbol.size;
-        let mut text = self.text_around(guest).of_function(guest, &symbol.name, function.end, policy);
-        match point.slot.filter(|slot| slot.form == Form::Lean) {
-            Some(slot) => region::region_to(self.isa, policy, function, point.address(), slot.detour(), &mut text),
-            None => region::region(self.isa, policy, function, point.address(), &mut text),
-        }
     }
 
     /// Removes a point's jump, or takes the point out of the queue. The breakpoint stays.

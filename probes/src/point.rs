@@ -10,6 +10,7 @@ use crate::probe::Kprobe;
 use crate::slots::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use core::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::insn::Insn;
@@ -73,6 +74,8 @@ pub(crate) struct Point {
     pub covers: u8,
     /// The original bytes of the instructions in its detour, once the detour is written.
     pub region: Under,
+    /// The hash of the text for which its jump was last decided (`ready.rs`).
+    decided: Option<NonZeroU64>,
 }
 
 /// Fields that few points need.
@@ -115,6 +118,7 @@ impl Point {
             obstacle: Obstacle::None,
             covers: 0,
             region: Under::NOTHING,
+            decided: None,
         }
     }
 
@@ -123,9 +127,10 @@ impl Point {
         self.insn.address
     }
 
-    /// Replaces the instruction after the guest has changed its text.
+    /// Replaces the instruction after the guest has changed its text. The point has no jump then.
     pub fn set_instruction(&mut self, isa: &Isa, insn: Insn, plan: Plan) {
         (self.insn, self.plan, self.address_register) = (insn, plan, (isa.address_register)(&insn));
+        (self.region, self.covers, self.jump, self.decided) = (Under::NOTHING, 0, Jump::Plain, None);
     }
 
     /// Corrects the address register after a stepped copy, on ISAs with [`Point::address_register`]: replaces the copy's
@@ -180,15 +185,32 @@ impl Point {
         }
     }
 
+    /// Sets the reason why it is not optimised at present. What was decided about its text stays known.
     pub fn set_obstacle(&mut self, obstacle: Obstacle) {
         self.obstacle = obstacle;
+    }
+
+    /// Like [`Point::set_obstacle`], with a reason specific to this address that may not last.
+    pub fn set_obstacle_found(&mut self, why: Refusal) {
+        self.decide_against(None, why);
+    }
+
+    /// Stores the reason why this text allows no jump. `text` is its hash, if the reason lasts as long as the text.
+    pub fn decide_against(&mut self, text: Option<NonZeroU64>, why: Refusal) {
+        (self.obstacle, self.decided) = (Obstacle::Found, text);
+        self.change_rare(true, |rare| rare.obstacle = Some(why));
+    }
+
+    /// Stores that the text with this hash allows a jump over these bytes.
+    pub fn decide_for(&mut self, text: Option<NonZeroU64>, region: Under, covers: u8) {
+        (self.region, self.covers, self.obstacle, self.decided) = (region, covers, Obstacle::None, text);
         self.change_rare(false, |rare| rare.obstacle = None);
     }
 
-    /// Like [`Point::set_obstacle`], with a reason specific to this address.
-    pub fn set_obstacle_found(&mut self, why: Refusal) {
-        self.obstacle = Obstacle::Found;
-        self.change_rare(true, |rare| rare.obstacle = Some(why));
+    /// The decision about a text with this hash: whether it allows a jump. `None` if it was not the last one decided.
+    pub fn decision(&self, text: Option<NonZeroU64>) -> Option<bool> {
+        let is_known = text.is_some() && self.decided == text;
+        is_known.then(|| self.rare.as_ref().is_none_or(|rare| rare.obstacle.is_none()))
     }
 
     pub fn waits(&self) -> Option<&Refusal> {
@@ -404,6 +426,6 @@ mod tests {
     /// OH-3: 100,000 probes must take at most 300 bytes each, tables and probe objects included.
     #[test]
     fn a_point_is_small() {
-        assert_eq!(size_of::<Option<Point>>(), 144);
+        assert_eq!(size_of::<Option<Point>>(), 152);
     }
 }

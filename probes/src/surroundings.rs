@@ -5,6 +5,7 @@ use crate::decoded::Data;
 use crate::engine::Engine;
 use crate::guest::{Guest, Site};
 use crate::place::forgets_lock_prefixes;
+use crate::ready::Around;
 use crate::retprobe::SPLIT_OFF;
 use alloc::format;
 use alloc::string::ToString;
@@ -20,7 +21,7 @@ use trapline_isa::region::Surroundings;
 const LONGEST_INSN: u64 = trapline_isa::insn::LONGEST as u64;
 
 /// The function's `.cold` part or, for a `.cold` part, its function.
-fn other_parts(guest: &dyn Guest, name: &str) -> Vec<Range<u64>> {
+pub(crate) fn other_parts(guest: &dyn Guest, name: &str) -> Vec<Range<u64>> {
     let other = name.strip_suffix(SPLIT_OFF).map_or_else(|| format!("{name}{SPLIT_OFF}"), ToString::to_string);
     guest.symbol(&other).map(|symbol| symbol.start..symbol.start + symbol.size).into_iter().collect()
 }
@@ -50,9 +51,9 @@ impl Engine {
 }
 
 impl Text<'_> {
-    /// The text for a walk through the function of this name, which ends at `end`.
-    pub(crate) fn of_function(self, guest: &dyn Guest, name: &str, end: u64, policy: Policy) -> Self {
-        Text { policy, parts: other_parts(guest, name), most: end, ..self }
+    /// The text for a walk through this function.
+    pub(crate) fn of_function(self, around: &Around, policy: Policy) -> Self {
+        Text { policy, parts: around.parts.clone(), most: around.function.end, ..self }
     }
 
     /// The bytes at an address, if all of them are in the read-ahead buffer.

@@ -9,7 +9,6 @@
 use crate::engine::Engine;
 use crate::errno::Refusal;
 use crate::guest::Guest;
-use crate::jump::{Jump, Under};
 use crate::lifecycle::{Dirty, holds};
 use crate::place::Place;
 use crate::point::Point;
@@ -168,7 +167,6 @@ impl Engine {
         }
         if let Some(point) = self.points.get_mut(number) {
             point.set_instruction(self.isa, insn, plan);
-            (point.region, point.covers, point.jump) = (Under::NOTHING, 0, Jump::Plain);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::toy::guest::{DATA, ToyGuest};
 use crate::toy::isa::{FLAGS, REGISTERS, SP};
 use crate::toy::program::{Function, Op::*};
 use crate::toy::{Stop, TOY};
+use crate::withdraw::Withdrawn;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -28,6 +29,8 @@ const FUNCTIONS: &[Function<'static>] = &[
     ("short", &[Add(0, 1), Ret]),
     ("patched", &[Nop, Add(0, 1), Add(0, 2), Ret]),
     ("entry", &[Add(5, 1), Add(5, 2), Ret]),
+    //            +0         +3         +6         +9 .. +15
+    ("edited", &[Add(0, 1), Add(1, 2), Add(2, 0), Nop, Nop, Nop, Nop, Nop, Nop, Ret]),
     ("irq_handler", &[AddStep(6, 1), Iret]),
 ];
 
@@ -111,6 +114,29 @@ fn a_place_that_cannot_be_optimised_says_why() {
     let (mut guest, mut engine) = new();
     engine.register_kprobe(&mut guest, &Kprobe::at("short")).expect("may be probed");
     assert!(engine.summary(&guest)[0].obstacle.is_some(), "a return does not move");
+}
+
+/// OP-2, OP-8: a change elsewhere in the function decides anew, both ways; text that comes back unchanged keeps its jump.
+#[test]
+fn a_change_elsewhere_in_the_function_decides_anew() {
+    let (mut guest, mut engine) = new();
+    engine.register_kprobe(&mut guest, &Kprobe::at("edited")).expect("may be probed");
+    work(&mut guest, &mut engine);
+    let at = guest.address("edited") + 9;
+    // A conditional jump to +3, into the instructions under the probe's jump.
+    let into = [0x14, 2, 0xf4, 0xff, 0xff, 0xff];
+    let (nops, others) = ([0x90; 6], [0x90, 0x90, 0x90, 0x01, 0x02, 0x00]);
+    for (bytes, mode) in [(nops, Mode::Optimized), (into, Mode::Boosted), (into, Mode::Boosted), (others, Mode::Optimized)] {
+        engine.withdraw(&mut guest, Withdrawn::everywhere());
+        guest.poke(at, &bytes);
+        engine.withdraw(&mut guest, Withdrawn::default());
+        if engine.wants_attention_at().is_some() {
+            work(&mut guest, &mut engine);
+        }
+        assert_eq!(modes(&guest, &engine), [mode], "{bytes:x?}");
+        let obstacle = engine.summary(&guest)[0].obstacle.as_ref().map(ToString::to_string);
+        assert_eq!(obstacle.is_some_and(|why| why.contains("jump leads into")), mode == Mode::Boosted, "{bytes:x?}");
+    }
 }
 
 /// OP-5, OP-8: each temporary obstacle removes the jump. When it ends, the jump comes back.

@@ -1,6 +1,7 @@
 //! The table of a histogram: a hash table of fixed size whose entries have a key, a number of hits and sums. It never
 //! allocates after it was made; entries that do not fit are counted as dropped.
 
+use crate::hash::Hash;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -49,7 +50,9 @@ impl Table {
     /// The entry of a key, with one more hit. `None` if it is new and the table is full.
     pub fn entry(&mut self, key: &[u8], comm: &[u8; 16]) -> Option<usize> {
         let mask = self.index.len() - 1;
-        let mut place = hash(key) as usize & mask;
+        let mut hash = Hash::default();
+        hash.add(key);
+        let mut place = hash.value() as usize & mask;
         loop {
             let number = *self.index.get(place)?;
             if number == NONE {
@@ -109,16 +112,4 @@ impl Table {
         let comm = self.comms.get(number).map_or(&[][..], |comm| &comm[..]);
         comm.split(|byte| *byte == 0).next().unwrap_or_default()
     }
-}
-
-/// A hash of the key's words (multiply and rotate).
-fn hash(key: &[u8]) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let words = key.chunks(8).map(|chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(word)
-    });
-    let mixed = words.fold(0_u64, |hash, word| (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR));
-    mixed ^ mixed >> 32
 }

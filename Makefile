@@ -83,6 +83,12 @@ opinions: ## compares our decoders with capstone, yaxpeax and objdump over the t
 	@scripts/setup.sh test opinions
 	scripts/opinions.sh $(OPINION)
 
+.PHONY: all-functions
+all-functions: ## measures boots of the stock kernels with a probe on every function; KERNELS="debian/amd64 debian/arm64" chooses
+	@scripts/setup.sh build
+	$(CARGO) build --locked --package trapline --bin trapline
+	scripts/all-functions.sh $(KERNELS)
+
 .PHONY: upgrade-check
 upgrade-check: ## proves a version of Unicorn: changed functions, self-checks, walls, in-place against out-of-line, recorded runs
 	@scripts/setup.sh test

@@ -303,3 +303,30 @@ impl Instances {
         Some(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toy::TOY;
+
+    /// RP-8: a call whose frame lies beyond the end of its stack was left, whichever way the stack grows.
+    #[test]
+    fn calls_beyond_the_end_of_the_stack_are_left_behind() {
+        let [down, up] = [false, true].map(|stack_grows_up| Instances { stack_grows_up, ..Instances::new(&TOY) });
+        let end = 0x4800;
+        #[rustfmt::skip]
+        let cases = [
+            // frame            left if it grows down, up
+            (end - 16,          true,   false),
+            (end,               false,  false),
+            (end + 16,          false,  true),
+            (end - 0x1000,      false,  false), // another stack
+            (end + 0x1000,      false,  false),
+        ];
+        for (frame, is_left_down, is_left_up) in cases {
+            let call = Instance { pool: 0, place: 0, task: 1, frame, ret_addr: 0, next: NONE, again: 0 };
+            let left = [&down, &up].map(|instances| instances.is_left_behind(&call, end));
+            assert_eq!(left, [is_left_down, is_left_up], "{frame:#x}");
+        }
+    }
+}

@@ -253,7 +253,7 @@ fn nothing_is_looked_for_twice(name: &'static str) {
     timeline.go_to_or_before(end.0).expect("the end");
     let (found, _) = looks(&mut timeline, &[never, often]);
     assert!(matches!(found, Ended::Found(Found::Break(place)) if place.pc == often), "{name}: {found:?}");
-    // What comes of input is another run.
+    // Input makes another run, in which nothing was searched yet.
     timeline.keys(b"x");
     to_the_end(&mut timeline);
     let (ended, _) = looks(&mut timeline, &[often]);

@@ -1,6 +1,6 @@
 //! IA-64: an interpreter of decoded bundles. It has all integer, branch, memory and system instructions, the register
 //! stack with its backing store, rotation, NaT bits, the ALAT, regions and TLB, and interruptions with banked registers.
-//! Of floating point it has loads, stores, moves, merges and the multiplication of integers. Other floating-point
+//! It has the floating-point loads, stores, moves and merges, and the multiplication of integers. Other floating-point
 //! instructions and parallel ones raise a general exception as illegal instructions.
 //!
 //! The pc is a bundle's address and a slot, which is `psr.ri`. Data is little-endian. The VHPT walker is off, so a

@@ -102,9 +102,9 @@ impl Half {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Tlb {
-    /// Of instructions.
+    /// The entries for fetches.
     pub code: Half,
-    /// Of data.
+    /// The entries for loads, stores and the register stack engine.
     pub data: Half,
     /// Incremented when a translation may have gone.
     pub changes: Cell<u64>,

@@ -115,7 +115,7 @@ pub struct Timeline {
     console: Vec<u8>,
     stops: StopsAt,
     areas: Vec<Area>,
-    /// What was looked for already.
+    /// The sets of breakpoints and watched memory that were looked for already (`known.rs`).
     sets: Sets,
     most_pages: usize,
     next_number: u32,

@@ -1,6 +1,6 @@
 //! A debugger's single-steps and breakpoints. No instruction is replaced, so the guest cannot see them.
 //!
-//! Such a stop must not change the run, and events happen only after a taken branch (`blocks.rs`). If the machine stops in
+//! A stop must not change the run, and events happen only after a taken branch (`blocks.rs`). If the machine stops in
 //! front of a block that falls through, its clock records that the next block continues the line of code. Then no
 //! interrupt, no other CPU's turn and no limit of time can take effect before that block.
 //!

@@ -86,7 +86,7 @@ static bool our_victim_hit(CPUArchState *env, size_t mmu_idx, size_t index, size
 #define BYTE_val8 part_of_store,
 #define helper_ret_stb_mmu(env, addr, val, oi, ra) PICK(BYTE_##val, env, addr, val, oi, ra)
 
-/* As above: the definition of victim_tlb_hit has `CPUArchState *env`, a call has `env`. */
+/* victim_tlb_hit is told apart in the same way: its definition has `CPUArchState *env`, a call has `env`. */
 #define VICTIM_CPUArchState library_victim_hit, CPUArchState
 #define VICTIM_env our_victim_hit, env
 #define victim_tlb_hit(env, mode, index, offset, page) VICTIM_PICK(VICTIM_##env, mode, index, offset, page)

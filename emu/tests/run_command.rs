@@ -16,7 +16,7 @@ fn run(args: &[&str]) -> Said {
     Said { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// DV-4: without arguments the tiny kernel runs to its end, and everyone has a say: the guest, the probes, the summary.
+/// DV-4: without arguments the tiny kernel runs to its end. The output has the console, the records and the summary.
 #[test]
 fn the_demo_shows_console_records_and_summary() {
     for image in ["tiny/x86_64", "tiny/i386"] {
@@ -34,7 +34,7 @@ fn the_demo_shows_console_records_and_summary() {
     }
 }
 
-/// DV-4: the demo reads the same of the first packet on every ISA, however long its pointers are.
+/// DV-4: the demo's fields of the first packet are the same on every ISA, whatever the size of a pointer.
 #[test]
 fn the_demo_reads_the_same_fields_everywhere() {
     for builtin in trapline_images::builtins() {
@@ -44,7 +44,7 @@ fn the_demo_reads_the_same_fields_everywhere() {
     }
 }
 
-/// BY-4: what the guest prints, its time stamps included, does not depend on what is probed.
+/// BY-4: the guest's console output, including its time stamps, does not depend on the probes.
 #[test]
 fn the_console_is_the_same_with_and_without_probes() {
     let console = |args: &[&str]| run(args).out.split("\nthe guest powered off").next().unwrap().to_string();
@@ -58,7 +58,7 @@ fn the_console_is_the_same_with_and_without_probes() {
     assert!(records.starts_with("# tracer: nop\n") && records.contains("p_schedule_0: (schedule+0x0/"), "{}", &records[..200]);
 }
 
-/// DV-4: records and summary for programs; the guest's own words keep out of the way.
+/// DV-4: with `--json`, standard output has records and the summary as JSON, and the console goes to standard error.
 #[test]
 fn json_output_is_json_and_nothing_else() {
     let said = run(&["--json", "-e", "p:read vfs_read count=$arg3:u32", "-e", "r:got vfs_read n=$retval:s32"]);
@@ -77,7 +77,7 @@ fn json_output_is_json_and_nothing_else() {
     assert!(records.iter().all(|record| record["time_ns"].is_u64() && record["args"].is_object()));
 }
 
-/// OP-10: what the engine has to say reaches whoever runs it: on standard error, and in the summary for programs.
+/// OP-10: the engine's log is printed on standard error, and is part of the JSON summary.
 #[test]
 fn the_engines_log_is_shown() {
     const KNOB: &str = "kprobe jump-optimization is disabled. All kprobes are based on software breakpoint.";
@@ -89,7 +89,7 @@ fn the_engines_log_is_shown() {
     assert_eq!(summary["log"], serde_json::json!([KNOB]));
 }
 
-/// RP-3: a miss is in the summary with its cause.
+/// RP-3: the summary shows missed calls with their cause.
 #[test]
 fn misses_are_told_with_their_cause() {
     let said = run(&["-q", "--summary", "json", "--out", "/dev/null", "-e", "r1:sleep vfs_read", "-e", "r:all vfs_read"]);
@@ -100,7 +100,7 @@ fn misses_are_told_with_their_cause() {
     assert!(table.out.contains("no free instance"), "{}", table.out);
 }
 
-/// DV-1: the list at the end, as debugfs shows it; init text is gone by then.
+/// DV-1: `--list` prints probes at the end as debugfs does. Init text has been freed by then.
 #[test]
 fn the_list_is_that_of_debugfs() {
     let said = run(&[
@@ -123,7 +123,7 @@ fn the_list_is_that_of_debugfs() {
     assert_eq!(lines, ["k  start_kernel+0x0    [GONE]", "k  vfs_read+0x4    ", "r  do_fork+0x0    [OPTIMIZED]"]);
 }
 
-/// KP-15, KP-4, KP-5, DV-4: what the kernel refuses is drawn at the place that names it, and nothing boots.
+/// KP-15, KP-4, KP-5, DV-4: a refused probe is shown with a caret under the wrong word, and the guest does not boot.
 #[test]
 fn refused_probes_are_drawn() {
     #[rustfmt::skip]
@@ -143,7 +143,7 @@ fn refused_probes_are_drawn() {
     }
 }
 
-/// DV-4: how a run ends decides the exit status.
+/// DV-4: the exit status depends on the end of the run.
 #[test]
 fn the_exit_status_tells_how_the_guest_ended() {
     #[rustfmt::skip]
@@ -161,8 +161,8 @@ fn the_exit_status_tells_how_the_guest_ended() {
     }
 }
 
-/// DV-4: wherever a guest has come to no good end, people are told its registers and who called whom; a guest that ends
-/// well says enough by itself.
+/// DV-4: after a panic, a crash or a hang, the registers and the call chain are printed. After a normal end they are
+/// not.
 #[test]
 fn a_guest_that_panics_dies_or_hangs_is_looked_at() {
     for builtin in trapline_images::builtins() {
@@ -180,7 +180,7 @@ fn a_guest_that_panics_dies_or_hangs_is_looked_at() {
     }
 }
 
-/// OP-10: the knob on the command line.
+/// OP-10: `--no-optimize` removes the flag [OPTIMIZED] from the list.
 #[test]
 fn without_optimisation_the_list_has_no_such_flag() {
     let list = |more: &[&str]| {
@@ -192,7 +192,7 @@ fn without_optimisation_the_list_has_no_such_flag() {
     assert!(list(&[]).contains("[OPTIMIZED]") && !list(&["--no-optimize"]).contains("[OPTIMIZED]"));
 }
 
-/// OP-4: records are the same whatever form detours have.
+/// OP-4: records are the same in both forms of detours.
 #[test]
 fn records_are_the_same_in_both_forms_of_detours() {
     for image in ["tiny/x86_64", "tiny/i386"] {
@@ -217,8 +217,8 @@ fn rows(said: &Said) -> Vec<(String, String, u64)> {
     summary["probes"].as_array().unwrap().iter().map(row).collect()
 }
 
-/// DV-2, DV-3, DV-4, OP-10: what debugfs, sysctl and kprobe_events do by hand is done at a guest time, in order, and
-/// the guest cannot tell.
+/// DV-2, DV-3, DV-4, OP-10: `--at` executes commands of debugfs, sysctl and kprobe_events at a guest time, in order.
+/// The guest's run stays the same.
 #[test]
 fn commands_are_carried_out_while_the_guest_runs() {
     let events = ["-q", "--out", "/dev/null", "--summary", "json", "-e", "p:read vfs_read", "-e", "r:done do_fork"];
@@ -263,7 +263,7 @@ fn commands_are_carried_out_while_the_guest_runs() {
     );
 }
 
-/// DV-3, DV-4: blacklist and profile are printed on request.
+/// DV-3, DV-4: `--profile` and `--list-blacklist` print at the end.
 #[test]
 fn the_blacklist_and_the_profile_are_printed_at_the_end() {
     let said = run(&["-q", "--profile", "--list-blacklist", "--summary", "none", "--out", "/dev/null", "-e", "p:read vfs_read"]);
@@ -275,7 +275,7 @@ fn the_blacklist_and_the_profile_are_printed_at_the_end() {
     assert!(blacklist.contains("\tcount_blacklisted_calls\n"), "{blacklist}");
 }
 
-/// JP-2: jprobes are events too, by a letter of our own.
+/// JP-2: the letter `j`, which Linux does not have, makes a jprobe event.
 #[test]
 fn jprobe_events_record_arguments() {
     let said = run(&["-q", "-e", "j:fork do_fork flags=$arg1 start=$arg2:u64"]);
@@ -284,8 +284,8 @@ fn jprobe_events_record_arguments() {
     assert!(records > 10, "{}", said.out);
 }
 
-/// DV-4: a command that cannot be is refused before anything boots; one that the guest's state refuses is told, and the
-/// status tells it.
+/// DV-4: an invalid command is refused before the guest boots. If the guest's state refuses a command, a message and
+/// the exit status say so.
 #[test]
 fn commands_that_cannot_be_are_told() {
     #[rustfmt::skip]
@@ -306,7 +306,7 @@ fn commands_that_cannot_be_are_told() {
     }
 }
 
-/// A Linux for z/Architecture that loops from its first function on, and the names that say so.
+/// A kernel that looks like Linux for z/Architecture and loops from its first function on. Also returns its System.map.
 fn silent_kernel() -> (Vec<u8>, String) {
     const AT: u64 = 0x10_0000;
     // The longest possible block, so that ten seconds of it are short: 512 branches that are never taken, and one back.
@@ -331,8 +331,8 @@ fn silent_kernel() -> (Vec<u8>, String) {
     )
 }
 
-/// KP-4, DV-4: a stock kernel that never says a word ends its run with a sentence, and one that was asked for runs as
-/// long as it was.
+/// KP-4, DV-4: a stock kernel that prints nothing is stopped with a message. With `--until`, it runs as long as that
+/// asks for.
 #[test]
 fn a_kernel_that_stays_silent_ends_its_run() {
     let (kernel, names) = silent_kernel();

@@ -1,5 +1,5 @@
-//! Delivery of exceptions by whatever tables a guest has made: no descriptor, no vector and no state of its own stops
-//! more than the guest. The fuzz target `delivery` draws of the same cases.
+//! Delivers exceptions through random descriptor tables and vectors. Whatever a guest's tables contain, only the guest may
+//! crash, not trapline. The fuzz target `delivery` makes its cases with the same function.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -10,12 +10,12 @@ use trapline_tests::lab::delivery::model::{self, MODELLED};
 use trapline_tests::lab::delivery::{ARCHES, Guest, case};
 use trapline_tests::lab::{Before, How, LAST_PAGE, Lab};
 
-/// random descriptor tables, vectors and states; the guest may die of them, the program may not.
+/// Random descriptor tables, vectors and CPU states may crash the guest, but not the test.
 #[test]
 fn whatever_tables_a_guest_has_made_its_exceptions_end_in_the_guest() {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(400);
     for arch in ARCHES {
-        // Vectors that lead nowhere raise faults for ever, until the machine has had enough of them.
+        // A vector without a handler faults again and again until the machine's watchdog ends the run, which takes time.
         let count = if matches!(arch, Arch::X86_64 | Arch::I386) { asked } else { asked / 10 };
         let config = Config { cases: count, failure_persistence: None, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
@@ -33,7 +33,7 @@ fn whatever_tables_a_guest_has_made_its_exceptions_end_in_the_guest() {
     }
 }
 
-/// what the fuzz target has kept, as it runs it: the first byte chooses the ISA.
+/// Runs the saved inputs of the fuzz target `delivery`, as it does: the first byte of an input chooses the ISA.
 #[test]
 fn what_was_kept_of_the_fuzzers_cases_ends_in_the_guest() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/delivery");
@@ -59,7 +59,7 @@ fn what_was_kept_of_the_fuzzers_cases_ends_in_the_guest() {
     assert!(count >= 25, "{count} cases");
 }
 
-/// a breakpoint in the last byte of the address space: what is behind it is at 0.
+/// The guest receives a breakpoint in the last byte of the address space. The next instruction is at address 0.
 #[test]
 fn a_breakpoint_in_the_last_byte_of_the_address_space_is_the_guests_to_take() {
     for (arch, last) in [(Arch::X86_64, u64::MAX), (Arch::I386, 0xffff_ffff)] {

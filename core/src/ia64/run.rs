@@ -1,5 +1,5 @@
-//! The loop that runs bundles: it loads the registers of an incomplete frame, finds the bundle at the pc, and executes
-//! its slots from the pc's on.
+//! The loop that runs bundles. It loads the registers of an incomplete frame, finds the bundle at the pc, and executes its
+//! slots, beginning with the slot of the pc.
 
 use super::bundles::{Bundles, Decoded};
 use super::execute::Next;

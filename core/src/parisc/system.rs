@@ -1,4 +1,5 @@
-//! System instructions: control and space registers, the PSW, interruptions, the TLB.
+//! Executes the system instructions (opcode 0) and the instructions for the TLB and caches (opcode 1). `execute.rs` calls
+//! both. Most return [`Step::Look`], because they may change what the rest of the decoded block depends on.
 
 use super::decode::Op;
 use super::execute::Step;
@@ -13,15 +14,18 @@ impl Core {
         self.state.front_level.get() != 0
     }
 
+    /// Executes a system instruction. Each arm has the code of its extension field.
     pub(super) fn system(&mut self, host: &mut impl Host, op: Op, pc: u32, back: u32) -> Step {
         let word = op.word;
         let code = bits(word, 19, 26);
         let (upper, value) = (usize::from(op.a), self.r(op.b));
         match code {
-            0x00 => return Step::Exception(number::BREAK),
-            0x20 => {}
+            0x00 => return Step::Exception(number::BREAK), // break
+            0x20 => {}                                     // sync: accesses are in order anyway
+            // mfsp
             0x25 => self.set(op.t, self.state.spaces[space3(word) as usize & 7].get()),
-            0x45 => return self.read_control(host, op, (pc, back)),
+            0x45 => return self.read_control(host, op, (pc, back)), // mfctl
+            // rfi, rfir
             0x60 | 0x65 => {
                 if self.is_program() {
                     return Step::Exception(number::PRIVILEGED);
@@ -29,6 +33,7 @@ impl Core {
                 self.state.return_from_interruption(code == 0x65);
                 return Step::Leave;
             }
+            // ssm sets bits of the system mask, rsm clears them.
             0x6b | 0x73 => {
                 if self.is_program() {
                     return Step::Exception(number::PRIVILEGED);
@@ -38,8 +43,11 @@ impl Core {
                 self.set(op.t, old & psw::SYSTEM_MASK);
                 self.data.forget_all();
             }
+            // ldsid
             0x85 => self.set(op.t, self.space_of(bits(word, 16, 17) as u8, self.r(op.a))),
+            // mfia
             0xa5 => self.set(op.t, pc | self.state.front_level.get()),
+            // mtsp
             0xc1 => {
                 let space = space3(word) as usize & 7;
                 if space >= 5 && self.is_program() {
@@ -47,12 +55,14 @@ impl Core {
                 }
                 self.state.spaces[space].set(value);
             }
+            // mtctl
             0xc2 => {
                 if upper != number::SAR && self.is_program() {
                     return Step::Exception(number::PRIVILEGED_REGISTER);
                 }
                 self.write_control(upper, value);
             }
+            // mtsm
             0xc3 => {
                 if self.is_program() {
                     return Step::Exception(number::PRIVILEGED);
@@ -60,6 +70,7 @@ impl Core {
                 self.state.status.set(self.state.status.get() & !psw::SYSTEM_MASK | value & psw::SYSTEM_MASK);
                 self.data.forget_all();
             }
+            // mtsarcm
             0xc6 if upper == number::SAR => self.state.control[number::SAR].set(!value & 31),
             _ => return Step::Exception(number::ILLEGAL),
         }
@@ -126,6 +137,7 @@ impl Core {
         }
         let address = base.wrapping_add(index);
         match code {
+            // iitlba, idtlba
             0x01 | 0x41 => {
                 // The insertion replaces an entry, whose cached translation must go, too.
                 let replaced = &self.state.tlb.0[self.state.replace.get() as usize % super::ENTRIES];
@@ -134,23 +146,28 @@ impl Core {
                 self.state.insert_address(space, base, index);
                 self.code.generation = self.code.generation.wrapping_add(1);
             }
+            // iitlbp, idtlbp
             0x00 | 0x40 => {
                 self.data.forget(base);
                 self.state.insert_rights(space, base, index);
                 self.code.generation = self.code.generation.wrapping_add(1);
             }
+            // pitlb, pdtlb
             0x08 | 0x48 => {
                 self.data.forget(address);
                 self.state.purge(space, address);
                 self.code.generation = self.code.generation.wrapping_add(1);
             }
+            // pitlbe, pdtlbe
             0x09 | 0x49 => {
                 self.data.forget_all();
                 self.state.purge_all();
                 self.code.generation = self.code.generation.wrapping_add(1);
             }
-            0x0a | 0x0b | 0x4a | 0x4b | 0x4e | 0x4f => {}
+            0x0a | 0x0b | 0x4a | 0x4b | 0x4e | 0x4f => {} // fic, fice, fdc, fdce, pdc, fic
+            // prober and probew
             0x46 | 0x47 => return self.probe(op, space, base),
+            // lpa
             0x4d => match self.translated(space, address) {
                 Some(physical) => self.set(op.t, physical),
                 None => return self.missed(space, address),
@@ -163,8 +180,8 @@ impl Core {
         Step::Look
     }
 
-    /// `diag`, whose meaning is the CPU's own: sets the block entry of this number for the address in r26 of space 0. r25: the
-    /// physical address, r24: the number of bytes, r23: the rights.
+    /// Executes `diag`, whose meaning each CPU model defines. Ours sets the block entry with the number in the instruction.
+    /// r26 has the virtual address in space 0, r25 the physical address, r24 the number of bytes, and r23 the rights.
     pub(super) fn diagnose(&mut self, op: Op) -> Step {
         if self.is_program() {
             return Step::Exception(number::PRIVILEGED);

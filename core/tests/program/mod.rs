@@ -58,36 +58,42 @@ fn instruction(random: &mut Random) -> u32 {
     let [a, b, t] = [(); 3].map(|()| register(random));
     match random.below(100) {
         0..42 => arithmetic(random, [a, b, t]),
+        // comiclr, subi, addi
         42..55 => {
             let code = random.of(&[0x24_u32, 0x25, 0x2d]);
             let (condition, negated) = condition(random);
             let immediate = random.next() & if random.one_in(2) { 0x7ff } else { 0xf };
             code << 26 | a << 21 | t << 16 | condition << 13 | negated << 12 | immediate
         }
+        // vshd, shd
         55..62 => {
             let fixed = random.below(2);
             let position = if fixed == 1 { random.below(32) } else { 0 };
             0x34 << 26 | a << 21 | b << 16 | random.below(8) << 13 | (2 * fixed) << 10 | position << 5 | t
         }
         62..70 => {
-            // The length must not pass the left end.
+            // The field must not extend beyond the left end of the word.
             let position = random.below(32);
+            // vextru, vextrs, extru, extrs
             let code = random.of(&[4_u32, 5, 6, 7]);
             let length = if code < 6 { 31 } else { random.below(32).max(31 - position) };
             let position = if code < 6 { 0 } else { position };
             0x34 << 26 | a << 21 | t << 16 | random.below(8) << 13 | code << 10 | position << 5 | length
         }
+        // zvdep, vdep, zdep, dep, and the same with an immediate
         70..78 => {
             let code = random.below(8);
             let position = if code & 2 == 0 { 0 } else { random.below(32) };
             let length = if code & 2 == 0 { 31 } else { random.below(32).max(position) };
             0x35 << 26 | t << 21 | b << 16 | random.below(8) << 13 | code << 10 | position << 5 | length
         }
+        // ldil, addil, ldo
         78..81 => {
             let code = random.of(&[0x08_u32, 0x0a, 0x0d]);
             let low = if code == 0x0d { t << 16 | random.next() & 0x3fff } else { random.next() & 0x1f_ffff };
             code << 26 | a << 21 | low
         }
+        // mtctl of SAR, mtsarcm
         81..84 => 11 << 21 | b << 16 | random.of(&[0xc2_u32, 0xc6]) << 5,
         84..93 => branch(random, [a, b]),
         _ => access(random, t),
@@ -109,6 +115,8 @@ fn condition(random: &mut Random) -> (u32, u32) {
 /// * `ds` whose target is its second operand: QEMU computes V from the new value.
 /// * Conditions of `shladd` on overflow and carry: QEMU ignores the bits that are shifted out.
 fn arithmetic(random: &mut Random, [a, b, t]: [u32; 3]) -> u32 {
+    // andcm, and, or, xor, uxor, uaddcm, comclr, ds, add, sh1add, sh2add, sh3add, addl, sh1addl, sh2addl, sh3addl, addc, sub,
+    // subb; add and sub again, so that they are chosen more often.
     const CODES: [u32; 21] = [
         0x00, 0x08, 0x09, 0x0a, 0x0e, 0x26, 0x22, 0x11, 0x18, 0x19, 0x1a, 0x1b, 0x28, 0x29, 0x2a, 0x2b, 0x1c, 0x10, 0x14, 0x18,
         0x10,
@@ -136,12 +144,14 @@ fn arithmetic(random: &mut Random, [a, b, t]: [u32; 3]) -> u32 {
 fn branch(random: &mut Random, [a, b]: [u32; 2]) -> u32 {
     let (distance, nullifies) = (random.below(4), random.below(2));
     let low = distance << 3 | nullifies << 1;
+    // 12 and 13: `bl`, with a short distance and with a long one. 10 and 11: `bvb` and `bb`.
     match random.below(14) {
         12 => 0x3a << 26 | register(random) << 21 | low,
         13 => 0x3a << 26 | 5 << 13 | low,
         10 => 0x30 << 26 | b << 16 | random.below(2) << 15 | 1 << 14 | low,
         11 => 0x31 << 26 | random.below(32) << 21 | b << 16 | random.below(2) << 15 | 1 << 14 | low,
         kind => {
+            // combt, comibt, combf, comibf, addbt, addibt, addbf, addibf, movb, movib
             let code = [0x20, 0x21, 0x22, 0x23, 0x28, 0x29, 0x2a, 0x2b, 0x32, 0x33][kind as usize];
             code << 26 | a << 21 | b << 16 | random.below(8) << 13 | low
         }
@@ -165,6 +175,7 @@ fn access(random: &mut Random, t: u32) -> u32 {
                 | low_sign(random.below(3) as i32 * 4, 5)
         }
         _ => {
+            // ldb, ldh, ldw, stb, sth, stw
             let code = random.of(&[0x10_u32, 0x11, 0x12, 0x18, 0x19, 0x1a]);
             let offset = match code & 3 {
                 0 => word + random.below(4),

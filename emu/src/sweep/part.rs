@@ -1,6 +1,7 @@
 //! The files of a sweep. A part holds the results of one shard: a header, a line of JSON for each wave in order, and a last
-//! line with their number. It is written under another name and renamed, so it is there whole or not at all. Until then
-//! results are appended to a journal of the same form, whose lines may be in any order and whose last one may be cut off.
+//! line with the number of waves. It is written under a temporary name and renamed, so a part is always complete. While
+//! the shard runs, results are appended to a journal of the same form. Its lines may be in any order, and the last one may
+//! be cut off.
 //!
 //! Each line begins with a checksum of the rest. Equal sweeps write equal bytes, whoever makes them and in whatever order.
 

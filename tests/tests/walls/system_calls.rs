@@ -1,6 +1,6 @@
-//! SYSCALL, which the emulator executes for the core: each flag that a program can have, under each mask of a kernel, from
-//! 64-bit code, from 32-bit code under a 64-bit kernel, and while it is switched off. Held against the manual: a direction
-//! flag that stays set lets a kernel clear memory backwards.
+//! Tests SYSCALL against the manual: each flag that a program can set, under several masks of a kernel, from 64-bit code and
+//! from 32-bit code under a 64-bit kernel, and while SYSCALL is disabled. The machine executes SYSCALL in place of Unicorn.
+//! A wrong mask is dangerous: with the direction flag set, a kernel clears memory backwards.
 
 use crate::frames::{self, CODE, GDT, USER_CODE, USER_DATA};
 use trapline::machine::What;
@@ -16,7 +16,7 @@ const NARROW_CODE: u64 = 0x40;
 const LINUX_MASK: u64 = 0x25_7fd5;
 const SLEEP: u8 = 0xf4;
 const INVALID_OPCODE: u32 = 6;
-/// CF PF AF ZF SF DF OF NT AC ID: flags that a program sets by POPF.
+/// CF, PF, AF, ZF, SF, DF, OF, NT, AC and ID: the flags that a program can set by POPF.
 const OF_PROGRAMS: [u64; 10] = [1 << 0, 1 << 2, 1 << 4, 1 << 6, 1 << 7, 1 << 10, 1 << 11, 1 << 14, 1 << 18, 1 << 21];
 
 /// WRMSR of a value.
@@ -31,7 +31,7 @@ fn wrmsr(number: u32, value: u64) -> Vec<u8> {
     code
 }
 
-/// A machine after SYSCALL of a program with these flags and that code segment.
+/// A machine after a program with these flags and this code segment has executed SYSCALL. `mask` is the kernel's FMASK.
 fn called(flags: u64, mask: u64, code_segment: u64, enabled: bool) -> Bare {
     let mut bare = frames::ready(Arch::X86_64, 0x67);
     bare.put(GDT + NARROW_CODE, &0x00cf_fb00_0000_ffffu64.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Branches, and checks of speculation.
+//! Executes branches, and checks of speculation (`chk.s`, `chk.a`), which branch to recovery code.
 
 use super::super::frame::locals;
 use super::super::run::Core;
@@ -60,7 +60,7 @@ impl Core {
         }
     }
 
-    /// Counts a loop and rotates the registers; returns whether the branch is taken.
+    /// Updates the counters of a loop branch and rotates the registers. Returns whether the branch is taken.
     fn loops(&self, condition: Condition, predicate: u8) -> bool {
         let state = self.state();
         let [count, epilogue] = [ar::LC, ar::EC].map(|number| &state.application[usize::from(number)]);
@@ -70,7 +70,7 @@ impl Core {
             return again;
         }
         let is_counted = matches!(condition, Condition::CountedTop | Condition::CountedExit);
-        // The stage predicate that enters the rotation, and whether the loop goes on.
+        // The value of p63, which the rotation moves to p16; whether the loop goes on; whether registers rotate.
         let (stage, again, rotates) = if is_counted && count.get() != 0 {
             count.set(count.get() - 1);
             (true, true, true)
@@ -85,6 +85,7 @@ impl Core {
         if rotates {
             state.rotate();
         }
+        // `br.ctop` and `br.wtop` are taken while the loop goes on, `br.cexit` and `br.wexit` when it ends.
         let is_top = matches!(condition, Condition::CountedTop | Condition::WhileTop);
         again == is_top
     }

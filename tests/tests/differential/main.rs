@@ -1,4 +1,5 @@
-//! Differential: an instruction run out of line leaves the same registers, flags, memory, faults and time as in place.
+//! Runs an instruction in its place and out of line. Registers, flags, memory, faults and time must be the same
+//! afterwards.
 
 mod addresses;
 mod conditions;
@@ -22,11 +23,11 @@ use trapline_isa::function;
 use trapline_tests::lab::{After, BENCHES, Before, DATA, DATA_BYTES, ELSEWHERE, How, Lab, bench, place};
 use trapline_tests::{GUESTS, functions, kernel};
 
-/// The random cases of an ISA come in so many tests.
+/// The random cases of an ISA are divided into this number of tests.
 const PARTS: u8 = 4;
 
-/// Each test is of one ISA, and of a part of its cases where they are many: none takes long, so that one that hangs is
-/// known by its name, and a busy computer ends none.
+/// Each test covers one ISA, or a part of its cases if there are many. So no test takes long: one that hangs is known
+/// by its name, and none reaches the time limit on a busy computer.
 fn main() -> ExitCode {
     let parts = |arch: Arch| {
         (0..PARTS).map(move |part| {
@@ -74,14 +75,15 @@ fn main() -> ExitCode {
 /// A test family's name and its function for one ISA.
 type Family = (&'static str, fn(Arch));
 
-/// One test for each of these functions and each of the ISAs.
+/// Makes one test for each of these functions and each of the ISAs.
 fn each_of(archs: &[Arch], tests: &[Family]) -> Vec<Test> {
     let all = tests.iter().flat_map(|test| archs.iter().map(move |arch| (*test, *arch)));
     all.map(|((name, run), arch)| Test::new(format!("{name}::{}", arch.name()), move || run(arch))).collect()
 }
 
-/// KP-2, KP-6, KP-9: random instructions in random states, shrunk when they differ. They are the same ones each time,
-/// so that a tree passes or does not; with `PROPTEST_CASES` it is so many, and others each time.
+/// KP-2, KP-6, KP-9: random instructions in random states. A failing case is shrunk. The cases are the same in each
+/// run, so the result depends on the source alone. If `PROPTEST_CASES` is set, there are that many, different in each
+/// run.
 fn random_instructions_do_the_same_out_of_line_as_in_place(arch: Arch, part: u8) {
     let asked: Option<u32> = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok());
     let cases = asked.unwrap_or(4000).div_ceil(PARTS.into());
@@ -106,10 +108,10 @@ fn random_instructions_do_the_same_out_of_line_as_in_place(arch: Arch, part: u8)
     assert!(labs.compared > u64::from(cases / 2), "{}: only {} instructions could be compared", arch.name(), labs.compared);
 }
 
-/// States in which each instruction of the tiny kernel runs, each a test of its own.
+/// The number of states in which each instruction of the tiny kernel runs. Each state is a test of its own.
 const STATES: u64 = 2;
 
-/// KP-2, KP-6, KP-9, OP-4: every instruction that the tiny kernel has, in one of its states.
+/// KP-2, KP-6, KP-9, OP-4: every different instruction of the tiny kernel, in one state.
 fn every_instruction_of_the_tiny_kernel_does_the_same_out_of_line_as_in_place(arch: Arch, name: &str, state: u64) {
     let kernel = kernel(name);
     let isa = arch.isa();
@@ -135,7 +137,7 @@ fn every_instruction_of_the_tiny_kernel_does_the_same_out_of_line_as_in_place(ar
     assert!(seen.len() > 1000 && labs.compared > labs.refused * 20, "{name}: {} of {} were refused", labs.refused, seen.len());
 }
 
-/// The table of named cases: what is known to be hard.
+/// The bench's table of hard instructions, each in 39 states.
 fn hard_instructions_do_the_same_out_of_line_as_in_place(arch: Arch) {
     let mut labs = Labs::new(arch);
     for (what, _, bytes) in bench(arch).hard.iter().filter(|(_, of, _)| *of == arch) {
@@ -149,9 +151,8 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place(arch: Arch) {
     }
 }
 
-/// BY-4, KP-9: the guest has no memory where the probe window lies; an instruction that reads it faults, in its place
-/// and when it runs in the window itself. (Only that of the page from which it has just been fetched can be read
-/// there.)
+/// BY-4, KP-9: the guest has no memory at the address of the probe window. An instruction that reads there faults, both
+/// in its place and when it runs in the window. (It can read only the page from which it was just fetched.)
 fn a_read_of_the_window_faults_out_of_line_as_in_place(arch: Arch) {
     let bytes = bench(arch).load.expect("it has a load");
     let window = trapline_tests::lab::window_of(arch);
@@ -170,25 +171,25 @@ fn a_read_of_the_window_faults_out_of_line_as_in_place(arch: Arch) {
     }
 }
 
-/// The number of cases that are compared for each one that runs behind a jump.
+/// The number of compared cases for each case that is also run under a jump.
 const ONE_IN: u64 = 4;
 
-/// Benches in step: in place, under a probe, under a probe with a post-handler, under a jump to a detour of one form or
-/// the other.
+/// Four labs that run the same cases: in place, under a probe, under a probe with a post-handler, and under a jump to a
+/// detour of either form.
 struct Labs {
     labs: [Lab; 4],
     capstone: Capstone,
     compared: u64,
     refused: u64,
-    /// The number of compared cases that ran behind a jump.
+    /// The number of compared cases that ran under a jump.
     jumped: u64,
     /// The number of these that had a faithful detour.
     saved: u64,
     /// Compared cases by the row of the ISA's table that decides about the instruction.
     rows: BTreeMap<Option<usize>, u64>,
-    /// Hits of the last probe that had a pre-handler alone.
+    /// The number of hits of the last probe with only a pre-handler.
     hits: u64,
-    /// Cases may not come to the instruction.
+    /// Whether a case may end before it reaches the instruction.
     may_miss: bool,
 }
 
@@ -212,13 +213,13 @@ impl Labs {
         [(); 4].map(|()| Lab::new(arch))
     }
 
-    /// Whether cases may not come to the instruction.
+    /// Sets whether a case may end before it reaches the instruction.
     fn may_miss(&mut self, may: bool) {
         self.may_miss = may;
         self.tell_labs();
     }
 
-    /// Benches that have been used are thrown away.
+    /// Replaces the labs by new ones.
     fn renew(&mut self) {
         self.labs = Labs::fresh(self.labs[0].arch());
         self.tell_labs();
@@ -301,8 +302,7 @@ fn has_faithful(arch: Arch) -> bool {
     arch.isa().detour.is_some_and(|detour| detour.faithful.is_some())
 }
 
-/// Whether the case in place does something else if something else stands below the stack pointer: what stands there is
-/// no promise.
+/// Whether the case depends on data below the stack pointer, which no ABI preserves. Such a case cannot be compared.
 fn reads_dead_stack(in_place: &mut Lab, case: &Before, expected: &After) -> Result<bool, String> {
     in_place.dead = Some(0x5a);
     let mut other = in_place.run(case, How::InPlace)?;
@@ -311,7 +311,7 @@ fn reads_dead_stack(in_place: &mut Lab, case: &Before, expected: &After) -> Resu
     Ok(other != *expected)
 }
 
-/// A fault in place at an address where the probe window lies.
+/// Whether the case faulted in place at an address of the probe window.
 fn in_window(after: &After, fault_address: &str) -> bool {
     const WINDOWS: [Range<u64>; 5] = [
         0xc000_0000_0120_0000..0xc000_0000_0200_0000,

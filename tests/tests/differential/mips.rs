@@ -1,5 +1,5 @@
-//! MIPS: every code that names an instruction, alone and in the slot of a branch; every kind of branch with each
-//! outcome and every kind of instruction in its slot; accesses at the ends of pages that the TLB has. In all four sets.
+//! MIPS in all four instruction sets: every opcode, alone and in a delay slot; every branch, taken and not taken, with
+//! every kind of instruction in its delay slot; and accesses at the ends of TLB pages.
 
 use super::{Labs, each_of, spread};
 use trapline_harness::Test;
@@ -22,7 +22,7 @@ fn case(arch: Arch, bytes: Vec<u8>, seed: u64) -> Before {
     Before { bytes, registers, flags: spread(arch, seed, 99), seed, ..Before::default() }
 }
 
-/// All that went wrong, told at once.
+/// Collects failures and reports them together.
 #[derive(Default)]
 struct Wrong(Vec<String>);
 
@@ -43,7 +43,7 @@ fn each() -> u64 {
     std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse::<u64>().ok()).map_or(2, |cases| cases.div_ceil(640))
 }
 
-/// KP-2, KP-6, KP-9, OP-4: half of the cases in the slot of a branch, where there is one to be.
+/// KP-2, KP-6, KP-9, OP-4: every opcode. Half of the cases are in a delay slot, if they may be.
 fn every_code_of_mips_does_the_same_out_of_line_as_in_place(arch: Arch) {
     /// b, bal, bnezl v0, jalr v0.
     const BRANCHES: [u32; 4] = [0x1000_0010, 0x0411_0010, 0x5440_0010, 0x0040_f809];
@@ -77,7 +77,7 @@ fn every_code_of_mips_does_the_same_out_of_line_as_in_place(arch: Arch) {
     wrong.end();
 }
 
-/// Branches that look at v0 and v1, or lead where t9 points.
+/// Branches that depend on v0 and v1, or jump to the address in t9.
 #[rustfmt::skip]
 const BRANCHES: &[(&str, u32)] = &[
     ("beq",     0x1043_0010), ("bne",     0x1443_0010), ("blez",    0x1840_0010), ("bgtz",    0x1c40_0010), ("bltz",    0x0440_0010),
@@ -102,8 +102,9 @@ const SLOTS: &[(&str, u32)] = &[
     ("what is not there to be written",    0xacc5_2008), ("a byte of a page that is not there", 0x80c5_3000), ("movz",                 0x00c3_280a),
 ];
 
-/// KP-1, KP-2, KP-9: each branch with each outcome and everything in its slot, with floating point and without. A fault
-/// in the slot is its branch's: where execution goes on, and that it was in a slot, are in what is compared.
+/// KP-1, KP-2, KP-9: each branch, taken and not taken, with each instruction in its delay slot, with and without
+/// floating point. A fault in the slot is reported at the branch. The comparison includes the pc and the delay slot
+/// bit.
 fn every_branch_of_mips_with_everything_in_its_slot_does_the_same_out_of_line_as_in_place(arch: Arch) {
     const PAIRS: [(u64, u64); 4] = [(0, 1), (1, 1), (u64::MAX, 1), (1 << 40 | 1, 1)];
     let mut wrong = Wrong::default();
@@ -132,8 +133,7 @@ fn every_branch_of_mips_with_everything_in_its_slot_does_the_same_out_of_line_as
     wrong.end();
 }
 
-/// KP-9: loads and stores around the ends of a page that may be written, of one that may not, and of one that is not
-/// there.
+/// KP-9: loads and stores around the ends of a writable, a read-only and an unmapped page.
 fn an_access_of_mips_at_the_end_of_a_page_faults_out_of_line_as_in_place(arch: Arch) {
     // lb to lwr, sb to swr, ld, sd, ldl, ldr, sdl, sdr, those of floating point, pref, cache.
     let ops = (0x20..0x30).chain([0x37, 0x3f, 0x1a, 0x1b, 0x31, 0x35, 0x39, 0x3d, 0x33]);
@@ -151,8 +151,7 @@ fn an_access_of_mips_at_the_end_of_a_page_faults_out_of_line_as_in_place(arch: A
     wrong.end();
 }
 
-/// The bench has what it is told to have: with floating point on, a case's registers of it and of the system are in
-/// what is compared.
+/// The state that is compared includes floating-point and CP0 registers, if floating point is enabled.
 fn the_bench_of_mips_sees_floating_point_and_the_system(arch: Arch) {
     use trapline_tests::lab::{How, Lab, MEDIA};
     let media = |word: u32| {
@@ -170,7 +169,7 @@ fn the_bench_of_mips_sees_floating_point_and_the_system(arch: Arch) {
     }
 }
 
-/// The tests of this file, each for every kind of MIPS.
+/// The tests of this file, each for every MIPS set.
 pub fn tests() -> Vec<Test> {
     each_of(
         &SETS,

@@ -1,5 +1,5 @@
-//! PowerPC, in 64 bits and 32: every row of its tables, every branch with each outcome, accesses that end behind a page, and what
-//! the kernel's own tests of its emulation ask for.
+//! PowerPC of 64 and 32 bits: every row of its tables, every branch with each outcome, accesses across a page end, and
+//! the cases of the kernel's own tests of its emulation.
 
 use super::{Labs, each_of, spread};
 use trapline_harness::Test;
@@ -10,13 +10,13 @@ use trapline_tests::lab::{Before, DATA, DATA_BYTES, How, Lab, bench, place};
 
 const ALL: [Arch; 3] = [Arch::Ppc64le, Arch::Ppc64, Arch::Ppc];
 
-/// Places of registers in a case: general ones but the stack pointer, then these.
+/// Indexes of registers in a case: the general registers except the stack pointer come first, then these.
 const CTR: usize = 31;
 const LINK: usize = 32;
 const XER: usize = 33;
 const CR: usize = 34;
 
-/// The place of a general register.
+/// The index of a general register in a case.
 fn gpr(number: usize) -> usize {
     if number == 0 { 0 } else { number - 1 }
 }
@@ -34,7 +34,7 @@ fn case(arch: Arch, word: u32, seed: u64) -> Before {
     Before { bytes: bytes(arch, word), registers, flags: spread(arch, seed, 99), seed, ..Before::default() }
 }
 
-/// All that went wrong, told at once.
+/// Collects failures and reports them together.
 #[derive(Default)]
 struct Wrong(Vec<String>);
 
@@ -81,8 +81,8 @@ fn every_row_of_the_power_tables_does_the_same_out_of_line_as_in_place(arch: Arc
     wrong.end();
 }
 
-/// KP-2: each condition of each branch, for counts that end and that do not, with the bit set and clear: where it
-/// leads, what it counts and what it leaves in the link register.
+/// KP-2: each branch with each condition, with counts that reach zero or not, and with the condition bit set and clear.
+/// The target, the count and the link register are compared.
 fn every_branch_with_each_outcome_does_the_same_out_of_line_as_in_place(arch: Arch) {
     const BIT: u32 = 9;
     // bc forward, bclr, bcctr, bctar.
@@ -106,8 +106,7 @@ fn every_branch_with_each_outcome_does_the_same_out_of_line_as_in_place(arch: Ar
     wrong.end();
 }
 
-/// KP-9: loads and stores of which a part lies behind the end of what there is: each faults as in place, and its
-/// registers are as they were.
+/// KP-9: loads and stores that extend beyond the end of mapped memory. They fault as in place and change no registers.
 fn an_access_across_the_end_of_a_page_faults_out_of_line_as_in_place(arch: Arch) {
     #[rustfmt::skip]
     const ACCESSES: &[(&str, u32)] = &[
@@ -131,8 +130,8 @@ fn an_access_across_the_end_of_a_page_faults_out_of_line_as_in_place(arch: Arch)
     wrong.end();
 }
 
-/// The facts that the kernel's own tests of its emulation ask for (test_emulate_step), under a probe: sums at both ends
-/// of their range with carries and conditions, quotients of 128 bits, stores in either order of bytes.
+/// The cases of the kernel's tests of its emulation (test_emulate_step), under a probe: sums at both ends of their
+/// range with carry and condition, 128-bit quotients, and stores in both byte orders.
 fn what_the_kernel_asks_of_its_emulation_is_so_under_a_probe(arch: Arch) {
     const ENDS: [u64; 7] = [1 << 63, !0 >> 1, !0, 1, 0xffff_ffff_8000_0000, 0x7fff_ffff, 0xffff_ffff];
     let mut lab = Lab::new(arch);
@@ -195,8 +194,8 @@ fn what_the_kernel_asks_of_its_emulation_is_so_under_a_probe(arch: Arch) {
     }
 }
 
-/// The rest of what these tests ask for: what a load has read, in each way that there is, a store leaves elsewhere, the
-/// one of them under a probe or the other; and conditions as numbers.
+/// The other cases of these tests: a value is loaded and stored elsewhere by each pair of instructions, of which one is
+/// probed; and condition bits are moved to numbers.
 fn what_is_loaded_or_stored_under_a_probe_is_what_was_there(arch: Arch) {
     #[rustfmt::skip]
     const PAIRS: &[(&str, u32, u32, usize)] = &[
@@ -265,7 +264,7 @@ fn what_is_loaded_or_stored_under_a_probe_is_what_was_there(arch: Arch) {
     }
 }
 
-/// The tests of this file, each for every kind of PowerPC that has what it asks for.
+/// The tests of this file, each for every PowerPC that has the instructions.
 pub fn tests() -> Vec<Test> {
     let wide = each_of(
         &[Arch::Ppc64le, Arch::Ppc64],

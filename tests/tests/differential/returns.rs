@@ -1,4 +1,5 @@
-//! Functions whose return is followed: in whatever way they return, registers, stack and time are as if nobody did.
+//! Followed calls return in each way that functions return. Registers, stack and time must be as without a return
+//! probe.
 
 use super::{difference, spread};
 use trapline_harness::{Test, tests};
@@ -79,10 +80,9 @@ fn a_followed_call_returns_as_one_that_is_not() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// RP-1: where calls leave their return address in a register, the function itself puts what it finds there on its
-/// stack. One that loads the pc from there and has used the register for something else leaves that, dead; under a
-/// return probe it leaves its true return address there, and the pad's in what was its frame. Nothing else differs
-/// (docs/architecture.md).
+/// RP-1: a function may save the link register on its stack, change the register, and load the pc from the stack. Under
+/// a return probe, two dead values differ afterwards (docs/architecture.md). The link register holds the true return
+/// address, and the word in the former frame is the pad's address.
 fn a_dead_link_register_and_a_dead_frame_are_what_a_followed_call_leaves() {
     /// str lr, [sp, #-4]!; mov lr, #5; ldr pc, [sp], #4
     const FUNCTION: &[u8] = &[0x04, 0xe0, 0x2d, 0xe5, 0x05, 0xe0, 0xa0, 0xe3, 0x04, 0xf0, 0x9d, 0xe4];

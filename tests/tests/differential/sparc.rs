@@ -1,5 +1,5 @@
-//! SPARC V9: every operation code, every branch with each outcome and everything in its delay slot, probed at the branch
-//! and in the slot, windows at each edge, the ends of traps, and accesses that end behind a page.
+//! SPARC V9: every opcode; every branch with each outcome and every instruction in its delay slot, probed at the branch
+//! and in the slot; register windows at each edge; returns from traps; and accesses across a page end.
 
 use super::z::Wrong;
 use super::{Labs, spread};
@@ -26,7 +26,7 @@ fn seen(at: u64) -> u64 {
     bench(V9).seen_from + at
 }
 
-/// A case of these words: some in front of the one that is probed, and some behind it.
+/// A case of these words: some in front of the probed one, and some behind it.
 fn case(front: &[u32], word: u32, rest: &[u32], flags: u64, seed: u64) -> Before {
     let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect();
     let registers = (0..32).map(|register| spread(V9, seed, register)).collect();
@@ -37,7 +37,7 @@ const NOP: u32 = 0x0100_0000;
 /// add %l0,1,%l0
 const ADD: u32 = 0xa004_2001;
 
-/// KP-2, KP-6, KP-9, OP-4: each operation code with each opcode of its own behind it, in random states.
+/// KP-2, KP-6, KP-9, OP-4: each opcode, with each opcode of its extension field, in random states.
 fn every_operation_code_of_v9_does_the_same_out_of_line_as_in_place() {
     let turns =
         std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse::<u64>().ok()).map_or(3, |cases| cases / 500 + 1);
@@ -64,17 +64,18 @@ fn every_operation_code_of_v9_does_the_same_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// A branch with what it depends on: what is in front of it, its word, the codes, values of registers, FSR.
+/// A branch with the state that it depends on: the word in front of it, its own word, the condition codes, register
+/// values, FSR.
 struct Branch {
     what: String,
     word: u32,
     codes: u64,
     value: u64,
-    /// Conditions of the floating-point unit, and whether they count.
+    /// Floating-point conditions, and whether they matter.
     fsr: Option<u64>,
 }
 
-/// Every kind of branch, with each outcome of its condition, annulling and not; all lead 0x40 bytes on.
+/// Every kind of branch, with each outcome of its condition, annulling or not. All targets are 0x40 bytes ahead.
 fn branches() -> Vec<Branch> {
     const ON: u32 = 0x10;
     let mut all = Vec::new();
@@ -110,7 +111,7 @@ fn branches() -> Vec<Branch> {
     all
 }
 
-/// The case of a branch: what its condition needs stands in front of it.
+/// The case of a branch. The code in front of it sets its condition.
 fn of(branch: &Branch, at_slot: bool, slot: u32, free: u64, seed: u64) -> Before {
     // ldx [%g1],%fsr
     const LOAD_CONDITIONS: u32 = 0xc308_4000;
@@ -130,8 +131,8 @@ fn of(branch: &Branch, at_slot: bool, slot: u32, free: u64, seed: u64) -> Before
     case
 }
 
-/// Instructions for a delay slot: some that run, that fault there, that change the window, that read the pc, that end a
-/// trap, and other branches.
+/// Instructions for a delay slot: some that run, that fault, that change the window, that read the pc, that return from
+/// a trap, and other branches.
 #[rustfmt::skip]
 const IN_SLOTS: &[(&str, u32)] = &[
     ("a sum",                  ADD),
@@ -163,7 +164,8 @@ const IN_SLOTS: &[(&str, u32)] = &[
     ("return",                 0x81cf_e008),
 ];
 
-/// KP-2, KP-9: each branch with each outcome; what is in its slot runs or not, once, and goes on where the branch leads.
+/// KP-2, KP-9: each branch with each outcome. The instruction in its slot runs once or is annulled, then the branch's
+/// target runs.
 fn every_branch_of_v9_with_each_outcome_does_the_same_out_of_line_as_in_place() {
     let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());
     for (number, branch) in (1..).zip(&branches()) {
@@ -178,8 +180,8 @@ fn every_branch_of_v9_with_each_outcome_does_the_same_out_of_line_as_in_place() 
     wrong.end();
 }
 
-/// KP-2, KP-9: each kind of instruction in the slot of each kind of branch, probed there and at the branch, with windows
-/// that are free and that are not: exceptions come with the place of the slot and with where the branch leads.
+/// KP-2, KP-9: each kind of instruction in the slot of each kind of branch, probed in the slot and at the branch, with
+/// and without free windows. Exceptions have the pc of the slot and the branch's target as npc.
 fn everything_in_a_delay_slot_does_the_same_out_of_line_as_in_place() {
     let all = branches();
     let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());
@@ -202,8 +204,9 @@ fn everything_in_a_delay_slot_does_the_same_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// KP-2, KP-9: what opens and leaves windows, with each number of free ones, from each window, and where one has to be
-/// cleaned or belongs to another space: the exception that is due comes as if nobody had looked, and then no hit does.
+/// KP-2, KP-9: instructions that open and close windows, from each window, with each number of free windows, with a
+/// window that must be cleaned, and with windows of another address space. If the instruction traps, the trap is
+/// delivered unchanged, and the probe is not hit.
 fn windows_of_v9_at_their_edges_are_the_same_out_of_line_as_in_place() {
     #[rustfmt::skip]
     const WORDS: &[(&str, u32)] = &[
@@ -239,8 +242,8 @@ fn windows_of_v9_at_their_edges_are_the_same_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// KP-2, KP-9: `done` and `retry` from each level, to code with each set of %g registers, of a program and of the kernel,
-/// with interrupts on and off, into a delay slot and not; with no trap to come from they are no instructions.
+/// KP-2, KP-9: `done` and `retry` from each trap level, to code of a program and of the kernel, with each set of %g
+/// registers, with interrupts on and off, to a delay slot and elsewhere. At trap level 0 they are illegal.
 fn ends_of_traps_do_the_same_out_of_line_as_in_place() {
     /// wrpr of %g1 to %tl, of %g2 to %tpc, %g3 to %tnpc, %g4 to %tstate
     const FRONT: [u32; 4] = [0x8f90_4000, 0x8190_8000, 0x8390_c000, 0x8591_0000];
@@ -278,8 +281,8 @@ fn ends_of_traps_do_the_same_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// KP-9: accesses at each distance from the end of what there is: by their width, odd places first, each faults as in
-/// place, with the address that the MMU notes.
+/// KP-9: accesses at each distance from the end of mapped memory. Misaligned addresses come first. Each faults as in
+/// place, with the same fault address in the MMU.
 fn an_access_of_v9_at_the_end_of_a_page_faults_out_of_line_as_in_place() {
     let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());
     // Each load and store, plain, by %asi, and by a number of the space: %g1 points there.
@@ -298,8 +301,8 @@ fn an_access_of_v9_at_the_end_of_a_page_faults_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// KP-2, BY-4: sums and differences with the carry, behind what leaves none: the codes are theirs, whether or not a probe
-/// parts them.
+/// KP-2, BY-4: additions and subtractions with carry after an instruction that clears the carry. The condition codes
+/// are the same with and without a probe between the two.
 fn sums_with_the_carry_behind_logic_do_the_same_out_of_line_as_in_place() {
     // andcc, orcc, xnorcc, udivcc of %l0 and 3 into %g0; addccc, subccc of %g2 and %g3 into %l1
     let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());

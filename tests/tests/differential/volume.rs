@@ -1,5 +1,5 @@
-//! Random instructions in volume (`make differential`): one half of them are examples of the rows of the ISA's table, so that
-//! each row is met, and each run reports what it has met.
+//! Random instructions in volume (`make differential`). Half of them are made from the rows of the ISA's table, so that
+//! each row is tested. Each run reports its counts.
 
 use super::Labs;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use trapline_isa::arch::Arch;
 use trapline_tests::lab::{Before, bench, place};
 
-/// The bench's random cases, and as many with instructions of the rows.
+/// The bench's random cases, and as many cases with instructions made from the rows.
 pub fn cases(arch: Arch) -> BoxedStrategy<Before> {
     let isa = arch.isa();
     let of_rows = ((bench(arch).case)(arch), 0..isa.rows.count(), any::<u64>());
@@ -25,7 +25,8 @@ pub fn row(arch: Arch, bytes: &[u8]) -> Option<usize> {
     (isa.rows.of)(&(isa.decode)(place(arch), bytes).ok()?)
 }
 
-/// Appends lines to the file that `TRAPLINE_VOLUME` names, if it does: the part's counts, and the cases of each row.
+/// Appends lines to the file that `TRAPLINE_VOLUME` names: the part's counts, and the number of cases of each row. Does
+/// nothing if the variable is not set.
 pub fn report(arch: Arch, part: u8, took: Duration, labs: &Labs) {
     let Some(folder) = std::env::var_os("TRAPLINE_VOLUME") else { return };
     let (name, rows) = (arch.name(), arch.isa().rows.count());

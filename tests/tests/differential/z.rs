@@ -1,5 +1,4 @@
-//! z/Architecture: every operation code that its machines have, every branch with each outcome, and accesses that end
-//! behind a page.
+//! z/Architecture: every opcode of its machines, every branch with each outcome, and accesses across a page end.
 
 use super::{Labs, spread};
 use trapline_harness::{Test, tests};
@@ -16,7 +15,7 @@ fn case(bytes: &[u8], seed: u64) -> Before {
     Before { bytes: bytes.to_vec(), registers, flags: spread(Z, seed, 99), seed, ..Before::default() }
 }
 
-/// All that went wrong, told at once.
+/// Collects failures and reports them together.
 #[derive(Default)]
 pub(crate) struct Wrong(Vec<String>);
 
@@ -58,8 +57,7 @@ fn every_operation_code_of_z_does_the_same_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// KP-2: each condition of each branch, met and not met: where it leads, what it counts, what it leaves of the
-/// condition code.
+/// KP-2: each branch with each condition, met and not met. The target, the count and the condition code are compared.
 fn every_branch_of_z_with_each_outcome_does_the_same_out_of_line_as_in_place() {
     let (mut labs, mut wrong) = (Labs::new(Z), Wrong::default());
     // brc, brcl, bcr, bc: each mask with each condition code.
@@ -116,8 +114,8 @@ fn every_branch_of_z_with_each_outcome_does_the_same_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// KP-9: accesses of which a part lies behind the end of what there is: each faults as in place, with the length and
-/// the address that the lowcore is told; and what moves a part before it faults has moved the same part.
+/// KP-9: accesses that extend beyond the end of mapped memory. Each faults as in place, with the same length and
+/// address in the lowcore. An instruction that moves bytes before it faults has moved the same bytes.
 fn an_access_of_z_across_the_end_of_a_page_faults_out_of_line_as_in_place() {
     #[rustfmt::skip]
     const ACCESSES: &[(&str, &[u8])] = &[
@@ -153,8 +151,8 @@ fn an_access_of_z_across_the_end_of_a_page_faults_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// The root of a number of 128 bits, which this core is helped with, in place and under a probe: that of 4, and that of
-/// 2 to the last bit; and one of what has none is told in what controls arithmetic.
+/// SQXBR, which trapline executes in place of Unicorn, in place and under a probe: the 128-bit root of 4, that of 2 to
+/// the last bit, and that of -1, which sets the invalid flag in the FPC register.
 fn the_long_root_is_right_in_place_and_under_a_probe() {
     // sqxbr %f0,%f4; in front of it ldgr %f4,%r4; ldgr %f6,%r6.
     const ROOT: [u8; 4] = [0xb3, 0x16, 0, 0x04];

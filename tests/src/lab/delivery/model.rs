@@ -1,7 +1,8 @@
-//! Exception delivery held against models of the architectures' manuals: what raises an exception runs in a random state of
-//! the CPU, and every register that the machine knows, and the memory that the CPU writes, is then what the model says.
+//! Compares exception delivery with models that were written from the architecture manuals. Each case raises an
+//! exception in a random CPU state. Afterwards every register that the machine knows, and the memory that the CPU
+//! writes, must match the model.
 //!
-//! A case is read out of bytes, as [`super::case`] does it. The models are of their own: no code of the machine's is in them.
+//! A case is decoded from bytes, like [`super::case`]. The models share no code with the machine.
 
 mod mips;
 mod ppc;
@@ -48,21 +49,21 @@ impl Changes {
     }
 }
 
-/// By the state in front of the exception.
+/// Computes the changes from the state before the exception.
 type Model = Box<dyn Fn(&State) -> Changes>;
 
-/// A case: how the CPU gets into its state, and what then raises the exception.
+/// A case: code that brings the CPU into a state, and code that raises an exception there.
 struct Case {
     name: String,
-    /// Code that puts the CPU into its state, and its registers.
+    /// Code that brings the CPU into its state. It runs with the next field's registers.
     front: Vec<u8>,
     front_registers: Vec<(Reg, u64)>,
-    /// Registers of the case.
+    /// The registers when the exception is raised.
     registers: Vec<(Reg, u64)>,
     memory: Vec<(u64, Vec<u8>)>,
-    /// The code that raises it, at [`RAISES`].
+    /// The code that raises the exception. It is placed at [`RAISES`].
     code: Vec<u8>,
-    /// The address that is entered.
+    /// The address of the exception handler.
     entry: u64,
     model: Model,
     /// Memory that the CPU may write: start and bytes.
@@ -90,7 +91,7 @@ fn filled(arch: Arch, len: u64) -> Vec<u8> {
     stay(arch).iter().copied().cycle().take(len as usize).collect()
 }
 
-/// Runs the case that these bytes are: its name. `Err`: what differs from the model.
+/// Runs the case that is decoded from these bytes, and returns its name. `Err` lists the differences from the model.
 pub fn run(arch: Arch, bytes: &[u8]) -> Result<String, String> {
     let mut numbers = Numbers(bytes);
     let case = match arch {
@@ -147,7 +148,7 @@ pub fn run(arch: Arch, bytes: &[u8]) -> Result<String, String> {
     }
 }
 
-/// Runs for a moment, in which the CPU comes to a jump to itself.
+/// Runs briefly. By then the CPU loops in a jump to itself.
 fn go(bare: &mut Bare, at: u64) -> Result<(), String> {
     let machine = bare.machine();
     machine.set_pc(at);
@@ -178,7 +179,7 @@ fn value(numbers: &mut Numbers<'_>) -> u64 {
     }
 }
 
-/// Values for all registers of a case but the stack pointer and some of its own.
+/// Random values for the general registers except the stack pointer, then the case's own registers.
 fn registers(arch: Arch, numbers: &mut Numbers<'_>, own: &[(Reg, u64)]) -> Vec<(Reg, u64)> {
     let (abi, not_general) = (arch.isa().abi, bench(arch).not_general);
     let names = abi.names.iter().filter(|(name, reg)| !not_general.contains(name) && *reg != abi.sp);

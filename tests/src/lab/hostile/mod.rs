@@ -1,10 +1,9 @@
-//! Hostile guests: random programs in kernel mode, made of privileged instructions, changes of mode and accesses, with
-//! extreme values in registers and memory. Whatever they do, they end in the guest: neither the program that runs them
-//! nor the CPU core ends.
+//! Hostile guests: random programs in kernel mode with extreme values in registers and memory. They contain privileged
+//! instructions, mode changes and accesses. They may crash the guest, but not trapline and not the CPU core.
 //!
-//! A program is read out of bytes, so that `tests/hostile.rs` can draw it at random and the fuzz target `hostile` takes its
-//! input for one. It stands where the bench has its instruction, and in place of the bench's exception handlers. Most of
-//! its instructions fault, so it is entered at each of them, one after the other.
+//! A program is decoded from bytes. `tests/hostile.rs` uses random bytes, and the fuzz target `hostile` uses its input.
+//! The program is placed at the address of the bench's instruction and over the bench's exception handlers. Most
+//! instructions fault, so the program is started at each of its instructions in turn.
 
 mod words;
 
@@ -23,27 +22,28 @@ use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::{Reg, Registers};
 
-/// The ISAs that have such programs: all that have a bench.
+/// The ISAs of these programs: all that have a bench.
 pub static ARCHES: LazyLock<Vec<Arch>> = LazyLock::new(|| arches().collect());
 
-/// Bytes that a program is drawn from at most; more are not looked at.
+/// The number of bytes that a program is decoded from. Further bytes are ignored.
 pub const DRAWN: usize = 2048;
 
-/// The CPU core failed in words that begin so; anything else is the guest's own end.
+/// The beginning of the message when the CPU core failed. All other messages describe the guest's own end.
 pub const CORE_FAILED: &str = "the CPU core failed";
 
-/// The time that code runs from each of its entries, in nanoseconds of guest time.
+/// The limit of a run from one entry, in nanoseconds of guest time.
 const LONGEST: u64 = 60;
-/// The number of exceptions at one time after which it ends.
+/// The number of exceptions without progress of time after which the watchdog ends the run.
 const PATIENCE: u32 = 2_000;
-/// Programs that one machine runs, one after the other, each in the state that the last one has left.
+/// The number of programs that run on one machine before a new one is made. Each starts in the state that the last one
+/// left.
 const CHAIN: u32 = 8;
 
 /// The result of a program.
 pub struct End {
-    /// The sentence about the guest's end; without one its time was over.
+    /// The message about the guest's end. `None`: it reached the time limit.
     pub why: Option<String>,
-    /// Exceptions that it took.
+    /// The number of exceptions.
     pub exceptions: usize,
     /// Guest time that it ran, in nanoseconds.
     pub time: u64,
@@ -57,12 +57,12 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// One that has run nothing.
+    /// A machine that has run nothing.
     pub fn new(arch: Arch) -> Guest {
         Guest { arch, machine: None, ran: 0 }
     }
 
-    /// Runs the program that these bytes are. `Err`: the CPU core failed.
+    /// Runs the program that is decoded from these bytes. `Err`: the CPU core failed.
     pub fn run(&mut self, bytes: &[u8]) -> Result<End, String> {
         if self.ran == CHAIN {
             *self = Guest::new(self.arch);
@@ -108,7 +108,7 @@ impl Guest {
     }
 }
 
-/// Whether the machine cannot go on after this end, wherever it is entered.
+/// Whether no entry can be run on the machine after this end.
 fn is_over(why: &str) -> bool {
     why.starts_with(CORE_FAILED) || why.starts_with("the CPU core gave up")
 }
@@ -117,11 +117,11 @@ fn is_over(why: &str) -> bool {
 struct Program {
     /// The address of each of its instructions.
     entries: Vec<u64>,
-    /// The value from which the bench makes the register with the CPU's mode.
+    /// The random bits from which the bench computes the register with the CPU's mode.
     flags: u64,
 }
 
-/// Puts the CPU into the mode that the bench begins with.
+/// Puts the CPU into the bench's initial mode.
 fn make_kernel(arch: Arch, machine: &mut Machine<()>, flags: u64) {
     machine.look(|view| enter_kernel(arch, view, flags));
 }
@@ -135,7 +135,7 @@ fn enter_kernel(arch: Arch, view: &mut View, flags: u64) {
     }
 }
 
-/// A session that is about to run this code in the kernel's mode, with these registers.
+/// A session that is about to run this code in kernel mode, with these registers.
 pub fn about_to_run(arch: Arch, code: &[u8], registers: &[(Reg, u64)]) -> Session {
     let config = Config { window: 2 << 20, record_events: true, ..Config::default() };
     let mut session = Session::new(kernel(arch), &config).expect("a machine");
@@ -150,7 +150,7 @@ pub fn about_to_run(arch: Arch, code: &[u8], registers: &[(Reg, u64)]) -> Sessio
     session
 }
 
-/// A physical address of the bench as the guest's code sees it.
+/// The virtual address of an address of the bench.
 pub fn seen(arch: Arch, at: u64) -> u64 {
     place(arch).wrapping_sub(PLACE).wrapping_add(at)
 }
@@ -160,14 +160,14 @@ pub fn physical(arch: Arch, at: u64) -> u64 {
     bench(arch).base + at
 }
 
-/// A machine for chosen code instead of drawn code.
+/// A machine that runs given code.
 pub struct Bare {
     arch: Arch,
     machine: Machine<()>,
 }
 
 impl Bare {
-    /// One whose tables and vectors are set up.
+    /// A machine whose tables and vectors are set up.
     pub fn new(arch: Arch) -> Bare {
         Bare::with(arch, ready(arch))
     }
@@ -182,7 +182,7 @@ impl Bare {
         Bare { arch, machine }
     }
 
-    /// Writes memory of the bench, and drops what was translated from it.
+    /// Writes memory of the bench and drops its translation blocks.
     pub fn put(&mut self, at: u64, bytes: &[u8]) {
         assert!(self.machine.write_physical(bench(self.arch).base + at, bytes), "{at:#x} is memory");
     }
@@ -192,23 +192,24 @@ impl Bare {
         self.machine.look(|view| view.set(reg, value));
     }
 
-    /// Reads one.
+    /// Reads a register.
     pub fn get(&mut self, reg: Reg) -> u64 {
         self.machine.look(|view| view.get(reg))
     }
 
-    /// Writes code where the bench has its instruction, and runs it there until the guest has ended, or for a while.
+    /// Writes code to the address of the bench's instruction, and runs it until the guest ends or the time limit is
+    /// reached.
     pub fn run(&mut self, code: &[u8]) -> Stop {
         self.put(PLACE, code);
         self.run_at(PLACE)
     }
 
-    /// Puts the CPU back into the mode that the bench begins with.
+    /// Puts the CPU back into the bench's initial mode.
     pub fn enter_kernel(&mut self) {
         make_kernel(self.arch, &mut self.machine, 0);
     }
 
-    /// Runs what is at this address until the guest has ended, or for a while.
+    /// Runs the code at this address until the guest ends or the time limit is reached.
     pub fn run_at(&mut self, at: u64) -> Stop {
         self.machine.set_pc(seen(self.arch, at));
         let until = self.machine.now() + 20_000;
@@ -226,8 +227,8 @@ fn ready(arch: Arch) -> Machine<()> {
     ready_with(&kernel(arch))
 }
 
-/// A machine in which each page of zeros outside of the bench's own pages ends by sleeping. Zeros are instructions on x86, MIPS and
-/// ARM, and a program that slides through megabytes of them tells nothing more than one that slides through a page.
+/// A machine in which each page of zeros outside of the bench's own pages ends with an instruction that sleeps. Zeros
+/// are instructions on x86, MIPS and ARM, and running through megabytes of them takes long and tests nothing.
 fn fenced(arch: Arch) -> Machine<()> {
     const PAGE: usize = 0x1000;
     let (mut machine, bench, mut page) = (ready(arch), bench(arch), [0; PAGE]);
@@ -251,7 +252,7 @@ fn ready_with(kernel: &Kernel) -> Machine<()> {
     machine
 }
 
-/// Writes the program that these bytes are into memory and registers.
+/// Decodes a program, and writes it into memory and registers.
 fn place_program(arch: Arch, machine: &mut Machine<()>, bytes: &[u8]) -> Program {
     let (bench, mut draws) = (bench(arch), Draws(&bytes[..bytes.len().min(DRAWN)]));
     let values: Vec<u64> = (0..32).map(|_| draws.value(arch)).collect();
@@ -295,8 +296,8 @@ fn filled(arch: Arch, unit: &[Vec<u8>], len: u64) -> (Vec<u8>, Vec<u64>) {
     (code, starts)
 }
 
-/// Each vector begins with a nop, whatever the distance between two of them is: a fault of a handler's first instruction
-/// would take no time.
+/// Puts a nop at the start of each vector. Otherwise a handler whose first instruction faults would never let time
+/// pass.
 fn handlers(arch: Arch, mut bytes: Vec<u8>) -> Vec<u8> {
     let nop = words::nop(arch);
     let step = match arch {
@@ -317,7 +318,7 @@ fn handlers(arch: Arch, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The bytes that are not used yet; after the last one come zeros.
+/// The bytes that are not consumed yet. Past their end every byte is 0.
 pub(super) struct Draws<'a>(&'a [u8]);
 
 impl Draws<'_> {
@@ -343,7 +344,7 @@ impl Draws<'_> {
         from[self.below(from.len())]
     }
 
-    /// A number at an edge, an address of the bench, a mask of the ISA's status register, or anything.
+    /// An edge value, an address of the bench, a value of the ISA's status register, or any number.
     fn value(&mut self, arch: Arch) -> u64 {
         let seen_from = bench(arch).seen_from;
         match self.below(12) {

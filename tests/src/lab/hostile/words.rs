@@ -1,5 +1,5 @@
-//! The instructions that hostile programs are made of: for each ISA its privileged ones, those that change its modes and
-//! windows, and accesses of every kind. An instruction that no ISA has is as welcome as any.
+//! The instructions of hostile programs: for each ISA privileged instructions, mode and window changes, and accesses of
+//! every kind. Invalid instructions occur, too.
 
 use super::Draws;
 use trapline_isa::arch::Arch;
@@ -37,7 +37,7 @@ pub fn nop(arch: Arch) -> &'static [u8] {
     }
 }
 
-/// A value for the ISA's register of modes: bits that change how accesses and traps work.
+/// A random value for the ISA's mode register, of bits that change the behaviour of accesses and traps.
 pub fn status(arch: Arch, draws: &mut Draws<'_>) -> u64 {
     let bits: &[u32] = match arch {
         // CR0, CR4 and EFER.
@@ -59,7 +59,7 @@ pub fn status(arch: Arch, draws: &mut Draws<'_>) -> u64 {
     (0..).zip(bits).filter(|(number, _)| drawn >> number & 1 != 0).fold(0, |value, (_, bit)| value | 1 << bit)
 }
 
-/// The bits that are fixed, and those that vary.
+/// A group of instruction words: the fixed bits, and the bits that vary.
 type Group = (u32, u32);
 
 fn drawn(groups: &[Group], draws: &mut Draws<'_>) -> u32 {
@@ -71,7 +71,7 @@ fn word(arch: Arch, groups: &[Group], draws: &mut Draws<'_>) -> Vec<u8> {
     arch.isa().order.word_bytes(drawn(groups, draws)).to_vec()
 }
 
-/// One in four is compressed.
+/// A random instruction. One in four is compressed.
 fn riscv(arch: Arch, draws: &mut Draws<'_>) -> Vec<u8> {
     let drawn = draws.word();
     match drawn >> 30 {
@@ -262,7 +262,7 @@ const ARM: &[Group] = &[
     (0xe300_0000, 0x004f_ffff),
 ];
 
-/// In T32, the first half in the upper bits.
+/// Groups of T32 instructions, with the first halfword in the upper bits.
 const THUMB: &[Group] = &[
     (0xee00_0f10, 0x00ef_f0ff),
     (0xee00_0f10, 0x00ff_f0ff),
@@ -295,7 +295,7 @@ fn thumb(draws: &mut Draws<'_>) -> Vec<u8> {
     }
 }
 
-/// The first bytes of instructions of z/Architecture that are the kernel's, or use address spaces, clocks and modes.
+/// The first bytes of z/Architecture instructions that are privileged, or that use address spaces, clocks and modes.
 #[rustfmt::skip]
 const S390_OPCODES: &[&[u8]] = &[
     &[0x80], &[0x82], &[0x83], &[0xac], &[0xad], &[0xae], &[0xb1], &[0xb6], &[0xb7], &[0x99], &[0x9a], &[0x9b], &[0x44], &[0x0a],
@@ -331,7 +331,7 @@ fn s390(draws: &mut Draws<'_>) -> Vec<u8> {
     rest[..length].to_vec()
 }
 
-/// The first bytes of instructions of x86, and how many behind them are anything.
+/// The first bytes of x86 instructions, and the number of random bytes behind them.
 #[rustfmt::skip]
 const X86: &[(&[u8], usize)] = &[
     // control and debug registers
@@ -359,7 +359,7 @@ const X86: &[(&[u8], usize)] = &[
     (&[0x48, 0x8b], 1), (&[0x48, 0x89], 1), (&[0x01], 1), (&[0x87], 1), (&[0x90], 0),
 ];
 
-/// MSRs that the core knows.
+/// MSRs that the CPU core implements.
 #[rustfmt::skip]
 const MSRS: &[u32] = &[
     0x10, 0x1b, 0x34, 0x3a, 0x3b, 0x8b, 0xe1, 0x174, 0x175, 0x176, 0x179, 0x17a, 0x17b, 0x198, 0x1a0, 0x200, 0x20f, 0x21f, 0x250, 0x259,

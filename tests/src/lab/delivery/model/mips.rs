@@ -1,4 +1,5 @@
-//! MIPS32 and MIPS64, release 2, by volume III of their manual: Cause, EPC, Status and what an address leaves.
+//! The model of MIPS32 and MIPS64, release 2, after volume III of the manual: Cause, EPC, Status, and the registers
+//! that hold a faulting address.
 
 use super::{Case, Changes, Numbers, RAISES, State, bit, registers, seen};
 use crate::lab::mips::MAPPED;
@@ -19,15 +20,15 @@ const CODE: u64 = 0x7c;
 const OWN_VECTOR: u64 = 1 << 23;
 const BY_SOFTWARE: u64 = 0x300;
 
-/// How an exception has to do with an address, which is in a2.
+/// The kind of address error. The address is in a2.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Where {
     Nowhere,
-    /// BadVAddr alone.
+    /// The exception sets BadVAddr only.
     Misaligned,
-    /// The TLB has no entry for it.
+    /// The TLB has no entry for the address.
     Missed,
-    /// The TLB has an entry that refuses it.
+    /// The TLB has an entry for the address, but it is invalid or read-only.
     Refused,
 }
 
@@ -37,9 +38,9 @@ struct Raise {
     word: u32,
     code: u64,
     at: Where,
-    /// The coprocessor that cannot be used.
+    /// The coprocessor that is disabled.
     unit: Option<u64>,
-    /// Added to the address.
+    /// The instruction's displacement, which is added to a2.
     offset: u64,
     is_fetch: bool,
 }
@@ -67,7 +68,7 @@ const RAISING: &[Raise] = &[
     Raise { name: "fetch missed", code: 2, at: Where::Missed, is_fetch: true, ..RAISE },
 ];
 
-/// A case.
+/// Decodes a case.
 pub fn case(arch: Arch, numbers: &mut Numbers<'_>) -> Case {
     let raise = numbers.pick(RAISING);
     let is_wide = matches!(arch, Arch::Mips64 | Arch::Mips64el);

@@ -1,4 +1,4 @@
-//! PowerPC, 64 bits by version 3.0 of the architecture in the hypervisor's state, and 32 bits.
+//! The models of 64-bit PowerPC in hypervisor state (Power ISA 3.0), and of 32-bit PowerPC.
 
 use super::{Case, Changes, Numbers, RAISES, State, WAITS, bit, filled, registers, seen};
 use crate::lab::PAGE_TABLES;
@@ -20,7 +20,7 @@ const TRANSLATED: u64 = 0x30;
 const RI: u64 = 2;
 const LE: u64 = 1;
 
-/// The bits of it that are not saved.
+/// The MSR bits that SRR1 does not receive.
 const NOT_SAVED: u64 = 0x783f_0000;
 
 /// An instruction that raises an exception.
@@ -29,13 +29,13 @@ struct Raise {
     name: &'static str,
     word: u32,
     vector: u64,
-    /// In what is saved of the machine state.
+    /// Bits that SRR1 has in addition to the saved MSR.
     reason: u64,
-    /// DSISR of an access to the address in r4.
+    /// DSISR after an access to the address in r4. `None`: the exception is not caused by an access.
     access: Option<u64>,
     /// Bytes from the instruction to the saved address.
     behind: u64,
-    /// The unit that must be off.
+    /// The MSR bit of the unit that must be disabled.
     off: u64,
     in_program: bool,
 }
@@ -59,10 +59,10 @@ const BOTH: &[Raise] = &[
 
 const NO_INSTRUCTION: Raise = Raise { name: "no instruction", reason: 0x8_0000, ..RAISE };
 const FETCH: Raise = Raise { name: "a fetch", vector: 0x400, reason: 0x4000_0000, ..RAISE };
-/// The vector of what no CPU has, which is the hypervisor's.
+/// The vector of illegal instructions, which go to the hypervisor.
 const EMULATION: u64 = 0xe40;
 
-/// Causes of exceptions that 64-bit CPUs alone have.
+/// Instructions that raise an exception on 64-bit CPUs only.
 #[rustfmt::skip]
 const OF_WIDE: &[Raise] = &[
     Raise { name: "no instruction", vector: EMULATION, ..RAISE },
@@ -86,11 +86,11 @@ fn drawn(numbers: &mut Numbers<'_>, raise: &Raise, units: &[u64]) -> u64 {
     if raise.in_program { all | PR } else { all }
 }
 
-/// 64 bits.
+/// Decodes a case of 64 bits.
 pub fn wide(arch: Arch, numbers: &mut Numbers<'_>) -> Case {
     const LPCR: u64 = 0x0050_0008;
     const STAYS_TRANSLATED: u64 = 3 << 23;
-    /// Anybody's page.
+    /// A leaf of the radix tree that programs may access, too.
     const LEAF: u64 = 3 << 62 | 0x187;
     const PAGE: u64 = RAISES & !0xfff;
     let raise = pick(numbers, OF_WIDE);
@@ -135,7 +135,7 @@ pub fn wide(arch: Arch, numbers: &mut Numbers<'_>) -> Case {
     }
 }
 
-/// 32 bits.
+/// Decodes a case of 32 bits.
 pub fn narrow(numbers: &mut Numbers<'_>) -> Case {
     let arch = Arch::Ppc;
     let raise = pick(numbers, &[NO_INSTRUCTION]);

@@ -1,5 +1,5 @@
-//! RISC-V, by the manual's chapter on the supervisor's registers: an exception in the kernel's mode, and one in a program's,
-//! which begins by `sret`.
+//! The model of RISC-V, after the manual's chapter on supervisor mode: exceptions in the kernel, and one in a user
+//! program that `sret` enters.
 
 use super::{Case, Changes, Numbers, RAISES, State, bit, registers, seen};
 use crate::lab::{DATA, HANDLERS};
@@ -21,12 +21,12 @@ enum If {
     Illegal,
     /// Always; stval is the pc.
     Breakpoint,
-    /// Its address, which is in a1, is not mapped.
+    /// The address in a1 is not mapped.
     Missed,
     Misaligned,
     FloatingOff,
     Fetch,
-    /// At the fetch of a program, behind `sret`.
+    /// `sret` enters a user program, whose first fetch faults.
     InProgram,
 }
 
@@ -50,7 +50,7 @@ const RAISING: &[(&str, &[u8], u64, If)] = &[
     ("sret",            &[0x73, 0x00, 0x20, 0x10], 12, If::InProgram),
 ];
 
-/// A case.
+/// Decodes a case.
 pub fn case(arch: Arch, numbers: &mut Numbers<'_>) -> Case {
     let (name, code, cause, when) = numbers.pick(RAISING);
     let missed = seen(arch, 0x80_0000) + 2 * numbers.below(200) as u64;

@@ -1,4 +1,4 @@
-//! z/Architecture, by its Principles of Operation: the lowcore, and the exchange of PSWs.
+//! The model of z/Architecture, after the Principles of Operation: the lowcore, and the exchange of PSWs.
 
 use super::{Case, Changes, Numbers, RAISES, State, WAITS, bit, registers};
 use crate::lab::{DATA, FREE, HANDLERS};
@@ -16,7 +16,8 @@ const CONDITION: u64 = 3 << 44;
 const ARITHMETIC: u64 = 15 << 40;
 const WIDTHS: [u64; 3] = [3 << 31, 1 << 31, 0];
 
-/// The interruption: its code; an access also whether it is a store.
+/// The interruption: a supervisor call, a program interruption with its code, or one by an access, with the code and
+/// whether it is a store.
 #[derive(Clone, Copy)]
 enum What {
     Call,
@@ -24,7 +25,7 @@ enum What {
     Access(u64, bool),
 }
 
-/// An instruction that raises it. Of an access the address is in r4.
+/// An instruction that raises an interruption. An access uses the address in r4.
 struct Raise {
     name: &'static str,
     bytes: &'static [u8],
@@ -74,7 +75,7 @@ fn psw(mask: u64, address: u64) -> Vec<u8> {
     [mask.to_be_bytes(), address.to_be_bytes()].concat()
 }
 
-/// A case.
+/// Decodes a case.
 pub fn case(numbers: &mut Numbers<'_>) -> Case {
     let Raise { name, bytes, what, in_problem } = numbers.pick(&RAISING.iter().collect::<Vec<_>>());
     let (name, what) = (*name, *what);

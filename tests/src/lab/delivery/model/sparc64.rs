@@ -1,4 +1,5 @@
-//! SPARC V9 with the globals of UltraSPARC, by the manual's chapter on traps: the trap stack, the state, the window.
+//! The model of SPARC V9 with the globals of UltraSPARC, after the manual's chapter on traps: the trap stack, the
+//! state, the window.
 
 use super::{Case, Changes, Numbers, RAISES, State, bit, registers, seen};
 use crate::lab::DATA;
@@ -19,11 +20,11 @@ const OF_MMU: u64 = 0x400;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum If {
     Always,
-    /// Its address, which is in %o1, is mapped by no entry.
+    /// No TLB entry maps the address in %o1.
     Missed,
     Misaligned,
     FloatingOff,
-    /// No window is free; none is filled; the next one is not clean.
+    /// `Spills`: CANSAVE is 0. `Fills`: CANRESTORE is 0. `Unclean`: the next window must be cleaned.
     Spills,
     Fills,
     Unclean,
@@ -50,7 +51,7 @@ const RAISING: &[(&str, u32, u64, If)] = &[
     ("done",       0x81f0_0000, 0x10,  If::LevelZero),
 ];
 
-/// Numbers of `ta` that are ours: breakpoints.
+/// Numbers of `ta` that trapline uses as breakpoints.
 const OURS: [u64; 6] = [1, 0x70, 0x71, 0x78, 0x79, 0x7a];
 
 const GLOBALS: [&str; 7] = ["g1", "g2", "g3", "g4", "g5", "g6", "g7"];
@@ -71,8 +72,8 @@ fn banked(bank: u64, number: u64) -> u64 {
     (bank << 40) | (0x1111 * number)
 }
 
-/// The global registers of both other banks: each value tells its bank and its number. `saved` makes the value of TSTATE
-/// by which a bank is chosen.
+/// The global registers of the alternate and the MMU bank. Each value contains its bank and its number. `saved` returns
+/// a value of TSTATE with this PSTATE, which selects a bank.
 fn in_banks(saved: impl Fn(u64) -> u64) -> Vec<(Reg, u64)> {
     let of = |bank| {
         let globals = (1..8).map(move |number: u8| (r(number), banked(bank, number.into())));
@@ -81,7 +82,7 @@ fn in_banks(saved: impl Fn(u64) -> u64) -> Vec<(Reg, u64)> {
     [ALTERNATE, OF_MMU].into_iter().flat_map(of).collect()
 }
 
-/// The number of a software trap that is not ours.
+/// The number of a software trap that trapline does not use.
 fn software_trap(numbers: &mut Numbers<'_>) -> u64 {
     loop {
         let number = numbers.below(0x80) as u64;
@@ -91,7 +92,7 @@ fn software_trap(numbers: &mut Numbers<'_>) -> u64 {
     }
 }
 
-/// A case.
+/// Decodes a case.
 pub fn case(numbers: &mut Numbers<'_>) -> Case {
     let arch = Arch::Sparc64;
     let (name, word, trap, when) = numbers.pick(RAISING);

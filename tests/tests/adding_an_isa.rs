@@ -1,14 +1,16 @@
-//! `docs/adding-an-isa.md` lists every file that names many ISAs, and no other file does: what a new ISA touches is known.
+//! Checks that `docs/adding-an-isa.md` lists exactly the files that name many ISAs. These are the files that a new ISA
+//! changes.
 //!
-//! Source files, build scripts, tests, benches, fuzz targets, shell scripts, C code and the makefile are read, without
-//! their comments. A file that names four families of ISAs or more is taken for a list of ISAs. Files that name one to
-//! three are about these, as a test of x86's ports is. `scripts/check-floors.sh` is stricter with the program's sources.
+//! The test reads source files, build scripts, tests, benches, fuzz targets, shell scripts, C code and the makefile,
+//! without comments. A file that names at least four families of ISAs counts as a list of ISAs. A file with one to
+//! three names is specific to these ISAs, such as a test of x86's ports. `scripts/check-floors.sh` has stricter rules
+//! for the program's own sources.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The families of ISAs, each with the beginnings of words that name it, in small letters.
+/// The families of ISAs, each with the lower-case prefixes of words that name it.
 const FAMILIES: &[(&str, &[&str])] = &[
     ("arm", &["arm", "thumb2", "armhf"]),
     ("arm64", &["arm64", "aarch64"]),
@@ -21,13 +23,13 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("x86", &["x86", "x86_64", "i386", "i686", "amd64"]),
 ];
 
-/// A file with this many families is a list.
+/// The number of families from which on a file is a list.
 const MANY: usize = 4;
 
-/// The kinds of files that are read: ends of names, and a name.
+/// The ends of the names of files that are read.
 const KINDS: &[&str] = &[".rs", ".c", ".h", ".S", ".sh", ".toml", "Makefile"];
 
-/// Folders that hold nothing written by hand.
+/// Folders without hand-written files.
 const SKIPPED: &[&str] = &["target", ".git", "corpus", "artifacts"];
 
 fn root() -> PathBuf {

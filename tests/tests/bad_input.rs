@@ -1,7 +1,7 @@
-//! Bad input: kernels, places and events that make no sense, guests that crash or hang. Each gets a sentence; nothing
-//! panics.
+//! Bad input: kernels, places and events that make no sense, and guests that crash or hang. Each ends with a message;
+//! nothing panics.
 //!
-//! Damaged kernels are tried in `damaged.rs`. (What the command line makes of them, exit status included, is shown in `emu/tests/command_line.rs`.)
+//! `damaged.rs` tests damaged kernels. `emu/tests/command_line.rs` tests the command line's messages and exit status.
 
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
@@ -13,7 +13,7 @@ use trapline_tests::{GUESTS, kernel, run, session, session_with};
 /// The description of a request, the probe, the expected error, and a word that its text must contain.
 type Case = (&'static str, fn() -> Kprobe, Errno, &'static str);
 
-/// KP-4, KP-5, KP-15: what may not be probed in a real kernel, each with its errno and a sentence that helps.
+/// KP-4, KP-5, KP-15: probes that a real kernel refuses are refused with the errno and a helpful message.
 #[test]
 fn places_that_cannot_be_probed_are_refused_with_a_reason() {
     #[rustfmt::skip]
@@ -42,8 +42,8 @@ fn places_that_cannot_be_probed_are_refused_with_a_reason() {
     }
 }
 
-/// Guests that crash, panic or hang end the run with the reason, at the limit if nothing else ends it, and can be
-/// looked at.
+/// A guest that crashes, panics or hangs ends its run with the reason, at the latest at the time limit. Its state can
+/// be read afterwards.
 #[test]
 fn guests_that_crash_or_hang_end_with_a_reason() {
     for (arch, name) in GUESTS.iter() {
@@ -70,7 +70,7 @@ fn guests_that_crash_or_hang_end_with_a_reason() {
     }
 }
 
-/// A machine that cannot be is refused with a sentence.
+/// An impossible machine is refused with a message.
 #[test]
 fn machines_that_cannot_be_are_refused() {
     let (_, name) = GUESTS[0];
@@ -83,7 +83,7 @@ fn machines_that_cannot_be_are_refused() {
     assert!(refuse(Config { command_line: "x".repeat(10_000), ..Config::default() }).contains("command line"));
 }
 
-/// KP-1: when the window is full, registration says so and changes nothing.
+/// KP-1: if the window is full, registration fails with a message and changes nothing.
 #[test]
 fn a_full_window_refuses_further_probes() {
     let (_, name) = GUESTS[0];

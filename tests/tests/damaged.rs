@@ -1,8 +1,8 @@
-//! Damaged kernels: a kernel file with wrong bytes is refused with a sentence, or it is a guest that crashes, hangs or
-//! ends. It never takes the machine with it.
+//! Damaged kernels: a kernel file with wrong bytes is refused with a message, or it runs, and the guest may crash, hang
+//! or end. trapline never crashes.
 //!
-//! The damage goes where it is read or executed: the headers, the symbols, the kernel's tables and other data, its entry code,
-//! and the instructions that an undamaged run was seen to execute.
+//! The damage is in bytes that are read or executed: the headers, the symbols, the kernel's tables and other data, its
+//! entry code, and the instructions that an undamaged run was seen to execute.
 
 use goblin::elf::Elf;
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_NULL, SHT_STRTAB, SHT_SYMTAB};
@@ -17,11 +17,11 @@ use trapline_harness::Test;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{GUESTS, session};
 
-/// Damaged kernels of each guest and region. With `PROPTEST_CASES` so many instead.
+/// The number of damaged kernels for each guest and region. `PROPTEST_CASES` sets another number.
 const CASES: u64 = 16;
-/// Guest time of a damaged kernel, in nanoseconds: it has begun to run programs by then.
+/// The limit of a damaged kernel's guest time, in nanoseconds. An undamaged kernel runs programs by then.
 const LONG: u64 = 2_000_000;
-/// Guest time between two looks at what an undamaged kernel executes.
+/// The guest time between two samples of an undamaged kernel's pc.
 const LOOK: u64 = 1_000;
 
 /// A part of a kernel file.
@@ -37,14 +37,14 @@ enum Region {
     Data,
     /// The first instructions.
     Entry,
-    /// Instructions that an undamaged run was seen at.
+    /// Instructions at which an undamaged run was sampled.
     Executed,
 }
 
 const REGIONS: [Region; 6] = [Region::Headers, Region::Sections, Region::Symbols, Region::Data, Region::Entry, Region::Executed];
 
 impl Region {
-    /// The pieces of the file that belong to it.
+    /// The region's ranges of file offsets.
     fn pieces(self, name: &str, bytes: &[u8]) -> Vec<Range<usize>> {
         let elf = Elf::parse(bytes).expect("a built-in kernel is an ELF file");
         let header = &elf.header;
@@ -75,13 +75,13 @@ impl Region {
         }
     }
 
-    /// Whether most damage must show: then it lies where the machine or the guest looks.
+    /// Whether most damage in this region must have an effect, because the machine or the guest uses nearly all of it.
     fn always_matters(self) -> bool {
         matches!(self, Region::Headers | Region::Entry | Region::Executed)
     }
 }
 
-/// The place in the file of what is loaded at this address, virtual or physical.
+/// The file offset of a loaded address, virtual or physical.
 fn offset_of(elf: &Elf, address: u64) -> Option<usize> {
     let inside = |start: u64, size: u64| address.checked_sub(start).filter(|offset| *offset < size);
     let segments = || elf.program_headers.iter();
@@ -91,7 +91,7 @@ fn offset_of(elf: &Elf, address: u64) -> Option<usize> {
         .or_else(|| segments().find_map(|segment| inside(segment.p_paddr, segment.p_filesz).map(|offset| at(segment, offset))))
 }
 
-/// The instructions at which an undamaged run was seen, in guest time far enough apart to see many.
+/// The sampled pcs of an undamaged run.
 fn executed(name: &str) -> BTreeSet<u64> {
     let mut session = session(name, 1);
     let mut seen = BTreeSet::new();
@@ -104,7 +104,7 @@ fn executed(name: &str) -> BTreeSet<u64> {
     seen
 }
 
-/// Numbers that look random, the same each time.
+/// A pseudo-random generator with a fixed seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -114,7 +114,7 @@ impl Numbers {
     }
 }
 
-/// One to three changes in the pieces of a region; what was changed, for people.
+/// Makes one to three changes in the pieces of a region. Returns their description.
 fn damage(bytes: &mut Vec<u8>, pieces: &[Range<usize>], numbers: &mut Numbers) -> String {
     let mut said = String::new();
     for _ in 0..1 + numbers.below(3) {
@@ -151,7 +151,7 @@ fn damage(bytes: &mut Vec<u8>, pieces: &[Range<usize>], numbers: &mut Numbers) -
     said
 }
 
-/// The result of a kernel file: refused, or the end of its run with the guest time.
+/// The result of a kernel file: the refusal, or the end of its run with the guest time.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Refused(String),

@@ -1,7 +1,8 @@
-//! Disks of stock kernels: a file system on one is read and written, the run with probes is the same, the file on the host
-//! stays as it is, and a snapshot continues with what was written.
+//! Disks of stock kernels. A guest reads and writes a file system on a disk. The run with probes is the same, the file
+//! on the host does not change, and a snapshot contains the written blocks.
 //!
-//! Needs kernels with their modules (`trapline images pull --modules`) and mkfs.ext4; without them a test is skipped.
+//! The tests need kernels with their modules (`trapline images pull --modules`) and mkfs.ext4. Otherwise they are
+//! skipped.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -20,7 +21,7 @@ use trapline_tests::{Run, assert_same};
 const LONG: u64 = 60_000_000_000;
 /// The stock kernels whose boards have disks.
 const GUESTS: &[&str] = &["debian/arm64", "debian/amd64", "debian/i386", "debian/armhf", "debian/riscv64"];
-/// The drivers and the file system. A kernel that has not one of them has it built in.
+/// The modules of the drivers and of the file system. A kernel without one of them has it built in.
 const MODULES: &[&str] = &["virtio_mmio", "virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
 
 /// Writes 64 MiB, drops every cache, and reads them back.
@@ -42,7 +43,7 @@ umount /mnt
 exit 7
 ";
 
-/// Writes 8 MiB on one CPU while another one reads them, and says how the disk interrupts.
+/// Writes 8 MiB on one CPU while another one reads them, and prints the disk's interrupts.
 const ON_TWO_CPUS: &str = "
 mkdir -p /mnt
 mount -t ext4 /dev/vda /mnt || exit 1
@@ -64,7 +65,7 @@ struct Stock {
     folder: Folder,
 }
 
-/// The kernel of that name with its drivers, and a new file system on a disk that it may write and on one that it may not.
+/// The kernel of that name with its drivers, and a new file system on two disks: a writable and a read-only one.
 fn stock(name: &str, script: &str) -> Stock {
     let found = harness::stock_with(name, |local| local.module("virtio_blk").is_some());
     let read = |path: PathBuf| std::fs::read(path).expect("its file");

@@ -1,5 +1,5 @@
-//! Guests that attack: whatever a program in kernel mode does, it ends in the guest. The fuzz target `hostile` draws of
-//! the same programs.
+//! Hostile guests: random programs in kernel mode may crash only the guest. The fuzz target `hostile` makes its
+//! programs with the same function.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -60,7 +60,7 @@ fn kind_of(why: Option<String>) -> String {
     words.take(14).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs the inputs in the fuzz target's corpus as that does: the first byte chooses the ISA.
+/// Runs the saved inputs of the fuzz target `hostile`, as it does: the first byte of an input chooses the ISA.
 fn kept_programs_end_in_the_guest() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/hostile");
     let mut count = 0;

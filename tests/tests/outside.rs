@@ -1,4 +1,5 @@
-//! `Policy::Outside`: on stock kernels, every entry of the kernel's own blacklist is probed at once, and the run is the same.
+//! `Policy::Outside` on stock kernels: all entries of the kernel's own blacklist are probed at once, and the run is the
+//! same.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use trapline_probes::probe::{Flow, Kprobe};
 use trapline_tests::LONG;
 use trapline_tests::stock::{AtShell, at_shell};
 
-/// System calls, faults, signals, forks and sleeps: what entry code is there for.
+/// Exercises entry code: system calls, faults, signals, forks and sleeps.
 const SCRIPT: &[u8] = b"work() { for i in 1 2 3; do seq 1 200 | gzip -9 | gunzip | md5sum; cat /proc/version; sleep 0.01; (sleep 9 & kill -9 $!); done; }; work 2>&1 | md5sum; exit 7\n";
 
 fn busy(mut session: Session) -> Session {
@@ -26,8 +27,8 @@ fn probed(stock: &AtShell, policy: Policy) -> Session {
     Session::from_snapshot(stock.kernel.clone(), &stock.config, policy, &stock.snapshot).expect("it was made for it")
 }
 
-/// BY-7: with a kprobe at each entry of the blacklist, the run is the same. Those that are refused are refused by a rule of
-/// the machine. Under the best policy, all are refused.
+/// BY-7: with a kprobe at each entry of the blacklist, the run is the same. Each refusal is by a rule of the machine.
+/// Under the policy `Best`, all are refused.
 fn the_whole_blacklist_is_probed(name: &'static str) {
     let stock = at_shell(name);
     let unprobed = Session::unprobed_from_snapshot(stock.kernel.clone(), &stock.config, &stock.snapshot);

@@ -1,5 +1,5 @@
-//! No return is lost: on stock kernels, every call of a function with a return probe returns, is in flight, or has ended
-//! with its task, and none is missed, however many tasks are in the function at once.
+//! No return is lost on stock kernels. Every call of a function with a return probe returns, is in flight, or ended
+//! with its task. No call is missed, whatever the number of tasks in the function.
 
 use std::process::ExitCode;
 use trapline::machine::Stop;
@@ -70,8 +70,8 @@ fn run(stock: &AtShell, name: &str, maxactive: i32) -> (Calls, u64, Stop, u64) {
     (calls, stand.iter().map(|probe| probe.nmissed()).sum(), stop, session.machine().time())
 }
 
-/// RP-2, RP-3: entries are returns, calls in flight and calls of ended tasks. With a limit of ten calls, the same run
-/// misses some, and says so.
+/// RP-2, RP-3: the number of entries equals returns, calls in flight and calls of ended tasks together. With a limit of
+/// ten calls, the same run misses some, and counts them.
 fn no_return_is_lost(name: &'static str) {
     let stock = at_shell(name);
     let (calls, missed, stop, time) = run(&stock, name, 0);

@@ -1,5 +1,5 @@
-//! Stock kernels on several CPUs: they find and start them, probes do not change the run, no hit is missed while another
-//! CPU patches the text, and no record waits for another CPU's lock.
+//! Stock kernels on several CPUs. They find and start all CPUs, and probes do not change the run. No hit is missed
+//! while another CPU patches the text, and no record waits for another CPU's lock.
 //!
 //! If a kernel is not on this computer, its tests are skipped.
 
@@ -27,10 +27,10 @@ const GUESTS: &[(&str, &[usize], &str)] = &[
     ("debian/ppc64el", &[2, 4], "timebase"),
     ("debian/riscv64", &[2, 4], "riscv_clocksource"),
 ];
-/// Those whose kernels switch CPUs off and on again.
+/// Kernels that can switch CPUs off and on again.
 const HOTPLUG: &[&str] = &["debian/i386", "debian/ppc64el", "debian/amd64", "debian/arm64", "debian/s390x", "debian/riscv64"];
 
-/// Work on all CPUs, and what the kernel says of them.
+/// Works on all CPUs, and prints the kernel's facts about them.
 const WORK: &str = "
 echo count $(grep -c ^processor /proc/cpuinfo) online $(cat /sys/devices/system/cpu/online)
 echo clock $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)
@@ -144,7 +144,7 @@ fn the_second_cpu_reboots_and_panics(name: &'static str) {
     assert!(panics.console.contains("CPU: 1 "), "{name}:\n{}", panics.console);
 }
 
-/// CP-3: a run that is saved and restored in the middle ends like one that is not, whatever its CPUs do then.
+/// CP-3: a run that is saved and restored in the middle ends like an uninterrupted one, whatever its CPUs do then.
 fn a_restored_run_equals_a_continued_one(name: &'static str) {
     let stock = Stock::of(name);
     let plain = run(&mut stock.session(2, WORK));

@@ -1,9 +1,9 @@
-//! Programs of an unprivileged user that lie in the frame which sigreturn reads back: what the kernel lets through must not end
-//! the CPU core. On z/Architecture that is how a program gets access-register mode, elsewhere how it gets modes and status bits
-//! that no compiler makes.
+//! Programs of an unprivileged user that change the frame which sigreturn restores. Whatever the kernel accepts must
+//! not crash the CPU core. On z/Architecture such a program gets access-register mode; elsewhere it gets modes and
+//! status bits that no compiler uses.
 //!
-//! images/programs/sigreturn.c is the program. It changes each word of the frame in three ways, and each bit of the words with
-//! modes, in a child of its own.
+//! The program is images/programs/sigreturn.c. It changes each word of the frame in three ways, and each bit of the
+//! words with modes, each in a child process.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,11 +15,11 @@ use trapline_harness::{self as harness, each};
 
 /// Guest time after which a run has hung, in nanoseconds.
 const LONG: u64 = 600_000_000_000;
-/// Busybox and the shell still work afterwards.
+/// Checks that busybox and the shell still work afterwards.
 const SCRIPT: &[u8] = b"/lies; echo status=$?; ls / | sort | head -n 2; echo alive\n";
 
-/// Counts on QEMU 7.2 with the same kernel and program. RISC-V's frame has no words with modes: a wrong pc or stack pointer
-/// kills a program, and little else.
+/// The program's counts on QEMU 7.2 with the same kernel. RISC-V's frame has no words with modes, so only a wrong pc or
+/// stack pointer kills a child.
 const MEASURED: &[(&str, [u32; 3])] = &[("debian/riscv64", [440, 8, 0])];
 
 /// C7: privileges, modes and addresses by sigreturn.

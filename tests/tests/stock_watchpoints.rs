@@ -1,4 +1,5 @@
-//! Watchpoints on stock kernels: what they report equals what calls in front of every access find (BY-3).
+//! Watchpoints on stock kernels (BY-3): their reports equal the accesses that a callback before every load and store
+//! finds.
 //!
 //! The kernels are those of the stock-boot family. If one is missing, its test is skipped.
 
@@ -19,7 +20,7 @@ use trapline_tests::{Run, assert_same};
 const STOCKS: [&str; 4] = ["debian/amd64", "debian/arm64", "debian/s390x", "debian/ppc64el"];
 /// Guest time that is compared, in nanoseconds.
 const PART: u64 = 40_000_000;
-/// Programs that are made, scheduled and ended.
+/// Starts, schedules and ends programs.
 const TYPED: &[u8] = b"for n in 1 2 3; do cat /proc/version | wc; done; sleep 0.01; ls / | sort | head -n 2; exit 7\n";
 
 /// One access: pc, time, address, size, whether it is a store.
@@ -56,8 +57,8 @@ fn part(stock: &AtShell, set_up: impl FnOnce(&mut Session)) -> (Session, Run) {
     (session, run)
 }
 
-/// BY-3: the run is the same, and every load and store of translated code is reported, in order. Others that are reported
-/// are of instructions whose accesses the library's helpers make.
+/// BY-3: the run is the same, and every load and store of translated code is reported, in order. Further reports are
+/// accesses by Unicorn's helpers.
 fn reports_equal_brute_force(name: &'static str) {
     let stock = at_shell(name);
     let expected: Rc<RefCell<Vec<One>>> = Rc::default();

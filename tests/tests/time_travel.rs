@@ -51,12 +51,12 @@ fn to_the_end(timeline: &mut Timeline) -> All {
     All(place, Vec::new(), ram(timeline.machine()))
 }
 
-/// Numbers that look random, and are the same in each run.
+/// A pseudo-random generator with a fixed seed.
 fn scrambled(count: usize) -> impl Iterator<Item = usize> {
     (1..).map(move |number: usize| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20).map(move |number| number % count)
 }
 
-/// TT-4: whatever is written between two looks is noted: all of RAM is compared.
+/// TT-4: each page that is written between two looks is marked dirty. All of RAM is compared.
 fn no_written_page_is_missed(name: &'static str) {
     for cpus in [1, 2] {
         let mut machine = Machine::new(&kernel(name), &config(cpus), |_| Observer::default()).expect("a machine");
@@ -80,7 +80,7 @@ fn no_written_page_is_missed(name: &'static str) {
     }
 }
 
-/// TT-4: a run that was put back to a checkpoint is the run that went on: registers, memory, console, end.
+/// TT-4: a run that returned to a checkpoint equals the uninterrupted one: registers, memory, console, end.
 fn a_run_goes_back_and_on_as_before(name: &'static str) {
     for cpus in [1, 2] {
         let what = format!("{name}, {cpus} CPUs");
@@ -110,7 +110,7 @@ fn a_run_goes_back_and_on_as_before(name: &'static str) {
     }
 }
 
-/// TT-5: steps come to the places of a run in which each instruction is a block of its own, and change nothing.
+/// TT-5: single steps stop at the places of a run in which each instruction is a block of its own, and change nothing.
 fn steps_are_the_guests_instructions(name: &'static str) {
     const FROM: u64 = 800_000;
     for cpus in [1, 2] {
@@ -162,7 +162,7 @@ fn steps_are_the_guests_instructions(name: &'static str) {
     }
 }
 
-/// TT-5: a run that is stepped for long comes to every place where a run in whole blocks stops.
+/// TT-5: a long stepped run stops at every place at which a run in whole blocks stops.
 fn long_steps_change_nothing(name: &'static str) {
     const FROM: u64 = 250_000;
     const TO: u64 = 450_000;
@@ -228,7 +228,7 @@ fn breakpoints_are_found_both_ways(name: &'static str) {
     }
 }
 
-/// TT-6: a stretch in which nothing was found is not looked through again, and whatever is new is found in it.
+/// TT-6: a stretch in which nothing was found is not searched again. New breakpoints are found in it.
 fn nothing_is_looked_for_twice(name: &'static str) {
     let mut guest = session(name, 1);
     let [never, often] = ["panic", "vfs_read"].map(|function| entry_of(&mut guest, function));
@@ -266,7 +266,7 @@ fn nothing_is_looked_for_twice(name: &'static str) {
     assert!(ended == Ended::Start && again <= 2, "{name}: {ended:?}, {again} looks");
 }
 
-/// TT-6: writes to memory are found forwards and backwards, and the last one in front of a place is the right one.
+/// TT-6: writes to memory are found forwards and backwards, and the last one before a place is the right one.
 fn writes_are_found_both_ways(name: &'static str) {
     let mut timeline = timeline(name, 1);
     let kernel = kernel(name);
@@ -294,7 +294,7 @@ fn writes_are_found_both_ways(name: &'static str) {
     assert_eq!(before, forwards.iter().rev().nth(1).copied(), "{name}");
 }
 
-/// TT-6: input begins another future, which can be repeated like the old one; and few pages are kept if few are allowed.
+/// TT-6: input starts another future, which can be repeated like the old one. If few pages may be kept, few are kept.
 fn input_and_changes_begin_another_future() {
     let mut timeline = timeline("tiny/x86_64", 1);
     timeline.keep_pages(64);
@@ -317,7 +317,8 @@ fn input_and_changes_begin_another_future() {
 const TYPED: &[u8] =
     b"i=0; while [ $i -lt 3 ]; do cat /proc/version /proc/stat >/tmp/out; i=$((i+1)); done; echo $((6*7)) done\n";
 
-/// TT-4, TT-5: a stock kernel at work goes back and on, with translated code kept; no page is missed; places are exact.
+/// TT-4, TT-5: a stock kernel at work goes back and on, with translated code kept. No page is missed, and places are
+/// exact.
 fn a_stock_kernel_goes_back_and_on(name: &'static str) {
     let stock = at_shell(name);
     let config = Config { record_events: false, ..stock.config.clone() };

@@ -1,4 +1,5 @@
-//! The vectors for other implementations: the probe engine decides as each says, and the CPU does what each says.
+//! The test vectors for other implementations: the probe engine decides as each vector says, and the CPU has the effect
+//! that each describes.
 
 use std::process::ExitCode;
 use trapline::vectors::{self, Effect, Settings, Vector};
@@ -11,7 +12,7 @@ fn bytes(text: &str) -> Vec<u8> {
     pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()
 }
 
-/// The vectors of an ISA at the lab's place.
+/// The vectors of an ISA at the address of the lab's instruction.
 fn made(arch: Arch) -> Vec<Vector> {
     let settings = Settings {
         address: place(arch),
@@ -31,7 +32,7 @@ fn case(arch: Arch, vector: &Vector) -> Before {
     Before { bytes: bytes(&vector.bytes), registers: vec![0; general.count()], seed: 5, ..Before::default() }
 }
 
-/// BY-8: the probe engine accepts and refuses the instructions as the vectors say.
+/// BY-8: the probe engine accepts and refuses instructions as the vectors say.
 fn the_engine_decides_as_vectors_say(arch: Arch) {
     let made = made(arch);
     let mut lab = Lab::new(arch);
@@ -65,7 +66,7 @@ fn pieces(arch: Arch, of: &[(String, String)]) -> Option<Vec<(u64, Vec<u8>)>> {
     of.iter().map(piece).collect()
 }
 
-/// The case of a vector with an effect: registers, flags and memory are those of the vector.
+/// The case of a vector with an effect: registers, flags and memory have the vector's values.
 fn case_of_effect(arch: Arch, vector: &Vector, effect: &Effect) -> Option<Before> {
     let (bench, isa) = (bench(arch), arch.isa());
     let value = |name: &str| effect.registers.get(name).map_or(0, |text| number(text));
@@ -84,8 +85,8 @@ fn case_of_effect(arch: Arch, vector: &Vector, effect: &Effect) -> Option<Before
     })
 }
 
-/// The name in a vector of a register that the machine's list of all registers has by this name. On SPARC vectors have the names of
-/// the kernel, whose traps open a window.
+/// The name in a vector of a register of the machine's list. On SPARC, vectors use the kernel's names, because a trap
+/// opens a new window.
 fn name_in_vector(arch: Arch, listed: &str) -> String {
     match (arch, listed.split_at(1)) {
         (Arch::Sparc64, ("o", number)) => format!("i{number}"),
@@ -94,9 +95,9 @@ fn name_in_vector(arch: Arch, listed: &str) -> String {
     }
 }
 
-/// BY-8, KP-2: the CPU does in place what a vector says of a computed instruction: registers, memory, and the next pc. If the
-/// next pc has no code, its exception tells the pc alone. Vectors that use memory which the lab has not are left out, and those
-/// that the CPU answers with an exception.
+/// BY-8, KP-2: a computed instruction has in place the effect that its vector describes: registers, memory, and the
+/// next pc. If there is no code at the next pc, the exception there shows the pc only. Vectors are left out if they use
+/// memory that the lab does not have, or if the CPU raises an exception.
 fn the_cpu_does_what_vectors_say(arch: Arch) {
     let (name, bench) = (arch.name(), bench(arch));
     let mut lab = Lab::new(arch);

@@ -96,12 +96,12 @@ fn tiny_kernels_are_identical_under_probes() {
     }
 }
 
-/// Times at which runs are stopped: some instructions apart, so that the last code differs.
+/// The number of stops, and the bytes of guest code between two of them. They stop at different code.
 const ENDS: u64 = 12;
 const APART: u64 = 1_777;
 
-/// BY-4: wherever a run stops, all registers are those of the unprobed run, also those that only exceptions save: the
-/// address of PowerPC's last branch was that of a detour.
+/// BY-4: wherever a run stops, all registers are those of the unprobed run, including those that only exceptions save.
+/// (PowerPC's address of the last branch was once that of a detour.)
 fn registers_are_the_same_wherever_the_run_stops(name: &'static str) {
     let kernel = kernel(name);
     let places = boundaries(&kernel);
@@ -282,7 +282,7 @@ fn different_consoles_are_seen() {
     }
 }
 
-/// Guests that differ from the beginning on are told so.
+/// A difference that exists before the first instruction is reported as such.
 fn a_difference_at_the_start_is_seen() {
     let (_, name) = GUESTS[0];
     let (outcome, _) = compare(&kernel(name), &Config::default(), LONG, &mut |session| {
@@ -295,7 +295,7 @@ fn a_difference_at_the_start_is_seen() {
     assert!(matches!(difference.parted, Parted::AtStart(Seen::Memory(_))), "{:x?}", difference.parted);
 }
 
-/// A difference that is not there when the runs are made again is reported without a place.
+/// A difference that does not occur again when the runs are repeated is reported without a place.
 fn a_difference_that_does_not_come_again_has_no_place() {
     let (_, name) = GUESTS[0];
     let mut first = true;
@@ -328,8 +328,8 @@ fn put(sessions: [&mut Session; 2], physical: u64, words: [u64; 2]) {
     }
 }
 
-/// BY-4: a difference whose bytes are those of the pad's address is accounted for in a stack only, and only where the
-/// unprobed guest has a return address. Everywhere else it is found.
+/// BY-4: a difference whose bytes are the pad's address is accepted only in a stack, and only if the unprobed guest has
+/// a return address there. Everywhere else it is reported.
 fn bytes_of_the_pad_are_accounted_for_in_unused_stack_slots_alone() {
     for (arch, name) in GUESTS.iter() {
         let (kernel, isa) = (kernel(name), arch.isa());

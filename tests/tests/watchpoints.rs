@@ -46,7 +46,7 @@ fn tasks(name: &str) -> std::ops::Range<u64> {
     symbol.start..symbol.start + symbol.size.clamp(8, 4096)
 }
 
-/// A watchpoint that collects what it is told.
+/// A watchpoint that collects its reports.
 fn collecting(watchpoint: Watchpoint) -> (Watchpoint, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let into = Arc::clone(&seen);
@@ -58,7 +58,7 @@ fn collecting(watchpoint: Watchpoint) -> (Watchpoint, Arc<Mutex<Seen>>) {
     (watchpoint, seen)
 }
 
-/// Collects the accesses that translated code makes, by calls in front of all of them.
+/// Collects the accesses of translated code by a callback before each of them.
 fn by_brute_force(session: &mut Session, range: std::ops::Range<u64>) -> Rc<RefCell<Seen>> {
     let seen: Rc<RefCell<Seen>> = Rc::default();
     let into = Rc::clone(&seen);
@@ -70,8 +70,8 @@ fn by_brute_force(session: &mut Session, range: std::ops::Range<u64>) -> Rc<RefC
     seen
 }
 
-/// BY-3: on one CPU and on two, what is reported equals the accesses that calls in front of all of them find, and the
-/// watched run is the unwatched one.
+/// BY-3: on one CPU and on two, the reports equal the accesses that callbacks before every access find, and the run is
+/// the same as without watchpoints.
 #[test]
 fn every_access_is_told_and_the_run_is_the_same() {
     for (_, name) in GUESTS.iter() {
@@ -95,7 +95,7 @@ fn every_access_is_told_and_the_run_is_the_same() {
     }
 }
 
-/// BY-3: a store has the bytes that were there before, a load the bytes that are there.
+/// BY-3: a report of a store has the old bytes, and one of a load the present bytes.
 #[test]
 fn accesses_are_told_with_the_old_and_the_new_value() {
     for (arch, name) in GUESTS.iter() {
@@ -128,7 +128,7 @@ fn accesses_are_told_with_the_old_and_the_new_value() {
     }
 }
 
-/// BY-3: an action of a probe watches an object from one moment to another, and the guest cannot notice.
+/// BY-3: a probe's action watches an object for a while, and the guest's run does not change.
 #[test]
 fn a_probe_moves_a_watchpoint() {
     for (_, name) in GUESTS.iter() {
@@ -162,7 +162,7 @@ fn a_probe_moves_a_watchpoint() {
     }
 }
 
-/// BY-3: no write to the kernel's data escapes: whoever writes is told, or the change would be found.
+/// BY-3: no write to the kernel's data is missed. Memory is compared, so a write without a report would be found.
 #[test]
 fn no_write_escapes() {
     for (_, name) in GUESTS.iter() {
@@ -188,7 +188,7 @@ fn no_write_escapes() {
     }
 }
 
-/// BY-3: under probes that displace, boost, compute and replace every instruction by jumps, the accesses are those of the
+/// BY-3: with probes that step, boost, compute or replace every instruction, the reported accesses are those of the
 /// guest's own instructions.
 #[test]
 fn displaced_and_computed_instructions_are_told_as_the_guests_own() {
@@ -211,8 +211,8 @@ fn displaced_and_computed_instructions_are_told_as_the_guests_own() {
     }
 }
 
-/// BY-3: watchpoints that are set and removed in the middle of a run tell what one for the whole run tells of that time,
-/// and the guest cannot notice.
+/// BY-3: watchpoints that are set and removed during a run report what a watchpoint for the whole run reports for that
+/// time. The guest's run does not change.
 #[test]
 fn watchpoints_come_and_go_in_the_middle_of_a_run() {
     for (_, name) in GUESTS.iter() {
@@ -244,7 +244,7 @@ fn watchpoints_come_and_go_in_the_middle_of_a_run() {
     }
 }
 
-/// BY-3: thousands of watchpoints at once: each counts the accesses that calls in front of all of them find in its bytes.
+/// BY-3: of thousands of watchpoints, each counts the accesses to its bytes that callbacks before every access find.
 #[test]
 fn thousands_of_watchpoints_count_their_own_accesses() {
     const CELL: u64 = 8;
@@ -293,8 +293,8 @@ fn thousands_of_watchpoints_count_their_own_accesses() {
     }
 }
 
-/// BY-3: a restored machine reports the accesses that it reported the first time. What the restoring has written is no
-/// change unseen, and no access.
+/// BY-3: a restored machine reports the same accesses as the first time. The restoration itself counts neither as a
+/// change nor as an access.
 #[test]
 fn watchpoints_stay_through_snapshots() {
     for (_, name) in GUESTS.iter() {
@@ -325,7 +325,7 @@ fn watchpoints_stay_through_snapshots() {
     }
 }
 
-/// BY-3: an instruction that accesses a block is one event for each operand, with its first eight bytes.
+/// BY-3: an instruction that accesses a block gives one event for each operand, with its first eight bytes.
 #[test]
 fn a_block_instruction_is_one_event_for_each_operand() {
     const SOURCE: u64 = DATA + 0x1f00;

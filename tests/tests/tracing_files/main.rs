@@ -1,8 +1,8 @@
-//! The tracing files beside Linux's own: a histogram is the guest's own, and Linux's selftests of kprobe events end as
-//! they do on Linux.
+//! The tracing files compared with Linux's own: a histogram equals the guest's, and Linux's selftests of kprobe events
+//! end as they do on Linux.
 //!
-//! The selftests are in Debian's package linux-source-6.1. A small driver runs them in the host's bash and sends what
-//! they write to our files; the guest meanwhile works in a loop.
+//! The selftests are in Debian's package linux-source-6.1. A small driver runs them in the host's bash and passes what
+//! they write to our files, while the guest works in a loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,7 +32,7 @@ fn session(script: &str) -> Session {
     Session::new(kernel, &Config { command_line, initrd: Some(initrd), ..Config::default() }).expect("a machine")
 }
 
-/// Histograms of one event, and whether Linux removes the key's column by another value in each run.
+/// Histograms of one event, and whether the column of keys must be removed, because its values differ from run to run.
 const HISTOGRAMS: &[&str] = &[
     "hist:keys=count",
     "hist:keys=count.log2:sort=count",
@@ -46,7 +46,7 @@ const HISTOGRAMS: &[&str] = &[
     "hist:keys=common_preempt_count,count:sort=hitcount,count",
 ];
 
-/// DV-4: a histogram that the guest's kernel counts and ours of the same event in the same run have the same text.
+/// DV-4: a histogram of the guest's kernel and ours of the same event in the same run have the same text.
 fn a_histogram_is_the_guest_s_own() {
     const EVENT: &str = "p:entry vfs_read count=$arg3:u64 name=$comm";
     const FILTER: &str = " if COMM == \"md5sum\" || COMM == \"wc\"";
@@ -81,7 +81,7 @@ fn a_histogram_is_the_guest_s_own() {
 const PACKAGE: &str = "/usr/src/linux-source-6.1.tar.xz";
 const TESTS: &str = "linux-source-6.1/tools/testing/selftests/ftrace/test.d";
 
-/// Linux's tests and their outcomes, as docs/conformance.md has them.
+/// Linux's tests and their results, as docs/conformance.md lists them.
 const SELFTESTS: &[(&str, i32)] = &[
     ("add_and_remove", 0),
     ("busy_check", 0),
@@ -132,7 +132,7 @@ impl Served {
         (about, &mut self.files)
     }
 
-    /// Lets the guest work, and takes its records.
+    /// Runs the guest for a while, and takes its records.
     fn work(&mut self, time: Duration) {
         let mut left = time.as_micros();
         while left > 0 {
@@ -148,7 +148,7 @@ impl Served {
         }
     }
 
-    /// Brings the copies up to date.
+    /// Updates the copies.
     fn copy(&mut self) {
         let (mut about, files) = self.about();
         let mut now = BTreeMap::new();
@@ -175,7 +175,7 @@ impl Served {
         self.copies = now;
     }
 
-    /// Carries out a write of the driver. Returns its status.
+    /// Executes a write of the driver. Returns its status.
     fn write(&mut self, request: &str) -> i32 {
         let [appends, file, text] = request.split('\t').collect::<Vec<_>>()[..] else { panic!("{request}") };
         let text = fs::read_to_string(text).expect("the text");

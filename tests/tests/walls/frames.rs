@@ -1,12 +1,12 @@
-//! Frames that a 32-bit x86 CPU pushes for an exception: on a stack whose segment has a base and 16 or 32 bits, on the stack
-//! of the task, and out of virtual-8086 mode. Held against a model of the manual's.
+//! Exception frames of 32-bit x86 CPUs, compared with a model of the manual: on a stack whose segment has a base and 16
+//! or 32 bits, on the stack of the task, and out of virtual-8086 mode.
 
 use trapline::machine::{Stop, What};
 use trapline_isa::arch::Arch;
 use trapline_tests::lab::hostile::Bare;
 use trapline_tests::lab::{DATA, ELSEWHERE, EXCEPTION_STACK, FREE, PAGE_TABLES, PLACE, STACK};
 
-/// The descriptor table of these cases, and the words that LGDT reads.
+/// The descriptor table of these cases, and the operand of LGDT.
 pub const GDT: u64 = FREE + 0x400;
 const GDT_POINTER: u64 = FREE + 0x500;
 /// The task state.
@@ -21,7 +21,7 @@ const STACK_SELECTOR: u64 = 0x40;
 
 const FLAT_DATA: u64 = 0x00cf_9300_0000_ffff;
 
-/// A machine whose pages programs may use, with descriptors for programs and a task of that limit.
+/// A machine with pages that programs may access, and with descriptors for programs and for a task of this limit.
 pub fn ready(arch: Arch, task_limit: u64) -> Bare {
     let mut bare = Bare::new(arch);
     let (entry, tables): (usize, usize) = if arch == Arch::X86_64 { (8, 15 * 0x1000) } else { (4, 6 * 0x1000) };
@@ -87,7 +87,8 @@ fn data_segment(base: u64, limit: u64, big: bool, level: u64) -> u64 {
     limit & 0xffff | (base & 0xff_ffff) << 16 | access << 40 | (limit >> 16) << 48 | top | (base >> 24) << 56
 }
 
-/// The frame by the manual: the words from the highest address down, and the pointer behind them.
+/// The frame as the manual describes it: addresses and words from the highest address down, and the stack pointer
+/// afterwards.
 fn model(words: &[u64], base: u64, big: bool, pointer: u64) -> (Vec<(u64, u32)>, u64) {
     let mask = if big { 0xffff_ffff } else { 0xffff };
     let at = |number: u64| (base + (pointer.wrapping_sub(4 * (number + 1)) & mask)) & 0xffff_ffff;
@@ -109,11 +110,13 @@ fn get(bare: &mut Bare, name: &str) -> u64 {
     bare.get(Arch::I386.isa().abi.register(name).expect("it has a name"))
 }
 
-/// An instruction that raises an exception: its bytes, and the error code with the distance of the pc that is saved.
+/// Instructions that raise an exception: the bytes, the error code, and the distance from the instruction to the saved
+/// pc.
 const RAISING: [(&str, &[u8], Option<u64>, u64); 3] =
     [("ud2", &[0x0f, 0x0b], None, 0), ("int", &[0xcd, 0x80], None, 2), ("page fault", &[0xa1, 0, 0, 0, 0x70], Some(0), 0)];
 
-/// Bases of stack segments, whether they have 32 bits, and pointers into them; the sum is in the lab's stack.
+/// Bases of stack segments, whether the segment has 32 bits, and stack pointers. Base and pointer add up to the lab's
+/// stack.
 fn stacks() -> Vec<(u64, bool, u64)> {
     let mut all = Vec::new();
     for base in [0, 0x1000, 0x3f_0000, 0xffff_0000u64] {
@@ -135,7 +138,7 @@ fn stacks() -> Vec<(u64, bool, u64)> {
     all
 }
 
-/// espfix and its like: the stack's segment has a base, and the exception keeps the level.
+/// The stack segment has a base, as with espfix, and the exception does not change the privilege level.
 #[test]
 fn a_frame_on_the_own_stack_lies_where_its_segment_says() {
     let mut tried = 0;
@@ -170,7 +173,7 @@ fn read(bare: &mut Bare, at: u64) -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-/// Out of a program: the stack is that of the task, whose segment has a base.
+/// An exception in a program uses the stack of the task, whose segment has a base.
 #[test]
 fn a_frame_on_the_tasks_stack_lies_where_its_segment_says() {
     let mut tried = 0;
@@ -199,7 +202,7 @@ fn a_frame_on_the_tasks_stack_lies_where_its_segment_says() {
     assert!(tried > 20, "{tried}");
 }
 
-/// Out of virtual-8086 mode four more segments are saved, and are null afterwards.
+/// An exception in virtual-8086 mode saves four more segment registers, and sets them to null.
 #[test]
 fn a_frame_out_of_virtual_8086_mode_has_its_segments() {
     let mut tried = 0;
@@ -233,7 +236,8 @@ fn a_frame_out_of_virtual_8086_mode_has_its_segments() {
     assert!(tried > 20, "{tried}");
 }
 
-/// A stack that has no room, or is none, is another exception; with none that can be pushed the CPU shuts down.
+/// A stack without room, or an invalid one, raises another exception. If that cannot be pushed either, the CPU shuts
+/// down.
 #[test]
 fn a_frame_that_has_no_room_is_another_exception() {
     // The row of the stack, its selector, and the exception that is raised instead.

@@ -1,5 +1,6 @@
-//! The LOCK prefix of x86. Every opcode of one and of two bytes with each value of the byte behind it that matters, with
-//! other prefixes in front and behind, held against iced-x86: what must not have the prefix raises #UD, and ends nothing.
+//! The LOCK prefix of x86, compared with iced-x86: every one-byte and two-byte opcode, with each ModRM byte that
+//! matters, and with other prefixes around it. An instruction that must not have the prefix raises #UD, and nothing
+//! crashes.
 
 use iced_x86::{Decoder, DecoderOptions};
 use trapline::machine::What;
@@ -9,14 +10,14 @@ use trapline_tests::lab::{DATA, PLACE, STACK};
 
 const LOCK: u8 = 0xf0;
 const INVALID: u32 = 6;
-/// Prefixes in front of LOCK, and behind it.
+/// Prefixes in front of LOCK, and prefixes behind it.
 const AROUND: [(&[u8], &[u8]); 6] =
     [(&[], &[]), (&[0x66], &[]), (&[], &[0xf2]), (&[0x3e], &[0xf3]), (&[0x48], &[]), (&[], &[0x48])];
-/// Opcodes of two bytes by which a guest moves control registers. There LOCK has a meaning on some CPUs.
+/// Two-byte opcodes that move control registers. With them LOCK has a meaning on some CPUs.
 const CONTROL: [u8; 2] = [0x20, 0x22];
 
-/// The instructions with these prefixes: each opcode with a register and with memory as its operand, for each value of
-/// the field that extends opcodes.
+/// The instructions with these prefixes: each opcode with a register and a memory operand, for each value of the field
+/// that extends opcodes.
 fn instructions(front: &[u8], behind: &[u8]) -> Vec<Vec<u8>> {
     let one = (0..=0xff).filter(|code| *code != 0x0f).map(|code| vec![code]);
     let two = (0..=0xff).filter(|code| !CONTROL.contains(code)).map(|code| vec![0x0f, code]);

@@ -1,5 +1,5 @@
-//! The walls between a guest and its CPU core: what the core uses as an index, a mode or a reason to give up is tried with
-//! every value that a guest can put there.
+//! The walls between a guest and its CPU core. Wherever the core uses a value of the guest as an index, as a mode or as
+//! a reason to give up, these tests try every value that a guest can set.
 
 mod frames;
 mod locked;
@@ -18,7 +18,7 @@ use trapline_isa::sparc64::abi::{self, WINDOWS};
 use trapline_tests::lab::DATA;
 use trapline_tests::lab::hostile::{Bare, CORE_FAILED};
 
-/// The core has not failed; how the guest ended.
+/// Checks that the core has not failed. Returns a description of the guest's end.
 fn ended(what: &str, stop: &Stop) -> String {
     let Stop::Dead(why) = stop else { return format!("{stop:?}") };
     assert!(!why.starts_with(CORE_FAILED), "{what}: {why}");
@@ -40,12 +40,12 @@ const CANRESTORE: u32 = 11;
 const CLEANWIN: u32 = 12;
 const OTHERWIN: u32 = 13;
 
-/// `wrpr` of %gN.
+/// `wrpr` from %gN.
 fn wrpr(number: u32, from: u32) -> u32 {
     0x8190_0000 | number << 25 | from << 14
 }
 
-/// An instruction that moves the register window, or may.
+/// An instruction that may move the register window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moves {
     Save,
@@ -77,7 +77,7 @@ impl Moves {
         }
     }
 
-    /// Which window is the current one afterwards, by the manual: JPS1, "Register Windows" and "Traps".
+    /// The number of the current window afterwards, by the manual: JPS1, "Register Windows" and "Traps".
     fn leads_to(self, cwp: u64, free: u64, filled: u64, clean: u64, asked: u64) -> u64 {
         let spill = cwp.wrapping_add(free).wrapping_add(2);
         let moved = match self {
@@ -93,8 +93,8 @@ impl Moves {
     }
 }
 
-/// Every combination of the five registers of windows, with values that no sound program has among them, and every
-/// instruction that moves the window: the CPU stands in the window that the manual says, and finds its registers there.
+/// Every combination of the five window registers, including invalid values, with every instruction that moves the
+/// window. The CPU must be in the window that the manual prescribes, and find its registers there.
 #[test]
 fn no_value_leads_out_of_the_register_windows() {
     const FREE: [u64; 13] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
@@ -165,7 +165,8 @@ fn windows_case(bare: &mut Bare, does: Moves, [cwp, free, filled, others, clean,
     ended(&format!("{does:?}"), &stop);
 }
 
-/// MIPS names shadow sets of registers by number, and has one set: every number, by every register, on every core.
+/// MIPS addresses shadow register sets by number, and this CPU has one set. Every number is tried with every register,
+/// on every core.
 #[test]
 fn no_number_leads_out_of_the_shadow_sets() {
     let mut tried = 0;
@@ -241,7 +242,8 @@ fn no_control_of_a_power_cpu_ends_the_process() {
     println!("{tried} values");
 }
 
-/// Without a task, and with virtual machines, the core has ways out: every null selector, and the bit that turns them on.
+/// The core can exit through a task register without a task, and through SVM. Every null selector and EFER.SVME must
+/// raise #GP.
 #[test]
 fn a_call_through_a_gate_without_a_task_is_the_guests_fault() {
     const PROTECTION: u32 = 13;
@@ -259,7 +261,7 @@ fn a_call_through_a_gate_without_a_task_is_the_guests_fault() {
     }
 }
 
-/// Loads and stores of SPARC by every address space, of every size and kind: the spaces of 128 bits among them.
+/// Loads and stores of SPARC through every address space, of every size and kind, including the 128-bit ones.
 #[test]
 fn no_address_space_ends_the_process() {
     let mut tried = 0;
@@ -278,7 +280,7 @@ fn no_address_space_ends_the_process() {
     println!("{tried} accesses");
 }
 
-/// Segments of 32-bit PowerPC that are for devices, by each kind of access, with both keys.
+/// Direct-store segments of 32-bit PowerPC, by each kind of access, with both keys.
 #[test]
 fn no_segment_ends_the_process() {
     let accesses = [

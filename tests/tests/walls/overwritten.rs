@@ -1,5 +1,5 @@
-//! Guest memory that is written from outside of the CPU core: a loop of the guest runs, something overwrites its code, and
-//! the guest runs it again. The new code must run, whoever wrote it.
+//! Guest memory that is written by other means than the guest's own stores. A loop of the guest runs, something
+//! overwrites its code, and the guest runs it again. The new code must run, whoever wrote it.
 
 use crate::s390::{EXTERNAL_PSW, interrupts};
 use trapline::machine::{Stop, What};
@@ -11,9 +11,10 @@ use trapline_probes::guest::Cpu;
 use trapline_tests::lab::hostile::{ARCHES, Bare, seen};
 use trapline_tests::lab::{DATA, ELSEWHERE, FREE, HANDLERS, PAGE_TABLES, PLACE, bench};
 
-/// Offset of the code to overwrite. It is in the page of the lab's instruction, which every ISA may execute.
+/// Offset of the code that is overwritten. It is in the page of the lab's instruction, which is executable on every
+/// ISA.
 const CODE: u64 = PLACE + 0x700;
-/// Offset of a copy that runs instead, so that nothing was ever translated at [`CODE`].
+/// Offset of a copy that runs first, so that there are no translation blocks for [`CODE`].
 const OTHER: u64 = PLACE + 0x500;
 
 /// Code that sets a register to a small number, and that register.
@@ -35,12 +36,12 @@ fn sets(arch: Arch, number: u8) -> (Vec<u8>, Reg) {
     }
 }
 
-/// The same, and the end of the case behind it.
+/// Code that sets the register, and the instruction that ends the case.
 fn whole(arch: Arch, number: u8) -> Vec<u8> {
     [&sets(arch, number).0[..], bench(arch).halt].concat()
 }
 
-/// How a test or a handler of a probe writes.
+/// A way in which a test or a probe's handler writes memory.
 #[derive(Clone, Copy, Debug)]
 enum Writer {
     Physical,
@@ -117,24 +118,24 @@ fn what_a_handler_or_a_test_overwrites_runs_anew() {
     assert_eq!(tried, ARCHES.len() * WRITERS.len());
 }
 
-/// Something of the guest's own that makes us write, and the code that it overwrites.
+/// Guest code that makes trapline write memory, and the code that this overwrites.
 struct Case {
     name: &'static str,
     arch: Arch,
     /// The address of the code that is overwritten.
     at: u64,
-    /// The code that makes us write; nothing: the end of the code itself does.
+    /// The code that makes trapline write. If it is empty, the end of the overwritten code does.
     code: Vec<u8>,
     /// Further registers to set.
     registers: Vec<(Reg, u64)>,
     memory: Vec<(u64, Vec<u8>)>,
-    /// The code needs what [`interrupts`] prepares.
+    /// Whether the case needs the state that [`interrupts`] prepares.
     asks: bool,
-    /// On the board of stock kernels.
+    /// Whether the guest runs on the board of stock kernels.
     stock: bool,
 }
 
-/// Runs the code, and returns its result and what happened meanwhile.
+/// Runs the code. Returns its result, and the exceptions and interrupts meanwhile.
 fn seen_of(bare: &mut Bare, arch: Arch, at: u64) -> (u64, Vec<(What, u64)>) {
     let result = sets(arch, 0).1;
     bare.enter_kernel();
@@ -152,7 +153,7 @@ impl Case {
         Case { name, arch: Arch::S390x, at, code: code.to_vec(), registers, memory: Vec::new(), asks: false, stock: false }
     }
 
-    /// Runs the code, has it overwritten, and runs it again; or runs it elsewhere first.
+    /// Runs the code, has it overwritten, and runs it again. If not `translated`, a copy elsewhere runs first instead.
     fn run(&self, translated: bool) -> [(u64, Vec<(What, u64)>); 2] {
         let mut bare = if self.stock { Bare::on_stock_board(self.arch) } else { Bare::new(self.arch) };
         let code = whole(self.arch, 1);
@@ -186,7 +187,7 @@ impl Case {
     }
 }
 
-/// Instructions that the core leaves to us and that store, and what interruptions store in the lowcore.
+/// Instructions that trapline executes in place of Unicorn and that store, and interruptions that store in the lowcore.
 fn of_z() -> Vec<Case> {
     const LOWCORE: u64 = FREE;
     const LEVEL_1: u64 = 1 << 28 | 1;
@@ -239,8 +240,8 @@ fn what_an_instruction_or_interruption_of_z_overwrites_runs_anew() {
     assert!(cases.len() > 15);
 }
 
-/// Calls of the firmware: SCLP of z/Architecture answers into the block that it is asked by, OPAL of POWER where an argument
-/// says.
+/// Firmware calls that write memory: SCLP of z/Architecture writes to the block of its request, OPAL of POWER to the
+/// address in an argument.
 #[test]
 fn what_firmware_overwrites_runs_anew() {
     const READ_SCP_INFO: u64 = 0x0002_0001;
@@ -267,7 +268,7 @@ fn what_firmware_overwrites_runs_anew() {
     }
 }
 
-/// Frames of exceptions: that of a fault, with and without an error code, and that of an interrupt instruction.
+/// Exception frames on x86: of a fault with and without an error code, and of an interrupt instruction.
 #[test]
 fn what_an_exception_frame_overwrites_runs_anew() {
     // ud2; mov 0x70000000,%eax; int $0x80

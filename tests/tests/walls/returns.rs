@@ -1,5 +1,6 @@
-//! Returns from exceptions with a hostile status: what a kernel loads when a program's signal handler has changed its saved
-//! state, and what it would load if it checked nothing. Each bit, by each instruction that returns.
+//! Returns from exceptions with a hostile status: values that a kernel restores after a program's signal handler has
+//! changed its saved state, and values that a kernel would reject. Each bit is tried with each instruction that
+//! returns.
 
 use crate::{ended, frames, wrpr};
 use trapline_isa::arch::Arch;
@@ -14,12 +15,12 @@ const LANDS: u64 = PLACE + 0x300;
 /// A way to return.
 struct Way {
     arch: Arch,
-    /// The code, and the code where it leads to.
+    /// The code that returns, and the code that it returns to.
     code: Vec<u8>,
     lands: Vec<u8>,
-    /// The registers of the status, of the address, and of data.
+    /// The registers with the status, with the return address, and with the address of data.
     registers: [&'static str; 3],
-    /// Each bit is changed in each of these.
+    /// The status values. Each case changes one bit of one of them.
     statuses: &'static [u64],
     bits: u32,
 }
@@ -125,7 +126,7 @@ fn no_status_of_a_return_ends_the_process() {
     assert!(tried > 2000, "{tried}");
 }
 
-/// SPARC: each bit of what a trap has saved, by both returns.
+/// SPARC: each bit of a saved trap state, by `done` and `retry`.
 #[test]
 fn no_saved_state_of_sparc_ends_the_process() {
     let place = seen(Arch::Sparc64, LANDS);
@@ -176,7 +177,7 @@ fn no_frame_of_a_return_on_x86_ends_the_process() {
     println!("{tried} frames");
 }
 
-/// PowerPC: a table of a radix tree that leads to itself, with every number of bits.
+/// PowerPC: a radix tree whose table is its own child, with every number of index bits.
 #[test]
 fn no_radix_tree_is_followed_for_ever() {
     const ROOT: u64 = trapline_tests::lab::PAGE_TABLES + 0x2000;

@@ -1,4 +1,4 @@
-//! z/Architecture: every mask of a PSW, pairs of registers, and tests of bits.
+//! z/Architecture: every mask of a PSW, register pairs with odd numbers, and instructions that test bits.
 
 use crate::ended;
 use trapline::machine::{Stop, What};
@@ -7,7 +7,8 @@ use trapline_isa::regs::Reg;
 use trapline_tests::lab::hostile::Bare;
 use trapline_tests::lab::{DATA, HANDLERS, PLACE};
 
-/// Instructions of z/Architecture that take a register and the next one: every register, odd ones are refused.
+/// Instructions of z/Architecture that use a pair of registers, with every register number. Odd numbers must be
+/// refused.
 #[test]
 fn no_pair_of_registers_leads_out_of_the_registers() {
     const SPECIFICATION: u32 = 6;
@@ -41,8 +42,8 @@ fn no_pair_of_registers_leads_out_of_the_registers() {
     println!("{tried} instructions");
 }
 
-/// RNSBG, ROSBG and RXSBG that only set the condition code, which any program may run: each kind, first and last bit,
-/// and rotation, beside the same without that bit.
+/// RNSBG, ROSBG and RXSBG with the bit that makes them set only the condition code. Any program may run them. Each
+/// kind, first and last bit, and rotation gives the same condition code as without that bit.
 #[test]
 fn a_test_of_rotated_bits_sets_the_condition_code() {
     let (one, other) = (0x0123_4567_89ab_cdef_u64, 0xfedc_ba98_7654_3211_u64);
@@ -99,8 +100,8 @@ const TRANSLATED: u64 = 1 << 58;
 const PROBLEM: u64 = 1 << 48;
 const WIDE: u64 = 3 << 31;
 
-/// Each bit of a PSW's mask with each address space, translated and not, for the kernel and for a program, by each way to
-/// load it; then a load, a store, a call, and a snapshot of what is there.
+/// Each bit of a PSW's mask with each address space, translated and not, for the kernel and for a program, by each way
+/// to load it. A load, a store, a call and a snapshot follow.
 #[test]
 fn no_mask_of_a_psw_ends_the_process() {
     let (mut tried, mut restored) = (0, 0);
@@ -133,7 +134,8 @@ fn no_mask_of_a_psw_ends_the_process() {
     assert!(restored > 50, "{restored} snapshots");
 }
 
-/// Code after which an interrupt comes: with translation off, which the board's registers need, it asks the board for one.
+/// Code that an interrupt follows. It runs with translation off, because it asks the board for one through device
+/// registers.
 pub fn interrupts(bare: &mut Bare) -> Vec<u8> {
     const SEND_INTERRUPT: u64 = 0x0900_0514;
     const LETS_IN: u64 = 1 << 56;

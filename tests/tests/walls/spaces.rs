@@ -1,13 +1,13 @@
-//! Address spaces of z/Architecture: an instruction that the core leaves to us is fetched by the home space where the CPU is
-//! in that, and else by the primary one; its operand is in the space that the PSW names. Each space has other memory at the
-//! same addresses.
+//! Address spaces of z/Architecture, for instructions that trapline executes in place of Unicorn. In home-space mode
+//! such an instruction is fetched from the home space, otherwise from the primary one. Its operand is in the space that
+//! the PSW selects. Each space has different memory at the same addresses.
 
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
 use trapline_tests::lab::PAGE_TABLES;
 use trapline_tests::lab::hostile::Bare;
 
-/// The tables of the three spaces, and the memory that each has at [`SEEN`]: two pages of code and one of data.
+/// The page tables of the three spaces, and the memory of each at [`SEEN`]: two pages of code and one of data.
 const TABLES: [u64; 3] = [0x90_0000, 0x92_0000, 0x94_0000];
 const MEMORY: [u64; 3] = [0xa0_0000, 0xa1_0000, 0xa2_0000];
 const SEEN: u64 = 0x60_4000;
@@ -19,14 +19,14 @@ const PRIMARY: usize = 0;
 const SECONDARY: usize = 1;
 const HOME: usize = 2;
 
-/// An instruction that stores at the third register, and what it leaves of eight bytes of 0x5a there.
+/// Instructions that store at the address in the third register, and their result over bytes of 0x5a.
 const STORES: [(&str, [u8; 4], [u8; 4]); 3] = [
     ("stap", [0xb2, 0x12, 0x30, 0], [0, 0, 0x5a, 0x5a]),
     ("stidp", [0xb2, 0x02, 0x30, 0], [0, 0, 0, 0]),
     ("stfle", [0xb2, 0xb0, 0x30, 0], [0xf9, 0x40, 0xb6, 0xd3]),
 ];
 
-/// A machine with these spaces, whose code is entered in one of them: at its end is a call.
+/// A machine with three spaces. `codes` says which of [`STORES`] is the code of each one; a supervisor call follows it.
 fn ready(codes: [usize; 3], at: u64) -> Bare {
     let mut bare = Bare::new(Arch::S390x);
     let (pages, size) = (2048 * 8, 2048 * 8 + 8 * 2048);
@@ -49,7 +49,7 @@ fn ready(codes: [usize; 3], at: u64) -> Bare {
     bare
 }
 
-/// lctlg of the three registers, and the PSW: its operands are behind the code.
+/// Enters the code: lctlg for the three spaces, then lpswe. The operands are in the data area.
 fn enters(bare: &mut Bare, bits: u64, at: u64) {
     const NUMBERS: u64 = trapline_tests::lab::DATA;
     let mask = 1u64 << 58 | bits << 46 | 3 << 31;

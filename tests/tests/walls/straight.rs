@@ -1,14 +1,15 @@
-//! Code without a branch. Events wait for one, so a guest that slides through memory must be ended by another rule.
+//! Code without a branch. Events are handled at branches, so another rule must end a guest that runs straight through
+//! memory.
 
 use trapline::machine::Stop;
 use trapline_isa::arch::Arch;
 use trapline_tests::lab::hostile::{ARCHES, Bare, nop, seen};
 
-/// The offset of the slide, and its length: more than may run without a branch.
+/// The offset of the straight code, and its length. It is longer than code may run without a branch.
 const SLIDE: u64 = 0x72_0000;
 const BYTES: usize = 6 << 20;
 
-/// Runs code that does nothing for 6 MiB with a limit that is long over then.
+/// Runs 6 MiB of nops with a limit that they exceed.
 fn slides(arch: Arch) -> (Stop, u64) {
     let mut bare = Bare::new(arch);
     bare.put(SLIDE, &nop(arch).iter().copied().cycle().take(BYTES).collect::<Vec<u8>>());
@@ -19,7 +20,7 @@ fn slides(arch: Arch) -> (Stop, u64) {
     (stop, bare.machine().now() - before)
 }
 
-/// `run_until` comes back although no branch comes, on each ISA whose lab can execute there.
+/// `run_until` returns although there is no branch, on each ISA whose lab can execute at that address.
 #[test]
 fn a_guest_that_slides_through_memory_ends() {
     let mut ended = Vec::new();

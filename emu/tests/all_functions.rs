@@ -17,7 +17,7 @@ const KERNELS: &[&str] = &[
     "debian/s390x",
 ];
 
-/// KP-1, RP-1, OP-1: nothing but the probes' own bytes differs, and no run ends early.
+/// KP-1, RP-1, OP-1: only the probes' own bytes differ, and no run ends early.
 fn the_run_is_the_same_with_all_functions_probed(name: &'static str) {
     let room = Folder::new(&format!("all-{}", name.replace('/', "-")));
     let script = room.0.join("work.sh");

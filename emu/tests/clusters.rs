@@ -1,5 +1,5 @@
-//! Sweeps on clusters: Slurm is really run, as an ordinary user on the loopback, and loses a node in the middle; the
-//! manifests for Kubernetes are valid.
+//! Sweeps on clusters. The test runs Slurm as an ordinary user on the loopback interface, and takes a node down during
+//! the sweep. The manifests for Kubernetes are checked against its schema.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Writes the job. Its scripts name the program that wrote them and the folder where it ran.
+/// Writes the job's files. Its scripts contain the path of the program that wrote them, and the folder in which it ran.
 fn emit(program: &str, room: &Folder, engine: &str, shards: &str) -> String {
     let job = room.file(engine);
     let output = Command::new(program)
@@ -36,7 +36,7 @@ fn emit(program: &str, room: &Folder, engine: &str, shards: &str) -> String {
     job
 }
 
-/// SW-5: every manifest is valid for Kubernetes' own schema, and keeps the rules that the schema does not know.
+/// SW-5: every manifest is valid by Kubernetes' own schema, and obeys rules that the schema does not contain.
 fn manifests_are_valid() {
     let room = open_folder("kubernetes");
     let job = emit(PROGRAM, &room, "kubernetes", "5");
@@ -76,7 +76,7 @@ fn manifests_are_valid() {
     assert_eq!(container["env"][0]["value"], "5");
 }
 
-/// Slurm's daemons, which end with the value.
+/// Slurm's daemons. They are stopped when the value is dropped.
 struct Slurm {
     daemons: Vec<Child>,
     config: String,
@@ -111,7 +111,7 @@ fn user() -> String {
 }
 
 impl Slurm {
-    /// Starts a cluster of two nodes on the loopback, all of whose files are in the room.
+    /// Starts a cluster of two nodes on the loopback interface. All its files are in the folder.
     fn start(room: &Folder) -> Slurm {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let host = host.trim().split('.').next().unwrap().to_string();
@@ -180,7 +180,8 @@ fn make(path: &Path) {
     }
 }
 
-/// SW-5: a Slurm array whose node is taken down in the middle ends complete, and equal to the sweep without Slurm.
+/// SW-5: a Slurm array whose node is taken down during the sweep completes, and its result equals the sweep without
+/// Slurm.
 fn slurm_loses_a_node_and_the_sweep_is_complete() {
     let room = open_folder("slurm");
     let whole = room.file("whole");

@@ -1,4 +1,4 @@
-//! The command line as people meet it: what it prints, what it says when something is wrong, and its exit status.
+//! The command line: its output, its messages for wrong input, and its exit status.
 #![cfg(feature = "cpu")]
 
 use std::io::Write;
@@ -25,7 +25,7 @@ fn trapline_with(args: &[&str], input: &str) -> Said {
     Said { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// A file that lives as long as the test.
+/// A file that is deleted when the value is dropped.
 struct File(std::path::PathBuf);
 
 impl File {
@@ -114,7 +114,7 @@ fn what_is_wrong_is_said() {
     }
 }
 
-/// KP-4, KP-5, KP-15: `check` answers for a place that is named exactly.
+/// KP-4, KP-5, KP-15: `check` answers for one place.
 #[test]
 fn check_answers_about_places() {
     #[rustfmt::skip]
@@ -137,7 +137,7 @@ fn check_answers_about_places() {
     }
 }
 
-/// KP-5: the table that is compared with the decisions of real kernels.
+/// KP-5: `check` prints the table that is compared with the decisions of real kernels.
 #[test]
 fn bulk_questions_are_answered_in_the_order_asked() {
     let symbols = trapline(&["symbols", "tiny/x86_64", "vfs_read", "--json"]);
@@ -238,7 +238,8 @@ fn every_command_has_help_with_examples() {
     assert!(completions.status == 0 && completions.out.contains("disasm"));
 }
 
-/// KP-4: a stripped kernel and its System.map are as good as the whole; without one the command says what is missing.
+/// KP-4: a stripped kernel with its System.map works like the complete file. Without the map, the command says what is
+/// missing.
 #[test]
 fn a_stripped_kernel_is_asked_about_with_its_system_map() {
     let mut stripped = trapline_images::find("tiny/x86_64").unwrap().bytes.to_vec();

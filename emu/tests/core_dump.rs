@@ -1,6 +1,6 @@
-//! `--vmcore FILE`: the file is an ELF core of the guest as it is without probes, and drgn reads it.
+//! `--vmcore FILE`: the file is an ELF core dump of the guest as it is without probes, and drgn can read it.
 //!
-//! The stock kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds.
+//! The stock kernels are those in `TRAPLINE_IMAGES` or the cache of `trapline images pull`.
 
 use goblin::elf::Elf;
 use std::fs;
@@ -21,8 +21,8 @@ fn trapline(args: &[&str]) -> (String, String) {
     (out, err)
 }
 
-/// AN-1, OP-7: a run with probes and a run without leave the same core dump. Only stack words that no call needs any more
-/// may hold the address to which followed calls return, and the link register may.
+/// AN-1, OP-7: a run with probes and a run without leave the same core dump. Only dead stack words, and the link
+/// register, may hold the pad's address.
 fn probes_leave_nothing_in_a_core_dump(name: &'static str) {
     const CALLS: [&str; 9] =
         ["quicksort", "fibonacci", "schedule", "do_syscall", "vfs_read", "pipe_read", "do_wait", "recurser", "sorter"];
@@ -60,7 +60,8 @@ fn probes_leave_nothing_in_a_core_dump(name: &'static str) {
     assert!(fs::read_to_string(&trace).unwrap().contains("vfs_read"), "{name}: there are hits");
 }
 
-/// AN-1: `--vmcore-at` takes the guest at the first hit that passes the event's filter, and the run goes on as without.
+/// AN-1: `--vmcore-at` dumps the guest at the first hit that passes the event's filter. The run continues as without
+/// it.
 fn a_core_dump_is_made_at_a_hit() {
     let room = Folder::new("hit");
     let (core, script) = (room.file("core"), room.file("script"));
@@ -95,7 +96,7 @@ fn a_core_dump_is_made_at_a_hit() {
     }
 }
 
-/// Asks drgn, by kallsyms alone: the release, a function's address and its first bytes.
+/// A drgn script without types: prints the release, and a function's address and first bytes, by kallsyms.
 const BY_KALLSYMS: &str = r#"
 import drgn, sys
 from drgn.helpers.linux.kallsyms import load_vmlinux_kallsyms
@@ -154,7 +155,7 @@ fn drgn_reads_a_core_dump(name: &'static str) {
     assert!(bytes.len() == 8 && !(kernel.arch.isa().is_breakpoint)(&bytes), "{name}: a probed function: {said}");
 }
 
-/// Asks drgn with the kernel's types: the tasks, and the stack of the first one, which sleeps.
+/// A drgn script with the kernel's types: prints the tasks, and the stack of the first one, which sleeps.
 const BY_TYPES: &str = r#"
 import drgn, sys
 from drgn.helpers.linux.pid import for_each_task
@@ -169,7 +170,7 @@ for frame in prog.stack_trace(2):
     print("kthread", frame.name)
 "#;
 
-/// AN-1: with the kernel's debug information drgn lists the tasks that the guest lists, and their stacks.
+/// AN-1: with the kernel's debug information, drgn prints the same tasks as the guest, and their stacks.
 fn drgn_lists_the_guests_tasks() {
     let Some(dwarf) = vmlinux() else { return };
     let room = Folder::new("tasks");
@@ -210,10 +211,9 @@ fn vmlinux() -> Option<PathBuf> {
     given.into_iter().chain([beside]).find(|file| file.is_file())
 }
 
-/// The guests whose core dumps are read in each run of the tests: one whose numbers begin with the low byte, and one whose
-/// numbers begin with the high byte.
+/// The guests whose core dumps every run of the tests reads: one little-endian and one big-endian.
 const ALWAYS: [&str; 2] = ["debian/amd64", "debian/s390x"];
-/// The variable with which those of all stock guests are read.
+/// If this environment variable is set, the core dumps of all stock guests are read.
 const ALL: &str = "TRAPLINE_ALL_DUMPS";
 
 fn main() -> ExitCode {

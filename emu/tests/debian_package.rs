@@ -1,5 +1,5 @@
-//! The Debian package, the manual pages and `trapline doctor`: the package installs into an empty root, and what is in it
-//! works.
+//! The Debian package, the manual pages and `trapline doctor`. The package is installed into an empty root, and its
+//! program must run there.
 
 use serde_json::Value;
 use std::fs;
@@ -60,7 +60,7 @@ fn the_package_installs_into_an_empty_root() {
     }
 }
 
-/// AN-3: there is a page for each sub-command, with its options and its examples, one example a line.
+/// AN-3: there is a manual page for each sub-command, with its options and its examples, one example per line.
 fn every_command_has_a_manual_page() {
     let room = Folder::new("man");
     done(Command::new(PROGRAM).arg("man").arg(&room.0));
@@ -94,7 +94,8 @@ fn every_command_has_a_manual_page() {
     assert!(refused.status.code() == Some(1) && said(&refused).contains("/proc/none/at/all"), "{refused:?}");
 }
 
-/// AN-3: doctor says what is missing and how to get it; what was named decides about its exit status.
+/// AN-3: doctor prints what is missing and how to install it. Only the parts named on the command line decide about its
+/// exit status.
 fn doctor_says_what_is_missing_and_how_to_get_it() {
     let room = Folder::new("doctor");
     let tools = room.0.join("tools");

@@ -32,7 +32,7 @@ fn the_program_of_the_readme_is_an_example() {
     assert!(include_str!("../../README.md").contains(&format!("```rust\n{program}```")), "README.md has another program");
 }
 
-/// KP-2: both handlers are told of each hit, with the probe's address.
+/// KP-2: both handlers are called at each hit, with the probe's address.
 #[test]
 fn the_kprobe_example_tells_of_both_handlers() {
     for kernel in KERNELS {
@@ -96,7 +96,7 @@ fn the_kretprobe_example_shows_results_and_times() {
     }
 }
 
-/// BY-1: a script is compiled, attached to a session and ended from Rust; what is wrong with one is an error in words.
+/// BY-1: a script is compiled, attached to a session and ended from Rust. A wrong script gives an error message.
 #[test]
 fn the_script_example_prints_its_maps() {
     for kernel in KERNELS {

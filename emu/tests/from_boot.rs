@@ -1,6 +1,7 @@
-//! `trapline run --from-boot` and `trapline check --booted`: a stock kernel boots once, and is then there at once.
+//! `trapline run --from-boot` and `trapline check --booted`: a stock kernel boots once, and later runs restore it from
+//! a snapshot.
 //!
-//! Needs kernels in `TRAPLINE_IMAGES` or the cache; without them a test is skipped.
+//! The tests need kernels in `TRAPLINE_IMAGES` or the cache. Otherwise they are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ fn trapline(cache: Option<&Path>, args: &[&str]) -> Said {
     trapline_with(cache, None, args)
 }
 
-/// With the kernels of that folder, for a cache of its own holds none.
+/// A command that uses the kernels in that folder, because its own cache has none.
 fn trapline_with(cache: Option<&Path>, images: Option<&PathBuf>, args: &[&str]) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
     if let Some(images) = images {
@@ -43,8 +44,8 @@ fn a_kernel_without_a_shell_cannot_begin_there() {
     }
 }
 
-/// DV-4: the first run boots and keeps, the next ones restore; what is wrong with a kept snapshot is said, and it is
-/// made anew.
+/// DV-4: the first run boots and saves a snapshot, the next ones restore it. A damaged snapshot is reported and made
+/// again.
 fn a_stock_kernel_boots_once_and_runs_scripts_from_its_shell(name: &'static str) {
     let found = harness::stock(name);
     let images = found.local.folder;

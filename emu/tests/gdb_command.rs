@@ -46,7 +46,8 @@ fn said<'a>(all: &'a str, name: &str) -> Vec<&'a str> {
 
 const PC: &str = "printf \"pc=%#lx\\n\", $pc";
 
-/// TT-7: on every ISA gdb sets breakpoints, steps, continues, and does all that backwards; both ends of the run are ends.
+/// TT-7: on every ISA gdb sets breakpoints, steps and continues, forwards and backwards. It stops at both ends of the
+/// run.
 fn gdb_goes_both_ways(name: &'static str) {
     let folder = Folder::new(&format!("gdb-{}", name.replace('/', "-")));
     let elf = symbols(&folder, name);
@@ -93,7 +94,8 @@ fn gdb_goes_both_ways(name: &'static str) {
     assert!(!all.contains("unavailable") && !all.contains("Cannot access") && !all.contains("warning:"), "{name}: {all}");
 }
 
-/// TT-7: a watchpoint stops behind the store forwards and in front of it backwards, and `monitor who` finds it.
+/// TT-7: a watchpoint stops behind the store when running forwards, and before it when running backwards. `monitor who`
+/// finds the store.
 fn gdb_watches_memory(name: &'static str) {
     let folder = Folder::new(&format!("gdb-watch-{}", name.replace('/', "-")));
     let elf = symbols(&folder, name);
@@ -125,7 +127,7 @@ fn gdb_watches_memory(name: &'static str) {
     assert_eq!(writer.get(writer.len() - 8..), front.get(front.len() - 8..), "{name}: {all}");
 }
 
-/// TT-7: gdb reads and writes registers and memory; a write begins another future, and says so.
+/// TT-7: gdb reads and writes registers and memory. A write discards the run's known future, and a message says so.
 fn a_change_begins_another_future() {
     let folder = Folder::new("gdb-change");
     let elf = symbols(&folder, "tiny/x86_64");
@@ -148,7 +150,7 @@ fn a_change_begins_another_future() {
     assert!(all.contains("`nothing` is no command") && all.contains("`5` is no guest time"), "{all}");
 }
 
-/// TT-7: a recording is walked by gdb, and its marks are compared on the way.
+/// TT-7: gdb goes through a recording, and the recording's marks are compared on the way.
 fn a_recording_is_walked(cpus: &'static str) {
     let folder = Folder::new(&format!("gdb-recording-{cpus}"));
     let file = folder.0.join("one.rec").to_str().unwrap().to_string();
@@ -163,7 +165,7 @@ fn a_recording_is_walked(cpus: &'static str) {
     assert_eq!(all.matches("(CPU ").count(), cpus.parse::<usize>().unwrap(), "{all}");
 }
 
-/// TT-7: gdb walks a booted stock kernel, with symbols and callers.
+/// TT-7: gdb goes through a booted stock kernel, with symbols and callers.
 fn a_stock_kernel_is_walked(name: &'static str) {
     let folder = Folder::new(&format!("gdb-{}", name.replace('/', "-")));
     let elf = symbols(&folder, name);
@@ -226,7 +228,7 @@ fn thread_of<'a>(all: &'a str, task: &str) -> Vec<&'a str> {
     head.into_iter().chain(lines.take_while(|line| line.starts_with('#'))).collect()
 }
 
-/// TT-7: tasks that sleep are threads when the user wants that. Their callers are those that trapline unwinds.
+/// TT-7: `monitor threads tasks` makes sleeping tasks threads of gdb. Their callers are those that trapline unwinds.
 fn sleeping_tasks_are_threads(name: &'static str) {
     let folder = Folder::new(&format!("gdb-tasks-{}", name.replace('/', "-")));
     let elf = symbols(&folder, name);
@@ -271,10 +273,11 @@ fn sleeping_tasks_are_threads(name: &'static str) {
     assert!(all.contains("`1000000` is not the number of a task that sleeps"), "{name}: {all}");
 }
 
-/// The headers with which a module for Debian's kernel is built.
+/// The folder of kernel headers with which the module for Debian's kernel is built.
 const HEADERS: &str = "/lib/modules/6.1.0-56-amd64/build";
 
-/// TT-7: gdb reads a loaded module's symbols from the guest, and walks through its functions. No file of the host is read so.
+/// TT-7: gdb reads the symbols of a loaded module from the guest, and steps through its functions. It cannot read files
+/// of the host in this way.
 fn a_modules_symbols_are_read_from_the_guest() {
     let folder = Folder::new("gdb-module");
     let out = folder.0.to_str().unwrap();
@@ -330,7 +333,7 @@ fn the_documents_commands_work() {
     assert!(Path::new(&folder.0.join("tiny.elf")).exists());
 }
 
-/// TT-7: wrong ports, images and files get a sentence.
+/// TT-7: wrong ports, images and files get a message.
 fn wrong_arguments_get_a_sentence() {
     let folder = Folder::new("gdb-wrong");
     let path = |name: &str| folder.0.join(name).to_str().unwrap().to_string();
@@ -363,7 +366,7 @@ fn wrong_arguments_get_a_sentence() {
     }
 }
 
-/// TT-7: a recording that was cut off is walked up to its last whole frame, with a note.
+/// TT-7: a recording that was cut off can be used up to its last complete frame, with a note.
 fn a_cut_recording_is_walked() {
     let folder = Folder::new("gdb-cut");
     let file = folder.0.join("one.rec").to_str().unwrap().to_string();
@@ -378,7 +381,7 @@ fn a_cut_recording_is_walked() {
     assert!(errors.contains("the recording was not finished"), "{errors}");
 }
 
-/// TT-7: places are remembered and found again, and one that is no more gets a sentence.
+/// TT-7: `monitor checkpoint` and `monitor restart` work. A place that no longer exists gets a message.
 fn checkpoints_are_found_again(name: &'static str) {
     let folder = Folder::new(&format!("gdb-checkpoints-{}", name.replace('/', "-")));
     let elf = symbols(&folder, name);
@@ -400,8 +403,8 @@ fn checkpoints_are_found_again(name: &'static str) {
     assert!(all.lines().any(|line| line.contains("of guest time (tick ")), "{name}: {all}");
 }
 
-/// TT-7: the command of README.md works as it stands, also while the guest still boots: gdb gives up after two seconds without
-/// an answer.
+/// TT-7: the command in README.md works unchanged, also while the guest still boots. (gdb gives up after two seconds
+/// without an answer.)
 fn the_command_of_the_readme_works() {
     let folder = Folder::new("gdb-readme");
     std::os::unix::fs::symlink(PROGRAM, folder.0.join("trapline")).unwrap();
@@ -429,7 +432,7 @@ fn the_command_of_the_readme_works() {
     assert!(all.contains("of guest time (tick ") && said(&all, "pc").len() == 1, "{all}");
 }
 
-/// TT-7: while the guest boots, gdb is sent acknowledgements that nobody asked for.
+/// TT-7: while the guest boots, gdb is sent acknowledgements that it did not ask for, so that it does not give up.
 fn gdb_is_kept_waiting_while_the_guest_boots() {
     let folder = Folder::new("gdb-waits");
     let images = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
@@ -472,7 +475,7 @@ impl Listening {
         stream
     }
 
-    /// Sends these packets, and returns the answers up to the one that begins like this.
+    /// Sends these packets, and returns the answers up to the first one with this beginning.
     fn ask(&self, stream: &mut TcpStream, packets: &[&[u8]], awaited: &str) -> String {
         packets.iter().for_each(|packet| stream.write_all(&framed(packet)).unwrap());
         let (mut answers, mut bytes) = (String::new(), [0; 4096]);
@@ -498,7 +501,7 @@ fn framed(packet: &[u8]) -> Vec<u8> {
     [b"$", packet, format!("#{sum:02x}").as_bytes()].concat()
 }
 
-/// Packets of gdb, right ones and wrong ones.
+/// Packets of gdb, valid and invalid.
 #[rustfmt::skip]
 const PACKETS: &[&[u8]] = &[
     b"?", b"g", b"G00", b"p0", b"p-1", b"pffffffffffff", b"P0=00", b"Pffff=11", b"m0,ffffffffffffffff", b"mffffffffffffffff,10", b"m0,0",
@@ -512,7 +515,7 @@ const PACKETS: &[&[u8]] = &[
 
 const LETTERS: &[u8] = b"$#+-}*\x03vCqHm0123,;:";
 
-/// TT-7: whatever comes over the connection, and however it ends, the next gdb is answered. Other computers cannot connect.
+/// TT-7: after any data on the connection, and any end of it, the next gdb is answered. Other computers cannot connect.
 fn garbage_on_the_port_harms_nobody() {
     let folder = Folder::new("gdb-garbage");
     let listening = Listening::start(&folder, "tiny/x86_64");
@@ -560,7 +563,7 @@ fn garbage_on_the_port_harms_nobody() {
     assert!(errors.lines().all(|line| line.starts_with("note: ")) && errors.contains("gdb's protocol"), "{errors}");
 }
 
-/// TT-7: an interrupt stops a guest that runs, and a new gdb finds no breakpoints of the old one.
+/// TT-7: an interrupt stops a running guest. A new gdb finds no breakpoints of the previous one.
 fn an_interrupt_stops_the_guest() {
     let folder = Folder::new("gdb-interrupt");
     let listening = Listening::start(&folder, "tiny/arm64");
@@ -578,7 +581,7 @@ fn an_interrupt_stops_the_guest() {
     assert!(told.contains("$T02") || told.contains("replaylog:begin"), "{told}");
 }
 
-/// TT-7: a write that is refused, and one of no bytes, leave what was before the place.
+/// TT-7: a refused write, and a write of no bytes, discard nothing.
 fn a_refused_write_changes_nothing(name: &'static str) {
     let folder = Folder::new(&format!("gdb-refused-{}", name.replace('/', "-")));
     let listening = Listening::start(&folder, name);

@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Guest time in nanoseconds. At this time the tiny kernel is in its benchmark loop, and it stays there.
+/// Guest time in nanoseconds at which the tiny kernel is in its benchmark loop, where it stays.
 const FROM: u64 = 400_000;
 /// The time from the registration to the measurement.
 const WARM: u64 = 200_000;
@@ -62,8 +62,8 @@ fn record(hit: &mut Hit<'_>) {
     hit.emit(EventId(0), |cpu, payload| payload.put(&cpu.pc().to_le_bytes()));
 }
 
-/// KP-16: kprobes whose instruction runs in every way, jumps, return probes, jprobes, records: the run calls the
-/// allocator exactly as often as one without probes.
+/// KP-16: kprobes with every plan, jumps, return probes, jprobes and records. The run calls the allocator exactly as
+/// often as one without probes.
 #[test]
 fn a_hit_does_not_allocate_in_the_machine_either() {
     for name in ["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "tiny/thumb2"] {

@@ -1,5 +1,5 @@
-//! Kernels, scripts and events that once took for ever, given to the built program: each ends with its own last words,
-//! soon and in bounded memory. The budgets that hold them are tested in steps, beside their code (SECURITY.md).
+//! Runs the built program on kernels, scripts and events that once ran for ever. Each ends with its message, soon and
+//! in bounded memory. The budgets are tested beside their code (SECURITY.md).
 #![cfg(feature = "cpu")]
 
 mod program;
@@ -8,7 +8,7 @@ use program::{Ended, start};
 use std::time::Duration;
 use trapline_harness::Folder;
 
-/// Much longer than any of them takes, on a busy computer.
+/// The limit of a run. It is much longer than a run takes, even on a busy computer.
 const MOST: Duration = Duration::from_secs(240);
 const MOST_MEMORY_KIB: u64 = 1 << 20;
 
@@ -34,7 +34,7 @@ fn with_segment(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Data of this size in which every row looks like the beginning of a kallsyms table.
+/// Data of this size in which every row looks like the start of a kallsyms table.
 fn beginnings_of_kallsyms(size: usize) -> Vec<u8> {
     let count = (size / 32) as u64;
     let row = [&count.to_le_bytes()[..], &[15], &[1; 7]].concat();
@@ -48,14 +48,14 @@ fn beginnings_of_kallsyms(size: usize) -> Vec<u8> {
     [row.repeat(size / 16), text, places].concat()
 }
 
-/// Headers of type information, each of which promises half of the image.
+/// Headers of type information (BTF), each of which claims half of the image.
 fn beginnings_of_types(size: usize) -> Vec<u8> {
     let length = (12 * (size / 24) + 4) as u32;
     let words = [24, 0, length, 16, 8].iter().flat_map(|word: &u32| word.to_le_bytes()).collect::<Vec<u8>>();
     [&[0x9f, 0xeb, 1, 0][..], &words].concat().repeat(size / 24)
 }
 
-/// A file with so many symbol tables that name one large table of strings.
+/// An ELF file with many symbol tables that share one large string table.
 fn symbol_tables(count: u16) -> Vec<u8> {
     const STRINGS: u64 = 4 << 20;
     let mut file = trapline_images::find("tiny/x86_64").expect("built in").bytes.to_vec();

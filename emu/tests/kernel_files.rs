@@ -1,4 +1,4 @@
-//! Kernels out of files: ours as they should be, and files that are broken in every way we could think of.
+//! Kernel files: the tiny kernels, and files that are broken in many ways.
 
 use proptest::prelude::*;
 use trapline::boot::Kernel;
@@ -17,7 +17,7 @@ fn kernel(name: &str) -> Kernel {
     Kernel::from_bytes(tiny(name)).unwrap()
 }
 
-/// KP-15: the kernel's own words about its text are understood.
+/// KP-15: the tiny kernels' tables are read: exceptions, blacklist, BUG sites, init sections.
 #[test]
 fn the_tiny_kernels_are_understood() {
     for (name, arch, text) in [("tiny/x86_64", Arch::X86_64, 0xffff_ffff_8110_0000), ("tiny/i386", Arch::I386, 0xc010_0000)] {
@@ -47,7 +47,7 @@ fn the_tiny_kernels_are_understood() {
     }
 }
 
-/// KP-4: a kernel that runs in place (XIP) is refused by what its symbols say.
+/// KP-4: a kernel that runs in place (XIP) is refused. Its symbols show it.
 #[test]
 fn a_kernel_that_runs_from_flash_is_refused() {
     let mut bytes = tiny("tiny/arm").to_vec();
@@ -59,7 +59,7 @@ fn a_kernel_that_runs_from_flash_is_refused() {
     assert!(refusal.advice().contains("without CONFIG_XIP_KERNEL"), "{}", refusal.advice());
 }
 
-/// KP-1: what is read is what the machine loads.
+/// KP-1: the bytes that `read` returns are those that the machine loads.
 #[test]
 fn reading_sees_file_bytes_then_zeroes_then_nothing() {
     let kernel = kernel("tiny/x86_64");
@@ -77,7 +77,7 @@ fn reading_sees_file_bytes_then_zeroes_then_nothing() {
     assert!(kernel.read(0, &mut []).is_ok());
 }
 
-/// KP-15: an image that was stripped of its sections and symbols is loaded all the same.
+/// KP-15: an image without sections and symbols can be loaded.
 #[test]
 fn a_stripped_kernel_has_text_but_no_names() {
     let stripped = patched(&[(SECTIONS, 8, 0), (SECTION_COUNT, 2, 0)]);
@@ -112,7 +112,7 @@ fn patched(changes: &[(usize, usize, u64)]) -> Vec<u8> {
     bytes
 }
 
-/// KP-15: data between the code is known by the mapping symbols of ARM, so that no breakpoint changes it.
+/// KP-15: ARM's mapping symbols mark data between the code, so no breakpoint is written into it.
 #[test]
 fn data_between_the_code_is_not_text() {
     let bytes = trapline_images::find("tiny/arm64").expect("it is built in").bytes;
@@ -127,7 +127,7 @@ fn data_between_the_code_is_not_text() {
     assert!(!of_x86.symbols.places().iter().any(|entry| of_x86.symbols.is_data(entry.address)));
 }
 
-/// KP-4: before anything can be probed there must be a kernel; whatever is wrong with the file is said in words.
+/// KP-4: each kind of broken file gets a message.
 #[test]
 fn broken_files_are_refused_with_the_reason() {
     let whole = tiny("tiny/x86_64");
@@ -182,7 +182,8 @@ proptest! {
         let _ = Kernel::from_bytes(&bytes);
     }
 
-    /// KP-4: so is a real kernel with some bytes changed, in its headers or anywhere, and with its end cut off.
+    /// KP-4: a kernel with some bytes changed, in its headers or anywhere, and with its end cut off, is refused or
+    /// loaded, never a panic.
     #[test]
     fn a_damaged_kernel_never_panics(
         name in prop::sample::select(vec!["tiny/x86_64", "tiny/i386"]),
@@ -214,7 +215,7 @@ proptest! {
         }
     }
 
-    /// KP-4: text that is no table of symbols is refused or read, never a panic.
+    /// KP-4: text that is no symbol table is refused or read, never a panic.
     #[test]
     fn arbitrary_symbol_text_never_panics(text in "([0-9a-f]{0,17}[ \\t][A-Za-z]{0,2}[ \\t][a-z_.$]{0,9}\\n?|\\PC{0,20}\\n){0,20}") {
         let _ = trapline::symbols::system_map::parse(&text);
@@ -228,8 +229,8 @@ proptest! {
     }
 }
 
-/// A 64-bit kernel with the high byte first, of that machine, that text and that row of its exception table, whose entry
-/// is an address as the kernel sees it.
+/// A 64-bit big-endian kernel for this machine, with this text and this row in its exception table. Its entry is a
+/// virtual address.
 fn big_endian_kernel(machine: u16, at: u64, words: [u32; 3], row: [u32; 2]) -> Vec<u8> {
     const NAMES: &[u8] = b"\0.text\0__ex_table\0.symtab\0.strtab\0vfs_read\0";
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -264,8 +265,8 @@ fn big_endian_kernel(machine: u16, at: u64, words: [u32; 3], row: [u32; 2]) -> V
     [file, code, table, symbols, NAMES.to_vec(), sections.concat()].concat()
 }
 
-/// KP-15: numbers are read in the order that the file says, and an entry that no physical address is is where its
-/// segment lies.
+/// KP-15: numbers are read in the file's byte order. An entry that is not a physical address is found through its
+/// segment.
 #[test]
 fn a_big_endian_kernel_is_read_in_its_own_order() {
     const TEXT: u64 = 0xc000_0000_0000_0000;
@@ -278,8 +279,7 @@ fn a_big_endian_kernel_is_read_in_its_own_order() {
     assert_eq!(found, [(TEXT, TEXT + 8)]);
 }
 
-/// KP-4, KP-15: a vmlinux for SPARC from elsewhere: its tables hold addresses of half a word, and the engine answers about
-/// its text.
+/// KP-4, KP-15: a vmlinux for SPARC, whose tables hold 32-bit addresses. The engine answers about its text.
 #[test]
 fn a_sparc_vmlinux_from_elsewhere_is_answered_about() {
     const TEXT: u64 = 0x40_4000;

@@ -1,18 +1,18 @@
-//! Raw images of stock kernels: the address at which they are linked, and their symbols, are read from their own bytes.
+//! Raw images of stock kernels: the link address and the symbols are read from the image.
 //!
-//! The releases are known ones, for the addresses are; a test whose release is not on this computer is skipped.
+//! The test knows the addresses of fixed releases. If a release is not on this computer, its test is skipped.
 
 use std::process::ExitCode;
 use trapline::boot::Kernel;
 use trapline_harness::{self as harness, Test};
 
-/// A release, and what its System.map says.
+/// A release, with addresses from its System.map.
 struct Place {
     name: &'static str,
-    /// The address of its first byte.
+    /// The address of the image's first byte.
     start: u64,
     do_sys_openat2: u64,
-    /// It has more symbols than this.
+    /// A lower limit for the number of symbols.
     symbols: usize,
 }
 
@@ -22,7 +22,7 @@ const PLACES: [Place; 2] = [
     Place { name: "debian/armhf@6.1.0-50", start: 0xc020_8000,           do_sys_openat2: 0xc05c_9008,           symbols: 45_000 },
 ];
 
-/// KP-4: a kernel is loaded where it is linked.
+/// KP-4: a kernel is loaded at its link address.
 fn a_stock_kernel_says_where_it_belongs(place: &Place) {
     let name = place.name;
     let file = harness::stock(name).local.kernel;

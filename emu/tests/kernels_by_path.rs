@@ -1,4 +1,4 @@
-//! Stock kernels that are given as files: what they find beside themselves is of their own ISA, or there is nothing.
+//! Stock kernels that are given as files: trapline uses a busybox of the same ISA, or none.
 #![cfg(feature = "cpu")]
 
 use std::path::Path;
@@ -8,7 +8,8 @@ use trapline::boot::kernels;
 use trapline::boot::{Kernel, Segment};
 use trapline_harness::Folder;
 
-/// Everything that `trapline run` says of our kernel for an ISA, in a file, with symbols by which it counts as a Linux.
+/// Runs `trapline run` on the tiny kernel of an ISA as a file, with symbols that make it look like Linux. Returns the
+/// exit status and all output.
 fn said(row: &Row, images: &Folder) -> (Option<i32>, String) {
     let ours = trapline_images::find(&format!("tiny/{}", row.arch.name())).expect("a kernel of ours");
     let kernel = images.write("vmlinux", ours.bytes);
@@ -32,8 +33,8 @@ fn said(row: &Row, images: &Folder) -> (Option<i32>, String) {
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// DV-4: a kernel's file gets the busybox of its own ISA. Where that is not on this computer, people are told how it
-/// comes; another ISA's is never taken.
+/// DV-4: a kernel's file gets the busybox of its own ISA. If that is not on this computer, the message says how to
+/// install it. Another ISA's busybox is never used.
 #[test]
 fn a_kernel_out_of_a_file_gets_no_other_isas_busybox() {
     // The RAM of RISC-V's board for stock kernels is not where our kernel lies.

@@ -1,5 +1,5 @@
-//! Source lines and variables: `trapline lines`, `trapline vars` and event lines with source lines, on a small program
-//! that is compiled here with DWARF 4 and 5, compared with `perf probe -D`; and on Debian's kernel.
+//! Source lines and variables: `trapline lines`, `trapline vars` and event lines with source lines. They are tested on
+//! a small program, compiled here with DWARF 4 and 5, and on Debian's kernel, and compared with `perf probe -D`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The lines that `perf probe -D` prints; none where it refuses.
+/// The lines that `perf probe -D` prints. Empty if it refuses.
 fn by_perf(program: &str, asked: &str) -> Vec<String> {
     let output = Command::new("perf").args(["probe", "-k", program, "-D", asked]).output().unwrap();
     text(&output.stdout).lines().filter(|line| line.contains(':')).map(str::to_string).collect()
@@ -46,7 +46,7 @@ fn known<'a, 'i>(info: &'a Info<'i>, kernel: &'a Kernel) -> Known<'a, 'i> {
     Known { isa: kernel.arch.isa(), symbols: &kernel.symbols, module: None, lines: Some(info), types: None }
 }
 
-/// The lines that trapline makes of the same words.
+/// The lines that trapline prints for the same arguments.
 fn by_us(info: &Info<'_>, kernel: &Kernel, asked: &str) -> Result<Vec<String>, LinesError> {
     let known = known(info, kernel);
     let line = format!("p {asked}");
@@ -66,8 +66,9 @@ fn opened(program: &str) -> (Kernel, DebugFile) {
     (Kernel::from_bytes(&bytes).unwrap(), DebugFile::from_bytes(&bytes).unwrap())
 }
 
-/// Whether a variable's value is computed at a place: then perf 6.1 prints the first step of the computation, here
-/// `+16(%di)` for `*(int *)(*(long *)(%di + 16))`, and we say that it has no form.
+/// Whether the variable's value is computed at this place. For such a value perf 6.1 prints the first step of the
+/// computation, here `+16(%di)` for `*(int *)(*(long *)(%di + 16))`. trapline says that no fetch argument can express
+/// it.
 fn is_computed(info: &Info<'_>, kernel: &Kernel, asked: &str, place: &str, argument: &str) -> bool {
     let wanted = Wanted::parse(asked.split(' ').next().unwrap_or_default()).unwrap();
     let here = info.spots(&wanted).unwrap().into_iter().find(|spot| known(info, kernel).place(spot.address) == place);
@@ -80,8 +81,8 @@ fn is_computed(info: &Info<'_>, kernel: &Kernel, asked: &str, place: &str, argum
     asked.ends_with("$vars") && argument.starts_with(['+', '-']) && computed.count() > 0
 }
 
-/// LV-2, LV-3: every line of the program that perf takes, and every variable, has the address and the fetch of perf's
-/// own line. perf refuses bit fields of DWARF 5, and counts those of DWARF 4 from the wrong end.
+/// LV-2, LV-3: every line and variable that perf accepts has the same address and fetch argument as perf's line. perf
+/// refuses bit fields of DWARF 5, and computes a wrong bit offset for those of DWARF 4.
 fn places_are_those_of_perf(version: u32) {
     let room = Folder::new(&format!("perf{version}"));
     let program = compiled(&room, version, &[]);
@@ -135,7 +136,7 @@ fn places_in_dwarf_5_are_those_of_perf() {
     places_are_those_of_perf(5);
 }
 
-/// LV-3: bit fields are those that the machine's own instructions read.
+/// LV-3: bit fields have the offsets and sizes that the program's own instructions use.
 fn bit_fields_have_their_bits() {
     for version in [4, 5] {
         let room = Folder::new(&format!("bits{version}"));
@@ -150,7 +151,7 @@ fn bit_fields_have_their_bits() {
     }
 }
 
-/// LV-2, LV-3: places and variables that are not there are errors with the reason.
+/// LV-2, LV-3: places and variables that do not exist are errors with the reason.
 fn errors_say_what_is_there() {
     let room = Folder::new("errors");
     let (kernel, file) = opened(&compiled(&room, 5, &[]));
@@ -174,7 +175,7 @@ fn errors_say_what_is_there() {
     }
 }
 
-/// LV-1: the commands show lines and variables, as text and as JSON.
+/// LV-1: the commands print lines and variables, as text and as JSON.
 fn commands_show_lines_and_variables() {
     let room = Folder::new("commands");
     let program = compiled(&room, 5, &[]);
@@ -231,7 +232,7 @@ fn addresses_have_their_source_lines() {
     assert!(shown.contains("source") && shown.contains("places.c:30"), "{shown}");
 }
 
-/// LV-6: the lines that ran are those of the blocks that ran, and genhtml reads the file.
+/// LV-6: the lines in the coverage file are those of the executed blocks, and genhtml reads the file.
 fn coverage_has_the_lines_that_ran() {
     let room = Folder::new("coverage");
     let (_, file) = opened(&compiled(&room, 5, &[]));
@@ -358,8 +359,8 @@ fn places_in_debians_kernel() {
     assert!(by_us(&info, &kernel, "vfs_open path->dentry->d_name.name:string").unwrap().len() >= 3, "inlined places");
 }
 
-/// Whether a place is in that line, though no statement begins there. perf counts the first instruction of an inlined call as an
-/// address of the calling line, besides its statements.
+/// Whether a place is on this line although no statement begins there. perf counts the first instruction of an inlined
+/// call as an address of the calling line.
 fn begins_a_call(info: &Info<'_>, kernel: &Kernel, asked: &str, place: &str) -> bool {
     let wanted = Wanted::parse(asked.split(' ').next().unwrap_or_default()).unwrap();
     let Some((function, offset)) = place.split_once('+') else { return false };
@@ -369,8 +370,8 @@ fn begins_a_call(info: &Info<'_>, kernel: &Kernel, asked: &str, place: &str) -> 
     frames.iter().any(|frame| *frame.function == *wanted.function && frame.line == line)
 }
 
-/// Whether a place is in the other entry of the same system call: `__ia32_sys_open` beside `__x64_sys_open`. Both have the lines of
-/// the function that is inlined into them, and perf counts the addresses of both, whichever was asked for.
+/// Whether a place is in the other entry of the same system call, such as `__ia32_sys_open` beside `__x64_sys_open`.
+/// The same function is inlined into both, and perf prints the addresses of both.
 fn is_in_other_entry(asked: &str, place: &str) -> bool {
     let call = |text: &str| {
         let end = text.find(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric()).unwrap_or(text.len());
@@ -382,7 +383,7 @@ fn is_in_other_entry(asked: &str, place: &str) -> bool {
     }
 }
 
-/// The answers to one random question: whether perf has one, and the differences of ours.
+/// The results for one random place: whether perf has an answer, and how ours differs.
 fn compared(program: &str, info: &Info<'_>, kernel: &Kernel, asked: &str) -> (bool, Vec<String>) {
     let perf: BTreeSet<_> = by_perf(program, asked).iter().map(|line| bare(line)).collect();
     let ours = match by_us(info, kernel, asked) {
@@ -412,12 +413,12 @@ fn compared(program: &str, info: &Info<'_>, kernel: &Kernel, asked: &str) -> (bo
     (!perf.is_empty(), differences)
 }
 
-/// LV-2, LV-3: 200 places of Debian's kernel, chosen at random, have the addresses and the variables of `perf probe -D`. It
-/// takes some minutes, of which all but a second are perf's, so it runs if `TRAPLINE_PERF_PLACES` is set.
+/// LV-2, LV-3: 200 random places of Debian's kernel have the same addresses and variables as `perf probe -D` prints.
+/// Because perf needs some minutes, the test runs only if `TRAPLINE_PERF_PLACES` is set.
 ///
 /// Known differences are left out. perf 6.1 prints memory in place of a value that is computed or is an address
-/// (DW_OP_stack_value), and the first part of a value in two registers. It adds the first instruction of an inlined call to the
-/// addresses of the calling line, and the addresses of the other entry of the same system call.
+/// (DW_OP_stack_value), and the first part of a value in two registers. It adds the first instruction of an inlined
+/// call to the addresses of the calling line, and the addresses of the other entry of the same system call.
 fn random_places_in_debians_kernel_are_those_of_perf() {
     let Some(dwarf) = vmlinux() else { return };
     let bytes = std::fs::read(harness::stock("debian/amd64").local.kernel).unwrap();

@@ -1,7 +1,7 @@
-//! The five letters of the trace text (interrupts, rescheduling, interrupts being served, preemption, migration)
-//! against the guest's own ftrace: both trace the same calls.
+//! Compares the five letters in a trace line (interrupts, rescheduling, hard or soft interrupt, preemption, migration)
+//! with those of the guest's own ftrace. Both trace the same calls.
 //!
-//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are
+//! The kernels are those in `TRAPLINE_IMAGES` or the cache of `trapline images pull`. Tests without their kernel are
 //! skipped.
 
 use std::fs;
@@ -9,13 +9,14 @@ use std::process::{Command, ExitCode, Stdio};
 use trapline_harness::guests::{self, Family, facts_of};
 use trapline_harness::{self as harness, each};
 
-/// They are in every release. Called by programs; out of the timer's interrupt; out of a soft interrupt; in the scheduler.
+/// Functions that every release has. They are called by programs, by the timer interrupt, by a soft interrupt, and by
+/// the scheduler.
 const FUNCTIONS: [&str; 5] = ["vfs_read", "update_process_times", "run_timer_softirq", "put_prev_task_fair", "enqueue_task_fair"];
 
-/// Kernels of other suites that say more: a lazy reschedule, and a preempt count at each letter.
+/// Kernels of other suites, whose letters say more: a lazy reschedule, and a preempt count at each letter.
 const NEWER: [&str; 1] = ["debian/riscv64@sid"];
 
-/// Prints what the function tracer has seen: `@function letters`.
+/// Prints the output of the guest's function tracer as `@function letters`.
 const SCRIPT: &str = "\
 mkdir -p /t; mount -t tracefs t /t; cd /t
 for f in FUNCTIONS; do echo $f; done > set_ftrace_filter
@@ -31,12 +32,12 @@ fn letters(lines: &str, function: &str, read: impl Fn(&str) -> Option<(&str, &st
     lines.lines().filter_map(read).filter(|(name, _)| *name == function).map(|(_, letters)| letters.to_string()).collect()
 }
 
-/// `@function letters`
+/// Parses a line of the guest: `@function letters`.
 fn of_the_guest(line: &str) -> Option<(&str, &str)> {
     line.trim_end().strip_prefix('@')?.split_once(' ')
 }
 
-/// `task-number [cpu] letters time: event: (place)`
+/// Parses a trace line of ours: `task-number [cpu] letters time: event: (place)`.
 fn of_ours(line: &str) -> Option<(&str, &str)> {
     let (_, rest) = line.split_once("] ")?;
     let letters = rest.get(..5)?;
@@ -45,8 +46,8 @@ fn of_ours(line: &str) -> Option<(&str, &str)> {
     place.starts_with('(').then_some((event, letters))
 }
 
-/// DV-4: the preempt count is in the CPU's own data or in the task. Its place comes from names, types or code. Our probes
-/// are behind the code that the guest's tracer changes.
+/// DV-4: the preempt count is in the CPU's own data or in the task. trapline finds it by names, types or code. The
+/// probes are placed behind the code that the guest's tracer patches.
 fn letters_are_the_guests_own(name: &'static str) {
     let kernel = name.split_once('@').map_or(name, |(kernel, _)| kernel);
     let (process, behind) = (std::process::id(), facts_of(kernel).behind_ftrace);

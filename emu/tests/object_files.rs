@@ -1,5 +1,5 @@
-//! Debug information of object files and kernel modules: relocated here, it gives the answers of the program that the linker of
-//! that ISA makes of the same file.
+//! Debug information of object files and kernel modules. trapline relocates them itself. The answers must be those for
+//! the program that the ISA's linker makes of the same file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -59,8 +59,8 @@ fn place(text: &str) -> Wanted {
     Wanted::parse(text).unwrap()
 }
 
-/// The frames at each address of the code, and the lines and variables of the functions, with addresses counted from the first
-/// function.
+/// The frames at each address of the code, and the lines and variables of the functions. Addresses are relative to the
+/// first function.
 fn answers(file: &DebugFile, length: u64) -> Vec<String> {
     let info = Info::new(file).unwrap();
     let functions = ["check", "read_file", "_start"];
@@ -96,7 +96,7 @@ fn length_of_code(file: &DebugFile) -> u64 {
     text.end - text.start
 }
 
-/// LV-9: an object file has the answers of the program that its ISA's linker makes of it.
+/// LV-9: an object file gives the same answers as the program that its ISA's linker makes of it.
 fn an_object_file_answers_like_the_program(toolchain: Toolchain) {
     for version in ["-gdwarf-4", "-gdwarf-5"] {
         let room = Folder::new(&format!("objects-{}{version}", toolchain.0));
@@ -117,7 +117,7 @@ fn an_object_file_answers_like_the_program(toolchain: Toolchain) {
     }
 }
 
-/// LV-3: a variable that the compiler has replaced by its value keeps its sign, in each form in which gcc writes it.
+/// LV-3: a variable that the compiler replaced by a constant keeps its sign, in each form in which gcc writes it.
 fn constants_have_their_sign() {
     let room = Folder::new("constants");
     let source = "void take(void);\nint constants(void) {\n  unsigned byte = 200, half = 0xff00;\n  int low = -56, deep = -70000;\n  take();\n  return 0;\n}\n";
@@ -134,7 +134,7 @@ fn constants_have_their_sign() {
     }
 }
 
-/// LV-9: compressed sections, and a file of debug information alone, have the same answers.
+/// LV-9: compressed sections, and a file that has only debug information, give the same answers.
 fn packed_files_have_the_same_answers() {
     let room = Folder::new("packed");
     compile(&room, TOOLCHAINS[0], &["-g", "-c", "places.c", "-o", "places.o"]);
@@ -187,7 +187,8 @@ fn damaged_object_files_end_in_answers_or_errors() {
     assert!(answered > 500 && refused > 100, "{answered} answers, {refused} refusals");
 }
 
-/// LV-9: `trapline lines` and `vars` take an object file in place of an image, and with the kernel as `MODULE:FUNCTION`.
+/// LV-9: `trapline lines` and `vars` accept an object file in place of an image, and together with the kernel as
+/// `MODULE:FUNCTION`.
 fn commands_take_object_files() {
     let room = Folder::new("object-commands");
     compile(&room, TOOLCHAINS[0], &["-g", "-c", "places.c", "-o", "my-places.ko"]);

@@ -1,4 +1,4 @@
-//! `--on-panic report`, on kernels with planted faults: built-in kernels that are built anew with a fault in them, and a module
+//! `--on-panic report` on kernels with planted faults: built-in kernels that are built again with a fault, and a module
 //! for Debian's kernel (images/faults).
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn output(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-/// A line of a list is spoiled by one function and followed by another, with a fault in between.
+/// Source code of the planted fault: one function corrupts a list, another one follows it and faults.
 const PLANTED: &str = "
 struct planted { struct planted *next; unsigned long value; };
 static struct planted planted[2] = { { &planted[1], 1 }, { &planted[0], 2 } };
@@ -55,7 +55,8 @@ fn planted(folder: &Folder, isa: &str) -> String {
     out.join(format!("tiny-{isa}.elf")).to_str().unwrap().to_string()
 }
 
-/// TT-8: a wild pointer leads to the function that wrote it, on every ISA, with probes and without, on several CPUs.
+/// TT-8: the report of a wild pointer names the function that wrote it, on every ISA, with probes and without, on
+/// several CPUs.
 fn a_wild_pointer_leads_to_its_writer(isa: &'static str) {
     let folder = Folder::new(&format!("on-panic-{isa}"));
     let image = planted(&folder, isa);
@@ -82,7 +83,7 @@ fn a_wild_pointer_leads_to_its_writer(isa: &'static str) {
     }
 }
 
-/// TT-8: a guest that does not fail gets no report, and one whose panic has no fault gets a sentence.
+/// TT-8: without a panic there is no report. A panic without a fault gets a message.
 fn other_ends_are_told_from_faults() {
     let well = output(Command::new(PROGRAM).args(["run", "tiny/arm64", "--quiet", "--on-panic", "report"]));
     let text = String::from_utf8_lossy(&well.stderr);
@@ -95,7 +96,7 @@ fn other_ends_are_told_from_faults() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
-/// The kinds of faults of images/faults, with lines of the report in their order.
+/// The kinds of faults of images/faults, with expected lines of the report in their order.
 const FAULTS: [(&str, &[&str]); 4] = [
     ("twice", &["loans_sum+0x", "faulted", "0x6361622064696170, loaded from 8 bytes at", "by 0xffff", "note_new+0x"]),
     ("list", &["__list_del_entry_valid", "found a corrupted list", "'s prev was", "by 0xffff", "spoil_list"]),
@@ -103,8 +104,8 @@ const FAULTS: [(&str, &[&str]); 4] = [
     ("jump", &["jumped to 0x1230", "the target was 0x1230", "jump_wild+0x", "by 0xffff", "spoil_action"]),
 ];
 
-/// TT-8: in Debian's kernel an object that was freed twice, a corrupted list, a spoiled stack and a wild jump lead to the
-/// functions of the module that are guilty. The replay of the recording begins 10 ms before.
+/// TT-8: in Debian's kernel, the reports of a double free, a corrupted list, a corrupted stack and a wild jump name the
+/// guilty functions of the module. The recording's replay begins 10 ms earlier.
 fn faults_of_a_module_lead_to_their_functions(kind: &'static str) {
     let folder = Folder::new(&format!("on-panic-{kind}"));
     let out = format!("OUT={}", folder.0.display());
@@ -133,8 +134,8 @@ fn faults_of_a_module_lead_to_their_functions(kind: &'static str) {
     assert!(said.contains("@: ") && replay.starts_with(&recording), "{kind}: {said}{}", String::from_utf8_lossy(&again.stderr));
 }
 
-/// TT-2, TT-8: the end of a recording that ended in a panic is replayed with a probe on every instruction of panic(). The same
-/// panic comes at the same time.
+/// TT-2, TT-8: the end of a recording that ended in a panic is replayed with a probe on every instruction of panic().
+/// The same panic happens at the same time.
 fn every_instruction_of_panic_is_probed_in_a_replay(name: &'static str) {
     let folder = Folder::new(&format!("on-panic-last-{}", name.replace('/', "-")));
     let recording = folder.0.join("panic.rec").to_str().unwrap().to_string();
@@ -154,7 +155,7 @@ fn every_instruction_of_panic_is_probed_in_a_replay(name: &'static str) {
     assert!(hits >= 4 && hits + 6 >= probed.len(), "{name}: {hits} of {}: {out}", probed.len());
 }
 
-/// TT-7, TT-8: gdb goes to an oops in a recording, is told its cause, the modules and the tasks, and back.
+/// TT-7, TT-8: gdb goes to an oops in a recording, prints its cause, the modules and the tasks, and goes back.
 fn gdb_is_told_the_cause() {
     let folder = Folder::new("on-panic-gdb");
     let out = format!("OUT={}", folder.0.display());

@@ -1,5 +1,5 @@
-//! The files that other programs open: trace-cmd reads our trace.dat and prints our text, Perfetto's own classes read
-//! our packets, and CSV, folded stacks and block coverage agree with the records.
+//! The output files for other programs. trace-cmd reads our trace.dat and prints the same text, Perfetto's own classes
+//! read our packets, and CSV, folded stacks and block coverage agree with the records.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ fn trapline(args: &[&str]) -> (String, String) {
     (out, err)
 }
 
-/// The events that this guest takes.
+/// The events that this guest can have.
 fn events() -> Vec<&'static str> {
     EVENTS.iter().flat_map(|event| ["-e", *event]).collect()
 }
@@ -101,7 +101,7 @@ fn of_trace_cmd(text: &str) -> Vec<Line> {
     lines
 }
 
-/// DV-4: trace-cmd, which knows nothing of trapline, prints every record of our text with all its values.
+/// DV-4: trace-cmd prints every record of our text with all its values, without any knowledge of trapline.
 fn trace_cmd_prints_our_text(guest: &'static str) {
     let room = Folder::new(guest);
     let (dat, text) = (room.file("a.dat"), room.file("a.txt"));
@@ -226,8 +226,8 @@ fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// DV-4: Perfetto's own classes read all packets. A call with both probes is a slice with its arguments and its result,
-/// slices nest, each is ended, and CPUs show their tasks.
+/// DV-4: Perfetto's own classes read all packets. A call with both probes is a slice with its arguments and its result.
+/// Slices nest, each one ends, and CPUs show their tasks.
 fn perfetto_reads_all_packets(guest: &'static str) {
     let room = Folder::new(&format!("perfetto-{guest}"));
     let (file, json) = (room.file("a.perfetto"), room.file("a.json"));
@@ -296,7 +296,7 @@ fn perfetto_reads_all_packets(guest: &'static str) {
     assert_eq!(hits as usize, records.len(), "{guest}: the counters count every hit");
 }
 
-/// DV-4: a row of CSV has what the JSON record has.
+/// DV-4: a CSV row has the same values as the JSON record.
 fn csv_has_a_column_for_each_argument() {
     let room = Folder::new("csv");
     let (csv, json) = (room.file("a.csv"), room.file("a.jsonl"));
@@ -346,7 +346,7 @@ fn csv_has_a_column_for_each_argument() {
     assert!(text.ends_with(",interrupts_off,a,b,more\n") && text.lines().count() == 1, "{text}");
 }
 
-/// DV-4: the counts of the stacks add up to the records, and the picture has the same functions.
+/// DV-4: the counts of the stacks add up to the number of records, and the flame graph has the same functions.
 fn stacks_add_up() {
     let room = Folder::new("stacks");
     let (folded, svg, json) = (room.file("a.folded"), room.file("a.svg"), room.file("a.jsonl"));
@@ -420,7 +420,7 @@ fn covered(file: &str) -> (Vec<String>, BTreeSet<u64>, usize) {
     (modules, all, count)
 }
 
-/// DV-4, BY-4: coverage costs no guest time, has the functions that ran and no others, and probes change nothing in it.
+/// DV-4, BY-4: coverage takes no guest time, contains exactly the functions that ran, and is the same with probes.
 fn coverage_has_what_ran(guest: &'static str) {
     let room = Folder::new(&format!("coverage-{guest}"));
     let (plain, probed) = (room.file("plain"), room.file("probed"));
@@ -459,7 +459,8 @@ fn coverage_has_what_ran(guest: &'static str) {
     assert!(!without.contains(&(address("panic") & !1)), "{guest}: nothing has panicked");
 }
 
-/// DV-4: a binary format is not printed, and a file that cannot be made is an error before the guest boots.
+/// DV-4: binary formats cannot go to standard output, and a file that cannot be created is an error before the guest
+/// boots.
 fn files_are_checked_first() {
     let cases: [(&[&str], &str); 4] = [
         (&["--format", "dat"], "--out trace.dat"),

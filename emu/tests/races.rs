@@ -1,6 +1,7 @@
-//! `--turns` and `trapline races`: a planted race is found by a seed, which then fails each time.
+//! `--turns` and `trapline races`: a seed is found with which a planted race happens. With this seed it happens each
+//! time.
 //!
-//! Needs the kernel of amd64; without it the tests are skipped.
+//! The tests need the amd64 kernel. Otherwise they are skipped.
 
 use std::fs;
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ impl Folder {
     }
 }
 
-/// The guest time and the reason of a run's end, as the summary says them.
+/// The guest time and the reason of a run's end, as the summary prints them.
 fn end(said: &Said) -> String {
     said.out
         .lines()
@@ -80,8 +81,8 @@ fn a_race_is_found_by_a_seed_that_then_fails_each_time() {
     assert!(!end(&again[0]).is_empty(), "{}", again[0].out);
 }
 
-/// BY-2, BY-3, CP-7: the event file of docs/watchpoints.md shows the two processes that store the same number, in the run of
-/// the seed that was found.
+/// BY-2, BY-3, CP-7: in the run with the seed that was found, the event file of docs/watchpoints.md shows the two
+/// processes that store the same number.
 fn a_watchpoint_in_a_program_shows_the_lost_update() {
     let folder = Folder::new("watched");
     let found = folder.trapline("races", &["--seeds", "60", "--json"]);
@@ -138,7 +139,7 @@ fn a_program_that_calls_exit_ends_the_search() {
     assert!(none.status == 0 && none.out.starts_with("none of 2 seeds fails"), "{}\n{}", none.err, none.out);
 }
 
-/// DV-4: what cannot be meant is said before anything boots.
+/// DV-4: contradictory options are refused before anything boots.
 fn turns_need_several_cpus() {
     let trapline = |args: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_trapline")).args(args).stdin(Stdio::null()).output().unwrap();

@@ -55,7 +55,7 @@ const QUESTIONS: [(&str, &str); 3] = [
     ("a timer", "interval:us:7 { @ticks = count(); }"),
 ];
 
-/// TT-2: a recording is the same run again: without probes, with a probe on every function, with return probes, and by
+/// TT-2: a recording replays the same run: without probes, with a probe on every function, with return probes, and with
 /// a timer that stops it at other places. Its marks are compared on the way, and its console is the same.
 fn a_tiny_run_is_replayed(name: &'static str) {
     let folder = Folder::new(&format!("replay-{}", name.replace('/', "-")));
@@ -77,7 +77,7 @@ fn a_tiny_run_is_replayed(name: &'static str) {
     }
 }
 
-/// TT-1: however a recording ends, it is replayed up to its last whole frame.
+/// TT-1: a recording with any end is replayed up to its last complete frame.
 fn a_recording_is_replayed_up_to_its_last_whole_frame() {
     let folder = Folder::new("replay-cut");
     let file = folder.0.join("run.rec");
@@ -96,7 +96,7 @@ fn a_recording_is_replayed_up_to_its_last_whole_frame() {
     assert!(seen[0] == marks(&whole) && seen[2] > 0 && seen[2] < seen[0], "{seen:?} of {}", marks(&whole));
 }
 
-/// TT-2: a mark that differs ends the replay with a sentence. Here the recording is of another command line.
+/// TT-2: a different mark ends the replay with a message. Here the recording belongs to another command line.
 fn a_replay_that_differs_is_noticed_and_wrong_files_are_refused() {
     let folder = Folder::new("replay-refused");
     let file = |name: &str| folder.0.join(name).to_str().unwrap().to_string();
@@ -176,23 +176,23 @@ fn is_replayed(name: &str, what: &str, more: &[&str]) {
     assert!(asked.out.contains("@ticks") && asked.err.contains(plain.out.trim_end()), "{name}: {}", asked.err);
 }
 
-/// TT-2: a stock kernel's run with typed input is the same run again, without probes and with probes and a timer, which
-/// stop it at many other places.
+/// TT-2: a stock kernel's run with typed input replays equally, without probes and with probes and a timer, which stop
+/// it at many other places.
 fn a_stock_run_is_replayed(name: &'static str) {
     is_replayed(name, "plain", &[]);
 }
 
-/// TT-2: so is one that was recorded with probes.
+/// TT-2: a run that was recorded with probes replays equally.
 fn a_probed_stock_run_is_replayed(name: &'static str) {
     is_replayed(name, "probed", &["-e", "p:open do_sys_openat2", "-e", "r:read vfs_read"]);
 }
 
-/// TT-2: so is one of two CPUs.
+/// TT-2: a run on two CPUs replays equally.
 fn a_stock_run_of_two_cpus_is_replayed(name: &'static str) {
     is_replayed(name, "two", &["--cpus", "2"]);
 }
 
-/// TT-1: a recording whose process was killed is replayed up to its last whole frame.
+/// TT-1: a recording whose process was killed is replayed up to its last complete frame.
 fn a_killed_recording_is_replayed(name: &'static str) {
     harness::stock(name);
     let folder = Folder::new(&format!("replay-killed-{}", name.replace('/', "-")));
@@ -219,7 +219,7 @@ fn a_killed_recording_is_replayed(name: &'static str) {
     }
 }
 
-/// The writes in the recording, as the watch event of a whole run tells them: time, address, old and new value, pc.
+/// The writes in the recording, as a watch event of the whole run prints them: time, address, old and new value, pc.
 fn told_by_a_watch_event(name: &str, cpus: &str) -> Vec<(u64, String, u64, u64)> {
     let watch = "w:task w@tasks:64 at=$addr new=$value old=$old";
     let said = good(&["run", name, "--cpus", cpus, "-q", "--json", "-e", watch]);
@@ -241,7 +241,7 @@ fn told_by_a_watch_event(name: &str, cpus: &str) -> Vec<(u64, String, u64, u64)>
     rows.filter(|row| row["event"] == "task").map(one).collect()
 }
 
-/// TT-3: the last writes, and the last ones before a time, are those that a watch event of the whole run tells.
+/// TT-3: the last writes, and the last ones before a time, are those that a watch event of the whole run prints.
 fn the_last_writer_is_found(name: &'static str) {
     let folder = Folder::new(&format!("who-{}", name.replace('/', "-")));
     let file = folder.0.join("run.rec");
@@ -280,7 +280,7 @@ fn the_last_writer_is_found(name: &'static str) {
     );
 }
 
-/// TT-9: what `last_write` says at hits of probes of all kinds is what a watchpoint has seen last, on the way there.
+/// TT-9: at hits of probes of all kinds, `last_write` returns the last write that a watchpoint has reported by then.
 fn scripts_ask_for_the_last_write(name: &'static str) {
     const SCRIPT: &str = r#"
         watchpoint:context_switches:4:w { @now = *(uint32 *)kaddr("context_switches"); @writer = func; }
@@ -314,7 +314,7 @@ fn scripts_ask_for_the_last_write(name: &'static str) {
     }
 }
 
-/// TT-9: on a stock kernel the position that `vfs_read` is given was last written by its caller, with the value that it has.
+/// TT-9: on a stock kernel, the position that `vfs_read` gets was last written by its caller, with its present value.
 fn scripts_of_stock_guests_ask_for_the_last_write(name: &'static str) {
     const SCRIPT: &str = r#"
         kprobe:vfs_read /arg3 != 0 && @asked < 30/ {
@@ -338,7 +338,7 @@ fn scripts_of_stock_guests_ask_for_the_last_write(name: &'static str) {
     assert!(said.out.contains("@writers[ksys_read]: 30"), "{name}: {}", said.out);
 }
 
-/// TT-9: a question in a run without a past is refused with the way out, and questions beyond the limit are counted.
+/// TT-9: `last_write` in a run that was not recorded is refused with advice, and calls beyond the limit are counted.
 fn questions_to_no_past_are_refused() {
     let ask = "kprobe:vfs_read { @[last_writer(arg1)] = count(); }";
     let said = trapline(&["trace", "tiny/i386", "-q", "-e", ask]);
@@ -366,7 +366,7 @@ fn questions_to_no_past_are_refused() {
     assert!(said.err.contains("200 questions for the last write were not answered"), "{}", said.err);
 }
 
-/// TT-3: bytes that nobody wrote to, and bytes that cannot be, are answered with a sentence.
+/// TT-3: bytes that nobody wrote to, and impossible ranges of bytes, get a message.
 fn questions_without_an_answer_get_a_sentence() {
     let folder = Folder::new("who-nobody");
     let file = folder.0.join("run.rec");

@@ -1,4 +1,4 @@
-//! `--report FILE.html`: the page is complete in itself, its numbers are those of the run, and a browser runs its controls
+//! `--report FILE.html`: the page is self-contained, its numbers are those of the run, and a browser runs its controls
 //! without an error.
 
 use serde_json::Value;
@@ -42,7 +42,7 @@ fn check(page: &str) {
     }
 }
 
-/// AN-4: the page of one hit has its probe, its task and its record, and what was not asked for is said.
+/// AN-4: the page of one hit has its probe, its task and its record, and says what the options left out.
 fn the_page_of_one_hit_is_complete() {
     let room = Folder::new("one");
     let (page, summary) = report(&room, &["-e", "p:only kernel_init"]);
@@ -60,7 +60,7 @@ fn the_page_of_one_hit_is_complete() {
     assert!(page.len() < 40_000, "{} bytes", page.len());
 }
 
-/// AN-4: numbers of the page are those of the summary; strings of the guest are no markup.
+/// AN-4: the page's numbers are those of the summary, and strings of the guest are escaped.
 fn numbers_are_those_of_the_summary() {
     let room = Folder::new("many");
     let events = ["p vfs_read count=$arg3", "r:done vfs_read n=$retval:s64", "r quicksort", "p schedule"];
@@ -80,7 +80,7 @@ fn numbers_are_those_of_the_summary() {
     }
 }
 
-/// AN-4: a million hits make a page of bounded size, and all are counted.
+/// AN-4: a million hits make a page of bounded size, which counts all of them.
 fn a_million_hits_make_a_small_page() {
     let room = Folder::new("million");
     let (page, summary) = report(&room, &["--append", "bench=1000000", "-e", "p bench_target n=$arg1", "--format", "csv"]);
@@ -90,7 +90,7 @@ fn a_million_hits_make_a_small_page() {
     assert!(page.contains(&format!("data-value=\"{hits}\"")) && page.len() < 1_500_000, "{} bytes", page.len());
 }
 
-/// Uses the controls, and leaves what came of it in the page.
+/// A script for the browser. It uses the controls and writes the result into the page.
 const PERSON: &str = r##"<script>
 const told = [];
 const tell = (what) => told.push(what);
@@ -124,7 +124,7 @@ fn browser(room: &Folder, file: &str, args: &[&str]) -> (String, String) {
     (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Uses the controls of a page in a browser, which must log nothing, and takes a picture.
+/// Uses the controls of a page in a browser, whose log must be empty, and takes a picture.
 fn use_controls(room: &Folder, page: &str, probes: usize) {
     let file = room.file("used.html");
     fs::write(&file, page.replace("</body>", PERSON)).unwrap();
@@ -155,7 +155,7 @@ fn a_browser_runs_the_controls() {
     use_controls(&room, &page, 3);
 }
 
-/// AN-4: a browser opens the page of a million hits as easily.
+/// AN-4: a browser opens the page of a million hits without trouble.
 fn a_browser_shows_a_million_hits() {
     let room = Folder::new("much");
     let (page, _) = report(&room, &["--append", "bench=1000000", "-e", "p bench_target n=$arg1", "--format", "csv"]);
@@ -176,7 +176,7 @@ fn a_browser_without_scripts_shows_the_page() {
     assert!(count("id=\"controls\" hidden") == 1 && count("<button") == 0, "{dom}");
 }
 
-/// AN-4: a file that cannot be made is an error before the guest boots.
+/// AN-4: a file that cannot be created is an error before the guest boots.
 fn a_wrong_name_fails_at_once() {
     let output = Command::new(env!("CARGO_BIN_EXE_trapline")).args(["run", "--report", "/nowhere/at/all.html"]).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! The engine on a kernel that does not run: its answers, and that they leave no trace.
+//! The engine on a kernel that does not run: its answers are right, and it changes nothing.
 
 use trapline::boot::Kernel;
 use trapline::still::StillGuest;
@@ -11,7 +11,7 @@ fn kernel(name: &str) -> Kernel {
     Kernel::from_bytes(trapline_images::find(name).unwrap().bytes).unwrap()
 }
 
-/// KP-4, KP-5, KP-15, RP-10: where a probe may stand in the tiny kernels.
+/// KP-4, KP-5, KP-15, RP-10: the places of the tiny kernels at which probes are allowed.
 #[test]
 fn registration_answers_as_linux_does() {
     let kprobe = |name: &str, offset: u32| Kprobe::at(name).offset(offset);
@@ -59,7 +59,7 @@ fn functions_that_switch_stacks_take_no_return_probe() {
     assert!(engine.register_kretprobe(&mut guest, &Kretprobe::at("vfs_read")).is_ok());
 }
 
-/// KP-13: every instruction of the text gets a probe at the same time, and then the text is what it was.
+/// KP-13: every instruction of the text gets a probe at the same time. Afterwards the text is unchanged.
 #[test]
 fn probes_everywhere_leave_the_text_as_it_was() {
     let kernel = kernel("tiny/x86_64");

@@ -1,4 +1,4 @@
-//! Each file argument, given what is no file of its kind: the program ends soon and says so.
+//! Gives each file argument something that is no file of its kind. The program ends soon, with a message.
 #![cfg(feature = "cpu")]
 
 mod program;
@@ -10,12 +10,12 @@ use std::process::Command;
 use std::time::Duration;
 use trapline_harness::Folder;
 
-/// Much longer than a pipe is waited for.
+/// The limit of a run. The program waits much less for a pipe.
 const MOST: Duration = Duration::from_secs(100);
-/// No program of these keeps more in memory than this.
+/// The limit of resident memory.
 const MOST_MEMORY_KIB: u64 = 1 << 20;
 
-/// The arguments in front of a file and behind it, by what the file is.
+/// The arguments before and behind the file, by the file's meaning.
 const ARGUMENTS: [(&str, &[&str], &[&str]); 9] = [
     ("image", &["run"], &["--quiet"]),
     ("image to check", &["check"], &["vfs_read"]),
@@ -28,7 +28,7 @@ const ARGUMENTS: [(&str, &[&str], &[&str]); 9] = [
     ("console input", &["run", "tiny/x86_64", "--quiet", "--console-input"], &[]),
 ];
 
-/// Paths that are no ordinary files, each with a name for messages.
+/// Paths that are not ordinary files, each with a name for messages.
 fn strange(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
     let pipe = folder.0.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success(), "mkfifo is part of every Unix");
@@ -51,8 +51,8 @@ fn strange(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
     ]
 }
 
-/// KP-4, DV-4, BY-1: no file argument hangs, crashes or takes memory without bound, whatever is given. What cannot be
-/// read is named.
+/// KP-4, DV-4, BY-1: no file argument makes the program hang, crash or use unbounded memory. The message names an
+/// unreadable file.
 #[test]
 fn strange_files_are_refused() {
     let folder = Folder::new("strange");
@@ -86,7 +86,7 @@ fn strange_files_are_refused() {
     }
 }
 
-/// A file that gets shorter while it is read gives the bytes that there are.
+/// A file that is truncated while it is read gives the bytes that it still has.
 #[test]
 fn a_file_that_shrinks_is_read_to_its_end() {
     let folder = Folder::new("shrinking");

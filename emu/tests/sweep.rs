@@ -1,5 +1,5 @@
-//! Sweeps: the whole is the sum of its shards, a killed sweep goes on, a planted difference is reduced to its probe, and
-//! parts that do not belong together are refused.
+//! Sweeps: the shards together equal the whole sweep, a killed sweep continues, a planted difference is reduced to its
+//! probe, and parts of different sweeps are refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn done(output: &Output, status: i32) -> String {
     said
 }
 
-/// SW-1, SW-3: two shards, in several machines at once, make the same bytes as one sweep in one machine.
+/// SW-1, SW-3: two shards, in several machines at once, give the same bytes as one sweep in one machine.
 fn shards_make_the_same_bytes_as_the_whole() {
     let room = Folder::new("shards");
     let whole = room.file("whole");
@@ -106,7 +106,7 @@ fn a_killed_sweep_goes_on() {
     assert_eq!(fs::read(&whole).unwrap(), fs::read(&out).unwrap());
 }
 
-/// Guests of a tiny kernel in which a probe at one address changes memory.
+/// Makes guests of a tiny kernel in which a probe at one address changes memory.
 struct Planted {
     kernel: Kernel,
     culprit: Option<u64>,
@@ -162,7 +162,7 @@ fn kernel(name: &str) -> Kernel {
     Kernel::from_bytes(trapline_images::find(name).unwrap().bytes).unwrap()
 }
 
-/// SW-4: of all probes, the one that changes the run is found and named.
+/// SW-4: the sweep finds and names the one probe that changes the run.
 fn a_difference_is_reduced_to_its_probe() {
     let kernel = kernel("tiny/arm64");
     let culprit = kernel.symbols.address_of("vfs_read").unwrap();
@@ -176,8 +176,8 @@ fn a_difference_is_reduced_to_its_probe() {
     assert!(found[0].what.contains("memory"), "{found:?}");
 }
 
-/// Differences with a reason: the address of the last branch that was taken, which a branch that the engine computes does not
-/// set (docs/proof.md).
+/// Differences with a known reason: a branch that the engine computes does not set the address of the last taken branch
+/// (docs/proof.md).
 const KNOWN: &[(&str, &str)] = &[("tiny/ppc64", "\"cfar\"")];
 
 /// SW-1: the sweep of every tiny kernel's beginning is identical, with all kinds of probes.

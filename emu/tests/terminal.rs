@@ -1,7 +1,7 @@
-//! The guest's console on a terminal: what is typed gets there, and the terminal is itself again however the run ends.
+//! The guest's console on a terminal: typed bytes reach the guest, and the terminal's settings are restored however the
+//! run ends.
 //!
-//! The kernel is one that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without it the tests are
-//! skipped.
+//! The kernel is in `TRAPLINE_IMAGES` or the cache of `trapline images pull`. Otherwise the tests are skipped.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 use trapline_harness::{self as harness, each, on, tests};
 
 const IMAGE: &str = "debian/amd64";
-/// Others whose consoles people sit at.
+/// Guests on boards with other serial ports.
 const OTHERS: [&str; 2] = ["debian/mipsel", "debian/mips64el"];
-/// A machine that has much else to do takes its time.
+/// The time to wait for output. It is long, because a busy computer is slow.
 const PATIENCE: Duration = Duration::from_secs(200);
 
 /// A terminal with `trapline run` on it.
 struct Seat {
     keyboard: File,
-    /// The other end, which keeps the terminal there when the run has ended.
+    /// The terminal's other end. It stays open after the run, so that the terminal's settings can be read.
     terminal: File,
     child: Child,
     screen: String,
@@ -59,7 +59,7 @@ impl Seat {
         thread::sleep(Duration::from_millis(10));
     }
 
-    /// Waits until that is so.
+    /// Waits until the condition holds.
     fn until(&mut self, what: &str, is_so: impl Fn(&Seat) -> bool) {
         let started = Instant::now();
         while !is_so(self) {
@@ -120,7 +120,7 @@ fn a_person_at_the_shell_is_heard_and_answered() {
     is_heard_and_answered(IMAGE, "__do_sys_newuname", "the guest halted");
 }
 
-/// DV-4: the same by other boards' serial ports.
+/// DV-4: the console works on other boards' serial ports, too.
 fn a_person_at_other_shells_is_heard_and_answered(image: &'static str) {
     is_heard_and_answered(image, "sys_newuname", "the guest powered off");
 }
@@ -146,7 +146,7 @@ fn plain(text: &str) -> String {
 }
 
 impl Seat {
-    /// Gives a command to trapline's command line, and returns the screen when the next prompt has come.
+    /// Types a command on trapline's command line. Returns the screen when the next prompt has come.
     fn ask(&mut self, line: &str, answer: &str) -> String {
         self.screen.clear();
         self.keys(line.as_bytes());
@@ -157,7 +157,7 @@ impl Seat {
     }
 }
 
-/// AN-2: each kind of event and each switch can be given on the command line.
+/// AN-2: each kind of event and each switch can be typed on the command line.
 fn events_and_switches_are_given_while_the_guest_stands() {
     let mut seat = Seat::run(IMAGE, &["--summary", "none"]);
     seat.until_printed("/ # ");
@@ -207,7 +207,7 @@ fn events_and_switches_are_given_while_the_guest_stands() {
     assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
 }
 
-/// AN-2, LV-1, LV-2: with debug information the command line shows source lines, and takes them.
+/// AN-2, LV-1, LV-2: with debug information the command line prints source lines, and accepts them as places.
 fn source_lines_are_asked_for_on_the_console() {
     let Some(dwarf) = vmlinux() else { return };
     let mut seat = Seat::run(IMAGE, &["--summary", "none", "--dwarf", dwarf.to_str().expect("a name")]);
@@ -232,7 +232,8 @@ fn vmlinux() -> Option<PathBuf> {
     given.into_iter().chain(local.debug()).find(|file| file.is_file())
 }
 
-/// AN-2, DV-4: Ctrl-A c opens a command line; events, filters and histograms are made there while the guest stands still.
+/// AN-2, DV-4: Ctrl-A c opens a command line. Events, filters and histograms can be made there while the guest stands
+/// still.
 fn a_person_asks_while_the_guest_stands_still() {
     let mut seat = Seat::run(IMAGE, &["--summary", "none"]);
     seat.until_printed("/ # ");
@@ -296,7 +297,7 @@ fn a_person_asks_while_the_guest_stands_still() {
     assert!(written.contains("/proc/uptime") && !written.contains("/proc/stat"), "{written}");
 }
 
-/// AN-2, TT-2: the replay gives the commands of the recorded run again, at their places, and their answers are the same.
+/// AN-2, TT-2: the replay executes the commands of the recorded run again, at the same places, with the same answers.
 fn a_replay_repeats_the_commands_of_a_person() {
     let file = |ending: &str| std::env::temp_dir().join(format!("trapline-typed-{}.{ending}", std::process::id()));
     let (recording, core) = (file("rec"), file("vmcore"));
@@ -350,7 +351,8 @@ fn a_replay_repeats_the_commands_of_a_person() {
     assert!(out.contains(&format!("trapline> {dump}\n(not repeated")) && !core.exists(), "{out}");
 }
 
-/// AN-2: Ctrl-A l on a terminal with enough rows opens a pane below the console, whose rows come back however the run ends.
+/// AN-2: Ctrl-A l on a terminal with enough rows opens a pane below the console. Its rows are given back however the
+/// run ends.
 fn records_are_shown_in_a_pane_below_the_console() {
     const OPEN: &str = "\x1b[1;16r\x1b[17;1H\x1b[K-- records (Ctrl-A l closes) ---";
     const CLOSED: &str = "\x1b[r\x1b[17;1H\x1b[J";
@@ -400,7 +402,7 @@ fn a_signal_gives_the_terminal_back() {
     assert!(seat.echoes(), "the terminal is as it was");
 }
 
-/// DV-4: no terminal, and the shell waits for none: what is in the file is typed when it listens, and then end-of-file.
+/// DV-4: without a terminal, the bytes of the input file are typed when the guest's shell reads, and then end-of-file.
 fn what_a_file_holds_is_typed_and_then_ended() {
     let run = |image: &str, input: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));

@@ -1,4 +1,4 @@
-//! `trapline trace` as people meet it: what it prints, what it says when something is wrong, and its exit status.
+//! `trapline trace`: its output, its messages for wrong input, and its exit status.
 #![cfg(feature = "cpu")]
 
 use std::io::{BufRead, BufReader};
@@ -29,7 +29,7 @@ fn file(name: &str, text: &str) -> std::path::PathBuf {
     path
 }
 
-/// DV-4: `trace` takes the options by which `run` chooses its guest and its limits, and refuses the same ones.
+/// DV-4: `trace` has the options by which `run` chooses its guest and its limits, and refuses the same values.
 #[test]
 fn a_guest_is_chosen_as_by_run() {
     #[rustfmt::skip]
@@ -45,7 +45,7 @@ fn a_guest_is_chosen_as_by_run() {
     }
 }
 
-/// BY-2: a program or library that is named without its folder is found, even if nothing else in the script names a path.
+/// BY-2: a program or library without a path is found, even if nothing else in the script contains a path.
 #[test]
 fn a_program_is_found_by_its_name_alone() {
     let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-sysroot", std::process::id()));
@@ -61,7 +61,7 @@ fn a_program_is_found_by_its_name_alone() {
     }
 }
 
-/// BY-1: output on standard output, what is said about the run on standard error; the same in both ways of writing.
+/// BY-1: output goes to standard output, and messages about the run to standard error, in both output formats.
 #[test]
 fn output_is_on_standard_output_and_the_rest_elsewhere() {
     let program = "BEGIN { printf(\"begun\\n\"); } kprobe:vfs_read { @calls = count(); @by[func] = sum(1); }";
@@ -86,7 +86,7 @@ fn output_is_on_standard_output_and_the_rest_elsewhere() {
     let _ = std::fs::remove_file(path);
 }
 
-/// BY-1: a script that is wrong is drawn with the place, and the exit status is 2; nothing runs.
+/// BY-1: an error in a script is shown with its place, the exit status is 2, and nothing runs.
 #[test]
 fn bad_scripts_are_pointed_at() {
     let caret = |source: &str, part: &str| " ".repeat(source.find(part).expect("it is in it")) + &"^".repeat(part.len());
@@ -122,7 +122,7 @@ fn bad_scripts_are_pointed_at() {
     assert!(refused.err.contains("blacklisted") && refused.err.contains("^^^^"), "{}", refused.err);
 }
 
-/// BY-1: what runs nothing: the list of attach points, and the look at a script alone.
+/// BY-1: the options that run nothing: the list of attach points, and the check of a script.
 #[test]
 fn lists_and_dry_runs_run_nothing() {
     let listed = trace(&[TINY, "-l", "kprobe:vfs_*"]);
@@ -139,7 +139,7 @@ fn lists_and_dry_runs_run_nothing() {
     assert_eq!((dry.status, dry.out), (Some(0), format!("{probes} probes\n")), "{}", dry.err);
 }
 
-/// BY-1: a loop without an end is ended, with a sentence, and the exit status is 1.
+/// BY-1: an endless loop in a script is ended with a message, and the exit status is 1.
 #[test]
 fn a_loop_without_an_end_is_ended() {
     for program in ["BEGIN { while (1) { $x = 1; } }", "kprobe:vfs_read { while (1) { } } END { printf(\"never\"); }"] {
@@ -150,7 +150,7 @@ fn a_loop_without_an_end_is_ended() {
     }
 }
 
-/// BY-1: the status that a script ends with; and tracing ends at that very hit.
+/// BY-1: `exit()` sets the exit status, and ends tracing at that very hit.
 #[test]
 fn exit_ends_tracing_at_that_hit() {
     let program =
@@ -164,7 +164,7 @@ fn exit_ends_tracing_at_that_hit() {
     assert!(failed.status == Some(1) && failed.err.contains("the script ended with status 3"), "{}", failed.err);
 }
 
-/// BY-1: Ctrl-C ends tracing and prints the maps, as people expect.
+/// BY-1: Ctrl-C ends tracing and prints the maps.
 #[test]
 fn ctrl_c_prints_the_maps() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_trapline"))
@@ -187,7 +187,7 @@ fn ctrl_c_prints_the_maps() {
     );
 }
 
-/// BY-1: several scripts and lines of kprobe_events run together, each as if it were alone.
+/// BY-1: several scripts and lines of kprobe_events run together, each as if it were the only one.
 #[test]
 fn scripts_and_events_run_together() {
     let (one, other) =
@@ -203,7 +203,7 @@ fn scripts_and_events_run_together() {
     let _ = (std::fs::remove_file(one), std::fs::remove_file(other));
 }
 
-/// BY-1: what finds no room in a map is counted, and said.
+/// BY-1: values that do not fit into a map are counted, and the number is printed.
 #[test]
 fn what_finds_no_room_is_said() {
     let said = trace(&[TINY, "-e", "config = { max_map_keys = 3 } kprobe:vfs_read { @[nsecs] = 1; @n = count(); }", "-q"]);
@@ -212,7 +212,8 @@ fn what_finds_no_room_is_said() {
     assert!(said.err.contains(&format!("{} values found no room in @", count - 3)), "{}", said.err);
 }
 
-/// BY-1: only one process counts where that is asked for; hits are said at the end; settings of the environment win.
+/// BY-1: `-p` restricts probes to one process, `-v` prints the hits at the end, and environment variables override the
+/// script's settings.
 #[test]
 fn options_of_bpftrace_mean_what_they_mean_there() {
     let by_process = "kprobe:vfs_read { @[pid] = count(); } i:us:50 { @ticks = count(); }";
@@ -259,8 +260,8 @@ fn options_of_bpftrace_mean_what_they_mean_there() {
     assert!(unknown.status == Some(2) && unknown.err.contains("BPFTRACE_NO_SUCH of the environment"), "{}", unknown.err);
 }
 
-/// BY-1, DV-4: records of events show the calls that led there, in both forms; where nobody knows the frames they are
-/// marked.
+/// BY-1, DV-4: records of events show their call stack, in both output formats. If trapline has no unwinding rule, the
+/// frames are marked as guesses.
 #[test]
 fn records_of_events_show_stacks() {
     let said = trace(&[TINY, "-e", "BEGIN { }", "--event", "p:reads vfs_read", "--stacktrace", "-q"]);
@@ -287,7 +288,7 @@ fn records_of_events_show_stacks() {
     }
 }
 
-/// BY-1: whatever people put in a script's place, they are told what is wrong, in words, and at once.
+/// BY-1: anything in place of a script gets an error message at once.
 #[test]
 fn scripts_that_are_no_scripts_are_said_so() {
     let deep = format!("BEGIN {{ print({}1{}) }}", "(".repeat(10_000), ")".repeat(10_000));
@@ -353,7 +354,7 @@ fn scripts_that_are_no_scripts_are_said_so() {
     let _ = std::fs::remove_file(binary);
 }
 
-/// BY-1: a script as long as a book is compiled, and parameters come into it as they were given.
+/// BY-1: a script of 5,000 probes is compiled, and gets its parameters unchanged.
 #[test]
 fn long_scripts_and_parameters() {
     let mut program = String::from("\u{feff}BEGIN { printf(\"%d %s %d\\n\", $1, str($2), $#); }\n");

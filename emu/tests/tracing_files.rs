@@ -28,7 +28,7 @@ fn records(text: &str) -> Vec<&str> {
     text.lines().filter(|line| line.contains(": (")).collect()
 }
 
-/// DV-4: a file of echo and cat commands runs as it is, and its filter, histogram and profile agree with the records.
+/// DV-4: a file of echo and cat commands runs unchanged, and its filter, histogram and profile agree with the records.
 #[test]
 fn a_file_of_shell_commands_runs_as_it_is() {
     let all = run("tiny/x86_64", "p:read vfs_read count=$arg3:u32\n", &["--summary", "none"]);
@@ -62,7 +62,7 @@ cat events/kprobes/read/hist
     assert_eq!(profile.split_whitespace().collect::<Vec<_>>(), ["read", &counts.len().to_string(), "0"]);
 }
 
-/// DV-4: commands behind a sleep are carried out at their time, and traceoff stops the records behind its own.
+/// DV-4: commands after a sleep are executed at their time, and traceoff stops later records.
 #[test]
 fn sleep_lets_guest_time_pass() {
     let lines = "\
@@ -90,7 +90,7 @@ cat trace tracing_on events/kprobes/read/trigger
     assert!(said.out.contains("\n0\ntraceoff:count=0\n"), "{}", said.out);
 }
 
-/// DV-4: what Linux refuses is refused with its errno and its text in the error log, and the other commands go on.
+/// DV-4: Linux's refusals have the same errno and text in the error log, and the other commands continue.
 #[test]
 fn refused_commands_are_shown_and_logged() {
     let lines = "\
@@ -121,7 +121,7 @@ cat events/kprobes/read/filter error_log events/kprobes/read/enable
     }
 }
 
-/// DV-4: the run with filters, triggers and histograms is the same run on every tiny kernel.
+/// DV-4: with filters, triggers and histograms, the run is the same on every tiny kernel.
 #[test]
 fn filters_and_histograms_work_on_all_isas() {
     for builtin in trapline_images::builtins() {

@@ -1,11 +1,11 @@
-//! Runs the commands of docs/tutorial.md in order, and compares what they print with the lines below each.
+//! Runs the commands of docs/tutorial.md in order, and compares their output with the lines below each.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use trapline_harness::{self as harness, Folder, Need, kernel, tests, tool};
 
 const PAGE: &str = include_str!("../../docs/tutorial.md");
-/// The folder of the page, which the test replaces by one of its own.
+/// The folder in the page's commands, which the test replaces by a folder of its own.
 const FOLDER: &str = "/tmp/shelf";
 const HEADERS: &str = "/lib/modules/6.1.0-56-amd64/build";
 

@@ -1,4 +1,4 @@
-//! `trapline verify` as people meet it: what it prints, what it says when something is wrong, and its exit status.
+//! `trapline verify`: its output, its messages for wrong input, and its exit status.
 #![cfg(feature = "cpu")]
 
 use std::process::{Command, Stdio};
@@ -32,8 +32,7 @@ fn row<'a>(said: &'a Said, name: &str) -> &'a str {
         .trim()
 }
 
-/// BY-4: events of the command line and of a file, and scripts: the runs are identical, with the same hash for all of
-/// them.
+/// BY-4: events of the command line and of a file, and scripts: the runs are identical, with the same hash.
 #[test]
 fn equal_runs_are_identical_whatever_the_probes() {
     let events = file("verify.events", "p:opened sys_open\nr:read vfs_read n=$retval\n");
@@ -61,7 +60,7 @@ fn equal_runs_are_identical_whatever_the_probes() {
     assert_ne!(row(&other, "hash"), hashes[0], "another machine is another run");
 }
 
-/// BY-4: a script that changes the guest is found at its probe; exit status 1.
+/// BY-4: a script that changes the guest is found at its probe, and the exit status is 1.
 #[test]
 fn a_script_that_changes_the_guest_is_found() {
     let program = "kprobe:vfs_read /++@n == 9/ { override(3); }";
@@ -87,7 +86,7 @@ fn a_script_that_changes_the_guest_is_found() {
     assert!(place["exact"] == true && place["unprobed_next"]["instruction"].is_string(), "{result:#}");
 }
 
-/// BY-4: JSON has the verdict, the hash and all amounts. The guest's console goes to standard error.
+/// BY-4: the JSON output has the verdict, the hash and all counts. The guest's console goes to standard error.
 #[test]
 fn json_has_the_same_facts() {
     let (said, text) = (verify(&[TINY, "--json"]), verify(&[TINY, "-q"]));
@@ -100,7 +99,7 @@ fn json_has_the_same_facts() {
     assert!(said.err.contains("checksum:") && !text.err.contains("checksum:"), "{}", said.err);
 }
 
-/// KP-4: a wrong command line gets a sentence and exit status 2; a refused probe 1.
+/// KP-4: a wrong command line gets a message and exit status 2, a refused probe exit status 1.
 #[test]
 fn bad_input_gets_a_sentence() {
     let empty = file("empty.bt", "");

@@ -1,4 +1,4 @@
-//! Watchpoints as people meet them: the commands of docs/watchpoints.md, and what they print.
+//! Watchpoints on the command line: the commands of docs/watchpoints.md, and their output.
 #![cfg(feature = "cpu")]
 
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ fn run(args: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// The words of a command line with single quotes.
+/// Splits a command line with single quotes into words.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (number, part) in line.split('\'').enumerate() {
@@ -21,7 +21,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// BY-3: every command of the document runs, hits its watchpoints and prints.
+/// BY-3: every command of the document runs, hits its watchpoints and prints records.
 #[test]
 fn the_documents_commands_run() {
     let document = include_str!("../../docs/watchpoints.md");
@@ -60,7 +60,7 @@ fn the_documents_event_file_follows_objects() {
     assert!(records.iter().any(|record| number(record, "is=") > number(record, "was=")), "{out}");
 }
 
-/// BY-3: the document's scripts say who writes a field of any object, and that no update of the counter is lost.
+/// BY-3: the document's scripts print who writes a field of any object, and that no update of the counter is lost.
 #[test]
 fn the_documents_scripts_follow_objects_and_counters() {
     let document = include_str!("../../docs/watchpoints.md");
@@ -79,7 +79,8 @@ fn the_documents_scripts_follow_objects_and_counters() {
     assert!(other.contains("@other[kfree_skb]: "), "{other}");
 }
 
-/// BY-3: an argument that is NULL points to no object: nothing is watched, not even at an offset from 0 that is memory.
+/// BY-3: an argument that is NULL points to no object, so nothing is watched, even if the field's offset is mapped
+/// memory.
 #[test]
 fn an_argument_that_is_null_is_not_watched() {
     let (status, out, err) =
@@ -94,7 +95,7 @@ fn an_argument_that_is_null_is_not_watched() {
     assert!(out.contains("@there: ") && !out.contains("@null"), "{out}");
 }
 
-/// BY-3: a record has the accessing instruction, the values, and who made the access; the summary has the watchpoint.
+/// BY-3: a record has the accessing instruction, the values, and who made the access. The summary has the watchpoint.
 #[test]
 fn records_and_summary_have_the_watchpoint() {
     let (status, out, err) =

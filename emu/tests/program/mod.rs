@@ -1,4 +1,4 @@
-//! Runs the built program on a file that may make it hang, and tells how it ended.
+//! Runs the built program on a file that may make it hang, and returns how it ended.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,13 +12,13 @@ pub struct Running {
     started: Instant,
 }
 
-/// How it ended.
+/// The end of the program.
 pub struct Ended {
     pub what: String,
-    /// `None`: by a signal.
+    /// The exit status. `None` if a signal ended it.
     pub status: Option<i32>,
     pub said: String,
-    /// The most memory that was seen, in KiB.
+    /// The largest resident memory that was seen, in KiB.
     pub memory: u64,
 }
 
@@ -30,7 +30,7 @@ pub fn start(what: String, before: &[&str], file: &Path, behind: &[&str]) -> Run
 }
 
 impl Running {
-    /// Waits for its end. A program that runs longer than `most` fails the test.
+    /// Waits for the program's end. A program that runs longer than `most` fails the test.
     pub fn end(mut self, most: Duration) -> Ended {
         let mut memory = 0;
         let mut errors = self.child.stderr.take().unwrap();

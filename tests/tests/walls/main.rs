@@ -242,8 +242,8 @@ fn no_control_of_a_power_cpu_ends_the_process() {
     println!("{tried} values");
 }
 
-/// The core can exit through a task register without a task, and through SVM. Every null selector and EFER.SVME must
-/// raise #GP.
+/// LTR of every null selector, and the setting of EFER.SVME, raise #GP. Otherwise a gate without a task, or SVM, would
+/// make the core exit.
 #[test]
 fn a_call_through_a_gate_without_a_task_is_the_guests_fault() {
     const PROTECTION: u32 = 13;

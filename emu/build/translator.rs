@@ -1,9 +1,9 @@
-//! Compiles `loop.c` and `access.c` of `src/unicorn/translator` once for each kind of CPU that Unicorn is built with, against Unicorn's own
-//! headers, and reads the offsets of CPU state out of these headers.
+//! Compiles `loop.c` and `access.c` of `src/unicorn/translator` once for each kind of CPU that Unicorn is built with,
+//! against Unicorn's own headers, and reads the offsets of CPU state from these headers.
 //!
-//! Each object defines every symbol that one object of Unicorn's does; a library of ours stands in front of Unicorn's on
-//! every link line, so ours is taken and that one never looked at (docs/unicorn.md, "Our own start of a block" and
-//! "Watched pages").
+//! Each object defines every symbol of one object file of Unicorn's. Our library precedes Unicorn's on every link line.
+//! So the linker takes our object and never reads Unicorn's (docs/unicorn.md, "Our own start of a block" and "Watched
+//! pages").
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -59,7 +59,8 @@ fn targets(parts: &Path) -> io::Result<Vec<Target>> {
 const HOST: &[&str] =
     &["CONFIG_POSIX", "CONFIG_LINUX", "CONFIG_TCG", "CONFIG_SOFTMMU", "CONFIG_INT128", "CONFIG_CMPXCHG128", "CONFIG_ATOMIC64"];
 
-/// Files that Unicorn's build writes and its headers include; what would stand in them is defined on the command line.
+/// Files that Unicorn's build generates and its headers include. We create them empty, and define their contents on the
+/// command line.
 const WRITTEN: [&str; 2] = ["config-host.h", "config-target.h"];
 
 pub fn compile(root: &Path) -> io::Result<()> {

@@ -18,7 +18,7 @@ fn trapline(cache: Option<&Path>, args: &[&str]) -> Said {
     trapline_with(cache, None, args)
 }
 
-/// A command that uses the kernels in that folder, because its own cache has none.
+/// Runs trapline with the kernels in that folder, because the folder of its own cache has none.
 fn trapline_with(cache: Option<&Path>, images: Option<&PathBuf>, args: &[&str]) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
     if let Some(images) = images {

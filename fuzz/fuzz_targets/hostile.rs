@@ -1,8 +1,8 @@
-//! Any program in kernel mode, of privileged instructions and extreme values: it ends in the guest, and the CPU core goes
-//! on.
+//! Fuzzes the machine with hostile guests: random programs in kernel mode, of privileged instructions and extreme
+//! values. They may crash the guest, but the CPU core must continue to work.
 //!
-//! Input: a byte that chooses the ISA, then a program as `tests/src/lab/hostile/` reads it. Machines are behind it, so this
-//! target is built with the CPU core (`--features machine`, as scripts/fuzz.sh does).
+//! Input: a byte that selects the ISA, then a program as decoded by `tests/src/lab/hostile/`. Because it runs machines,
+//! this target is built with the CPU core (`--features machine`, as in scripts/fuzz.sh).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

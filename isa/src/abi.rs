@@ -70,8 +70,8 @@ pub enum ReturnAddress {
 }
 
 impl Abi {
-    /// The values that most conventions have. A table names its registers and what else it has otherwise, so that a new
-    /// fact leaves the tables of other ISAs alone.
+    /// The values that most conventions have. An ISA's table gives its registers and the fields that differ, so that a
+    /// new field does not change the other tables.
     pub const USUAL: Abi = Abi {
         sp: Reg(0),
         result: Reg(0),

@@ -247,8 +247,8 @@ pub const TRACER_CODE: &[&str] = &[
 ];
 
 impl Isa {
-    /// The facts that most ISAs have, and functions of an ISA without instructions. A table names the ISA, its
-    /// instructions, and what else differs, so that a new fact leaves the tables of other ISAs alone.
+    /// The facts that most ISAs have, and functions of an ISA without instructions. An ISA's table gives its name, its
+    /// instructions and the fields that differ, so that a new field does not change the other tables.
     pub const USUAL: Isa = Isa {
         arch: Arch::ALL[0],
         word: 8,

@@ -45,7 +45,7 @@ pub struct Linux {
     pub named_entry: NamedEntry,
     /// Functions that switch stacks. Linux refuses return probes there.
     pub no_return_probes: &'static [&'static str],
-    /// Whether exceptions enter the code with this name: the link register belongs to what they have interrupted.
+    /// Whether exceptions enter the code with this name, so that the link register belongs to the interrupted code.
     /// [`crate::plan::Policy::Best`] refuses return probes there.
     pub is_entered_by_exceptions: fn(&str) -> bool,
     /// Code that begins in another mode of the CPU than the kernel's. [`crate::plan::Policy::Best`] refuses probes there.

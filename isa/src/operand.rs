@@ -97,9 +97,9 @@ const LONGEST: usize = 16384;
 /// The most arguments of a probe. The macros of `sys/sdt.h` have at most 12.
 const MOST: usize = 64;
 
-/// Reads the arguments of a note, such as `-4@%edi 8@$5`. `word` is the size of an argument that says none, and `symbol`
-/// returns the address for which the file was linked of a symbol's name. `None` stands for an operand that cannot be
-/// read, such as a vector register.
+/// Parses the arguments of a USDT note, such as `-4@%edi 8@$5`. `word` is the size of an argument without a size.
+/// `symbol` returns the link address of a symbol. An argument is `None` if it cannot be read, such as a vector
+/// register.
 pub fn arguments(isa: &Isa, text: &str, word: usize, symbol: &dyn Fn(&str) -> Option<u64>) -> Vec<Option<Argument>> {
     let Some(text) = text.get(..text.len().min(LONGEST)) else { return Vec::new() };
     let mut found: Vec<Option<Argument>> = Vec::new();

@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use crate::toy::TOY;
 
-    /// RP-8: a call whose frame lies beyond the end of its stack was left, whichever way the stack grows.
+    /// RP-8: a call whose frame is beyond the end of its stack was abandoned, whichever way the stack grows.
     #[test]
     fn calls_beyond_the_end_of_the_stack_are_left_behind() {
         let [down, up] = [false, true].map(|stack_grows_up| Instances { stack_grows_up, ..Instances::new(&TOY) });

@@ -157,7 +157,8 @@ struct LockCall {
 /// Functions that take a spinlock, and those that release it.
 const TAKE: [&str; 4] = ["_raw_spin_lock", "_raw_spin_lock_irqsave", "_raw_spin_lock_irq", "_raw_spin_lock_bh"];
 const RELEASE: [&str; 4] = ["_raw_spin_unlock", "_raw_spin_unlock_irqrestore", "_raw_spin_unlock_irq", "_raw_spin_unlock_bh"];
-/// The functions that are searched for such calls: the one that writes the record, so many levels below it, and so many in all.
+/// The search for lock calls covers the function that writes the record and this many levels of calls below it, but at
+/// most `MOST_SEARCHED` functions.
 const LOCK_LEVELS: usize = 1;
 const MOST_SEARCHED: usize = 64;
 
@@ -441,9 +442,9 @@ impl Engine {
         place.and_then(check).is_ok()
     }
 
-    /// The calls of lock functions in the code that makes a record. The record only reads what the lock protects, and
-    /// another CPU that holds it does not run meanwhile: the code would wait for ever. A function of which not both ends of
-    /// the locked part are such calls is left as it is.
+    /// The calls of lock functions in the code that makes a record. They are skipped: the record only reads the
+    /// protected data, and a CPU that holds the lock does not run meanwhile, so the code would wait for ever. Calls are
+    /// skipped only if both the lock and the unlock of a function are found.
     fn lock_calls(&self, guest: &dyn Guest, facts: &Tracepoint) -> Vec<LockCall> {
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
         let mut found = Vec::new();
@@ -516,7 +517,7 @@ impl Engine {
     fn way(&self, guest: &dyn Guest, watched: &Watched, code: u64) -> Option<Way> {
         let facts = &*watched.facts;
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
-        // Sites whose code the compiler has merged may share it, and it goes back behind one of them.
+        // The compiler may merge the code of several sites. Such code jumps back to one of them.
         let mut backs = Vec::new();
         for (other, of) in &facts.sites {
             if *of == code {

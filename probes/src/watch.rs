@@ -157,7 +157,7 @@ impl Watchpoint {
         Arc::as_ptr(&self.0.shared) as usize
     }
 
-    /// Changes the area of a watchpoint that is not yet registered. A clone of the old one stays as it is.
+    /// Changes the area of a watchpoint that is not registered yet. Clones of the old one keep their area.
     fn change(self, change: impl FnOnce(&mut Area)) -> Watchpoint {
         let mut area = self.0.area;
         change(&mut area);
@@ -291,7 +291,7 @@ pub(crate) struct Watchpoints {
     told: Vec<Watchpoint>,
     /// Whether `list` has changed since then.
     has_changed: bool,
-    /// Watchpoints of which handlers set copies at addresses.
+    /// Watchpoints that handlers use as templates: they set copies of them at addresses.
     templates: Vec<Watchpoint>,
 }
 

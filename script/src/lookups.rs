@@ -159,7 +159,7 @@ impl Compiler<'_> {
     /// be damaged.
     fn shape(&self, of: &CType, depth: usize, left: &mut usize) -> Option<Shape> {
         *left = left.checked_sub(1)?;
-        // Charges the look-ups of types since the last charge; there are no steps of its own.
+        // Charges the look-ups of types since the last charge. This function adds no steps itself.
         self.charge(0, Span::default()).ok()?;
         let order = self.knowledge.isa().order;
         Some(match of {

@@ -94,7 +94,8 @@ impl Compiler<'_> {
 }
 
 impl Runner<'_> {
-    /// Asks for the last write. `Some(None)`: nobody has written. `None`: there is no answer, which is counted.
+    /// Asks for the last write. Returns `Some(None)` if there was none since the start, and `None` if there is no
+    /// answer, which is counted.
     fn ask(&mut self, address: &Num, length: u64) -> Option<Option<Write>> {
         let address = self.num(address);
         let question = self.moment.instant().map(|before| {
@@ -114,7 +115,7 @@ impl Runner<'_> {
         answer.ok()
     }
 
-    /// The address of the instruction that has written last. 0: nobody, or the question has no answer.
+    /// The address of the last instruction that has written. 0 if there was none, or if there is no answer.
     #[cold]
     pub(super) fn last_writer(&mut self, address: &Num, length: u64) -> u64 {
         self.ask(address, length).flatten().map_or(0, |write| write.pc)

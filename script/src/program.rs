@@ -130,7 +130,8 @@ impl Point {
         self.every > 1 || self.result.is_some()
     }
 
-    /// Whether a process runs at it. BEGIN, END and `interval` belong to no process; `profile` samples the one that runs.
+    /// Whether a hit of this point belongs to a process. BEGIN, END and `interval` belong to none; `profile` samples
+    /// the running one.
     pub fn is_somebodys(&self) -> bool {
         !matches!(self.kind, PointKind::Begin | PointKind::End | PointKind::Interval(_))
     }

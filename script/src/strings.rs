@@ -180,9 +180,9 @@ impl Runner<'_> {
         frames[..found].iter().for_each(|frame| self.state.scratch.extend_from_slice(&frame.to_le_bytes()));
     }
 
-    /// Appends the path of a `struct path` at the address `start`, as `d_path` does: follows the parents of the directory entry,
-    /// and at the root of a mount goes on at its mount point. Cuts the result off at `limit` bytes. Memory that cannot be read
-    /// ends the walk.
+    /// Appends the path of a `struct path` at the address `start`, as `d_path` does. It follows the parents of the
+    /// directory entry. At the root of a mount it continues at the mount point. The result has at most `limit` bytes.
+    /// Unreadable memory ends the walk.
     pub(super) fn path(&mut self, start: u64, places: &PathPlaces, limit: usize) {
         let (mark, word) = (self.state.scratch.len(), self.program.word);
         let (mut mount, mut entry) =

@@ -49,7 +49,7 @@ impl Compiler<'_> {
                 }
             },
         };
-        // Reading the file for one name looks at all of them, too.
+        // The whole file is read for one name, so its size is charged.
         self.charge(self.knowledge.program_size(path) / NAMES_A_STEP, at)?;
         let names = self.knowledge.program_functions(path, function).map_err(|why| at.error(why))?;
         self.charge(names.len() as u64, at)?;

@@ -42,7 +42,7 @@ struct Link {
 /// The number of the block that [`Code::alone_at`] makes: one instruction, which runs once.
 pub(super) const ALONE: u32 = 1;
 
-/// All blocks. Number 0 is none, and [`ALONE`] is at no address.
+/// All decoded blocks. Number 0 means no block, and [`ALONE`] belongs to no address.
 #[derive(Debug)]
 pub(super) struct Code {
     pub ops: Vec<Op>,

@@ -86,8 +86,8 @@ pub fn flattened(cells: u32, fill: impl FnOnce(&mut FdtWriter) -> Result<(), Err
     write().map_err(|error: Error| MachineError::Config(format!("the device tree cannot be made: {error}")))
 }
 
-/// Writes the node with what a boot loader tells the kernel: the command line, the property and the path of the console, the
-/// initial file system, if there is one, and a seed.
+/// Writes the node `chosen`, by which a boot loader informs the kernel: the command line, the property and the path of
+/// the console, the initial file system, if there is one, and a seed.
 pub fn chosen(fdt: &mut FdtWriter, command_line: &str, console: (&str, &str), initrd: &Range<u64>) -> Result<(), Error> {
     let chosen = fdt.begin_node("chosen")?;
     fdt.property_string("bootargs", command_line)?;

@@ -161,7 +161,7 @@ impl Pc {
         self.deliver_devices();
     }
 
-    /// Delivers what the interrupt controllers of the devices ask for.
+    /// Delivers the interrupts that the devices' interrupt controllers request.
     fn deliver_devices(&mut self) {
         let now = self.cpus.latest();
         for message in self.ioapic.as_mut().map(IoApic::take_sent).unwrap_or_default() {

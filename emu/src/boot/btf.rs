@@ -153,8 +153,9 @@ impl<'a> Btf<'a> {
         Ok(None)
     }
 
-    /// The first types in these bytes whose header begins like this. The search goes on behind the bytes that were read
-    /// as types and are none, and types must stand directly behind their header, as everybody writes them.
+    /// The first type information in these bytes whose header begins like this. After an invalid candidate, the search
+    /// continues behind the bytes that were read as its types. Only types directly behind their header are found; all
+    /// known tools write them there.
     fn search_in(bytes: &'a [u8], header: &[u8], budget: &Budget) -> Result<Option<Btf<'a>>, Spent> {
         let finder = memmem::Finder::new(header);
         let mut from = 0;

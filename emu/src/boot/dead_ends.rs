@@ -1,4 +1,4 @@
-//! Explanations of functions in which Linux stops before it has a console: what its names for them mean.
+//! Explains functions in which Linux stops before it has a console, such as the one for an unsupported CPU.
 
 use super::Kernel;
 

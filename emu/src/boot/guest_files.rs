@@ -161,7 +161,8 @@ impl GuestFiles {
             }
             found.retain(|path| is_meant(path));
         }
-        // A short name is the one that programs are linked with. A text with that name is for linkers.
+        // Programs are linked with the shortest name. A text file with that name is a linker script, which `program`
+        // rejects.
         found.sort_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
         found.iter().map(|path| self.resolved(path)).find(|path| self.program(path).is_ok())
     }

@@ -58,7 +58,7 @@ pub struct Format {
     read: Reader,
     /// The offset of a kernel from the start of RAM, by its link address and its first bytes, if it goes to wherever RAM is.
     pub text_offset: Option<fn(u64, &[u8]) -> u64>,
-    /// The function that starts such a kernel, if a vmlinux is without it: only the file to boot has it then.
+    /// The function that starts such a kernel, if only the raw image contains it. `None`: a vmlinux contains it, too.
     pub start: Option<&'static str>,
     /// Applies the relocations in an image that is linked at this address, as its kernel would do itself; without any, `None`.
     pub relocate: Option<fn(&mut [u8], u64)>,

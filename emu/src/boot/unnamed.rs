@@ -141,8 +141,8 @@ impl<'a> Finder<'a> {
             self.data[*piece].1.get(*offset..).and_then(|row| self.absolute(row)) == Some(member)
         };
         let found = self.places(Form::Absolute).iter().filter(holds_it);
-        // The fields come in the order of their addresses. One that lies inside the last run found leads to the same run
-        // again, so it is skipped.
+        // The fields are sorted by address. A field inside the last run found would lead to the same run again, so it
+        // is skipped.
         let mut seen = (usize::MAX, 0);
         let mut longest: Option<Range<u64>> = None;
         for (piece, offset) in found {
@@ -167,7 +167,7 @@ impl<'a> Finder<'a> {
         Some(table)
     }
 
-    /// The longest run of such rows, of which at least one holds an address of code in its first field, in this form.
+    /// The longest run of such rows. At least one row holds a code address of this form in its first field.
     fn longest(&self, size: usize, form: Form, is_row: impl Fn(u64, &[u8]) -> bool) -> Option<Range<u64>> {
         let mut longest: Option<(usize, Range<usize>)> = None;
         let mut seen = (0, 0);

@@ -9,8 +9,8 @@ use trapline_isa::arch::Arch;
 /// No board of these ISAs has RAM below this address.
 const LOWEST_RAM: u64 = 0x1000_0000;
 
-/// Moves the segments, which come with their numbers in the file, into RAM if none of them lies there and the ISA's kernels
-/// are placed by a raw image's rule.
+/// Moves the segments into RAM if none of them is there, and if raw images of the ISA have a rule for their address.
+/// Each segment comes with its number in the file.
 pub fn place(arch: Arch, segments: &mut [(usize, Segment)]) {
     let row = kernels::of(arch);
     let Some((format, offset)) = row.raw_image.and_then(|format| Some((format, format.text_offset?))) else { return };

@@ -48,7 +48,7 @@ pub fn notes(elf: &Elf<'_>, bytes: &[u8]) -> Vec<Note> {
     found
 }
 
-/// The description of the first note, if it is of our kind, and what is behind the note.
+/// The description of the first note, if it is a USDT note, and the bytes behind the note.
 fn next<'a>(elf: &Elf<'_>, bytes: &'a [u8]) -> Option<(Option<&'a [u8]>, &'a [u8])> {
     let word = |at: usize| Some(number(elf, bytes.get(at..at + 4)?) as usize);
     let (owner, length, kind) = (word(0)?, word(4)?, word(8)?);

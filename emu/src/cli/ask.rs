@@ -25,7 +25,7 @@ use trapline_probes::events::set::Member;
 use trapline_probes::guest::Cpu;
 
 const PROMPT: &str = "trapline> ";
-/// The command that Ctrl-A l stands for.
+/// The command that the key Ctrl-A l gives.
 pub const LIVE: &str = "live";
 /// Bytes that `mem` shows by default, and at most.
 const BYTES: u64 = 64;
@@ -66,7 +66,7 @@ const COMMANDS: &[(&str, &str)] = &[
 /// The end of the user's asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The guest goes on.
+    /// The guest continues.
     Continue,
     /// The run ends.
     Leave,
@@ -123,7 +123,7 @@ impl Asker {
         Asker { editor: LineEditor::default(), words: Words { symbols, others: Vec::new() } }
     }
 
-    /// Asks for commands until the guest shall go on.
+    /// Asks for commands until one makes the guest continue.
     pub fn ask(&mut self, keys: Keys<'_>, told: Told<'_>, asked: &mut Asked<'_, '_>) -> Result<Next, Failure> {
         loop {
             let commands = COMMANDS.iter().map(|(name, _)| (*name).to_string());

@@ -65,16 +65,16 @@ pub trait Work {
         Ok(())
     }
 
-    /// Is told what the guest has printed.
+    /// Called with the console output of each slice.
     fn heard(&mut self, _console: &[u8]) {}
 
-    /// Takes what the slice has brought.
+    /// Takes the records and other output of the last slice.
     fn take(&mut self, session: &mut Session) -> Result<(), Failure>;
 
     /// Called when a module's init function is about to run.
     fn module_came(&mut self, session: &mut Session);
 
-    /// Carries out what is due now. Called before the first slice, and after each one.
+    /// Executes the commands that are due now. Called before the first slice, and after each one.
     fn carry_out_due(&mut self, _session: &mut Session) -> Result<(), Failure> {
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Driver {
         Ok(end)
     }
 
-    /// Runs the guest to its limits or its end. The run goes on after that, so its tape has not ended.
+    /// Runs the guest to its limits or its end. The run may continue afterwards, so the recording is not finished.
     pub fn run_part(&mut self, work: &mut impl Work) -> Result<End, Failure> {
         self.run_on(work)
     }

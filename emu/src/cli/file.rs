@@ -29,7 +29,7 @@ impl Kind {
     pub const KEYS: Kind = Kind { name: "console input", most: 64 << 20 };
 }
 
-/// The most bytes that are read from what is no regular file, such as a pipe: its size is not known before.
+/// The largest number of bytes that is read from a pipe or another special file, whose size is not known in advance.
 const MOST_PIPED: u64 = 256 << 20;
 /// The time for which a pipe or a device may give nothing.
 const SILENCE: Duration = Duration::from_secs(10);

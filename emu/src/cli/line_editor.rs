@@ -13,7 +13,7 @@ const MOST_SHOWN: usize = 60;
 /// The outcome of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edited {
-    /// The line goes on.
+    /// The line is not complete.
     Still,
     /// The line is complete.
     Line(String),

@@ -149,7 +149,7 @@ pub enum Reading {
     Sequence,
     /// In a text that BEL or ESC ends (OSC, DCS).
     Text,
-    /// In a character of several bytes, of which so many are missing.
+    /// Inside a multi-byte character, with the number of missing bytes.
     Character(u8),
 }
 

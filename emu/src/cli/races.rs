@@ -68,7 +68,7 @@ const LONGEST_RUN: u64 = 120_000_000_000;
 const SLICE: u64 = 1_000_000;
 /// The options of this command, with the number of words behind each.
 const LEFT_OUT: &[(&str, usize)] = &[("--seeds", 1), ("--first", 1), ("--length", 1), ("--jobs", 1), ("--json", 0)];
-/// The seed that stands for none.
+/// The number that means "no seed yet".
 const NONE: u64 = u64::MAX;
 
 /// The result of a search.

@@ -52,7 +52,7 @@ impl Typist {
     }
 }
 
-/// Nanoseconds of guest time between two looks at what the guest has read of its console.
+/// Nanoseconds of guest time between two checks of how much the guest has read from its console.
 const LOOK: u64 = 1_000_000;
 
 /// Typing at fixed points of guest time. Runs that stop at different times get the same input.
@@ -68,7 +68,7 @@ impl Typing {
         Typing { typist, next: session.machine().now() }
     }
 
-    /// Types what is due.
+    /// Types the input that is due.
     pub fn look(&mut self, session: &mut Session) {
         if let Some(piece) = self.piece(session) {
             session.machine_mut().console_input(&piece);

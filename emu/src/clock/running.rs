@@ -410,8 +410,9 @@ mod tests {
     /// One event of the model test.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// A block starts at the end of the one before, or at a distance from some address.
+        /// A block of this size that starts at the end of the previous one.
         On(u16),
+        /// A block that starts at an address chosen by the first number.
         Jump(u8, u16),
         /// An exception at this offset in the block.
         Trap(u16),

@@ -40,7 +40,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// These words, and at least `least` of them.
+    /// A layout of these words, padded to at least `least` words.
     pub fn words(isa: &Isa, words: impl IntoIterator<Item = Word>, least: usize) -> Layout {
         let words: Vec<_> = words.into_iter().enumerate().map(|(number, word)| (number * isa.word, word)).collect();
         Layout { bytes: words.len().max(least) * isa.word, words }

@@ -51,7 +51,7 @@ pub enum From {
     Pc,
     /// The value of this name in the report about a dead guest.
     Named(&'static str),
-    /// Nobody knows.
+    /// The value is unknown.
     Nowhere,
 }
 

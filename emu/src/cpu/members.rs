@@ -1,7 +1,8 @@
-//! The offsets of a task's number and name, out of the code that prints them (`cpu/tasks.rs` says which code).
+//! Finds the offsets of a task's number and name in the code that prints them (`cpu/tasks.rs` chooses the code).
 //!
-//! Each ISA says what its instructions do to registers. This file follows the running task's address through these: what is
-//! loaded by it and is no pointer is a number, and what is made of it and not loaded is the address of the name.
+//! Each ISA describes the effect of its instructions on registers. This file follows the running task's address through
+//! them. A value that is loaded from the task and is no pointer is the number. An address that is computed from the
+//! task and not loaded from is that of the name.
 
 use super::TaskPlace;
 
@@ -72,9 +73,9 @@ const LARGEST_TASK: i64 = 64 << 10;
 /// In every Linux the numbers of the task and of its process, each of 4 bytes, are followed by the stack's canary.
 const TO_CANARY: i64 = 8;
 
-/// The places of a task's number and name by these steps; nothing if one of them is not found.
+/// Finds the offsets of a task's number and name in these steps. Returns an empty place if one of them is not found.
 ///
-/// The stack is the one that `stack` says: its pointer, and its size where a kernel keeps the task's address at its bottom.
+/// `stack` has the stack pointer, and the size of a stack at whose bottom the kernel keeps the task's address.
 pub fn find(steps: impl Iterator<Item = Step>, stack: Option<(Register, u64)>) -> TaskPlace {
     let mut values = [Value::Other; REGISTERS];
     let in_stack = stack.map_or(0, |(_, size)| size - 1);
@@ -206,7 +207,8 @@ impl Reader {
         // Others in front of it are loaded, too, such as the number of the CPU.
         let last = members().filter(|load| load.is_number).map(|load| load.offset).max()?;
         let pid = if is_number(last - TO_CANARY) { last - TO_CANARY } else { last };
-        // A sanitizer is given the address of what is loaded.
+        // A sanitizer's function gets the address of a member that is then loaded. Such an address is not that of the
+        // name.
         let is_name = |address: &i64| *address > pid && *address < LARGEST_TASK && !members().any(|load| load.offset == *address);
         let comm = self.made.iter().flatten().copied().find(is_name)?;
         let offset = |offset: i64| u64::try_from(offset).ok();

@@ -25,7 +25,7 @@ const HARD_INTERRUPTS: u64 = 0xf;
 const NMIS: u64 = 0xf0;
 const NEWER_NMIS: u64 = 0x10;
 
-/// Functions that add it. Each kernel has one of them.
+/// Functions that add to the preempt count at an interrupt. Each kernel has one of them.
 const ENTERS: &[&str] = &["irq_enter_rcu", "irq_enter"];
 /// Bytes of such a function that are searched.
 const MOST_BYTES: u64 = 512;
@@ -116,7 +116,7 @@ pub enum PerCpu {
 }
 
 impl Moments {
-    /// For kernels of which nothing is known.
+    /// The value for unknown kernels.
     pub const NONE: Moments = Moments {
         count_by_code: |_, _, _| None,
         own_data: |_| 0,
@@ -157,7 +157,7 @@ pub struct MomentPlace {
     pub hides_migration: bool,
     /// The kernel counts disabled soft interrupts at an unknown place (PREEMPT_RT).
     pub hides_soft: bool,
-    /// Offset of the distance to the CPU's own variables, where a member of a structure has it.
+    /// Offset of the distance to the CPU's own variables, if it is a member of a structure.
     pub per_cpu: Option<u64>,
     /// The task's flags, where they are not where the ISA's kernels have them today.
     pub flags: Option<CountPlace>,
@@ -219,7 +219,7 @@ impl MomentPlace {
     }
 }
 
-/// The place of the count, and what an interrupt adds to it.
+/// The place of the preempt count, and the number that an interrupt adds to it, from the kernel's code.
 fn by_code(kernel: &Kernel, model: &Model) -> Option<(CountPlace, u64)> {
     ENTERS.iter().find_map(|name| {
         let function = kernel.symbols.find(name)?;

@@ -13,9 +13,10 @@ pub struct Switched {
     pub is_address: bool,
     /// Registers with consecutive numbers in consecutive words: the first word, the first register, and how many they are.
     pub words: &'static [(u8, Reg, u8)],
-    /// The word with the address at which the task goes on.
+    /// The number of the word with the address at which the task continues.
     pub pc: u8,
-    /// The stack pointer, which is behind so many words when the task goes on. `None`: a word holds it.
+    /// The number of words that the task pops when it continues, and the register of the stack pointer. `None`: one of
+    /// the words holds the stack pointer.
     pub popped: Option<(u8, Reg)>,
 }
 

@@ -36,7 +36,8 @@ pub struct UserPlaces {
     /// Return addresses in pages that were not mapped when the call was made: the newest ones, in a ring.
     unmapped: [u64; MOST_UNMAPPED],
     next_unmapped: usize,
-    /// Those of them where a program was about to execute code, and the time until which it may come back for that.
+    /// The return addresses out of `unmapped` whose fetch has faulted, each with the time until which the program may
+    /// repeat the fetch.
     awaited: Vec<(u64, u64)>,
     /// The running task of each CPU, on ISAs where it cannot be read while a program runs. 0 means unknown.
     running: Vec<u64>,

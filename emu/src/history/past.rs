@@ -43,7 +43,7 @@ impl Past {
     pub fn of<E: Display>(make: impl FnOnce() -> Result<Timeline, E> + Send + 'static) -> Past {
         let (questions, asked) = channel();
         let (answer, answers) = channel();
-        // It ends when nobody can ask any more.
+        // The thread ends when the sender of questions is dropped.
         std::thread::spawn(move || {
             let Ok(mut question) = asked.recv() else { return };
             let mut timeline = make().map_err(|error| error.to_string());

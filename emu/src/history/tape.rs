@@ -1,8 +1,8 @@
-//! The one way to a guest's console: input that is typed live, live input that is recorded, or a recording's input.
+//! The only way to a guest's console: input that is typed live, live input that is recorded, or a recording's input.
 //!
-//! Input is typed only where a run has ended at its limit. A run with this limit ends at the same place again, with any
-//! other stops before it and with any probes. So the limit is what a recording holds of the place, in the clock's own
-//! unit: four ticks share a nanosecond.
+//! Input is typed only where a run has ended at its limit. A run with this limit ends at the same place again, whatever
+//! other stops and probes it has. So a recording stores the limit as the place, in ticks of the clock; four ticks are a
+//! nanosecond.
 
 use super::mark::Printed;
 use super::recording::{Frame, Mark, PARTS, Recorder, Recording};
@@ -120,7 +120,7 @@ impl Tape {
         self.kept.take().unwrap_or_default()
     }
 
-    /// Whether it types what was recorded, and takes no other input.
+    /// Whether this tape types a recording, and accepts no other input.
     pub fn is_again(&self) -> bool {
         matches!(self.kind, Kind::Again { .. })
     }

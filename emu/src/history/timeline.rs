@@ -137,7 +137,7 @@ struct Saved {
     next_frame: usize,
     printed: Printed,
     printed_bytes: u64,
-    /// The sets of which nothing is between this checkpoint and the next one.
+    /// The numbers of the sets that do not occur between this checkpoint and the next one.
     searched: Vec<u32>,
 }
 
@@ -264,8 +264,8 @@ impl Timeline {
         self.frames.push(Frame::Typed { at, keys: keys.to_vec() });
     }
 
-    /// Gives the machine to somebody who changes registers or memory. The timeline then begins anew at this place: what was
-    /// before and behind it is forgotten. Fails, and changes nothing, where the state cannot be saved.
+    /// Lends the machine to a function that changes registers or memory. The timeline then starts again at this place,
+    /// without its past and its known future. Fails, and changes nothing, if the state cannot be saved.
     pub fn change<R>(&mut self, with: impl FnOnce(&mut Machine<Observer>) -> R) -> Result<R, TimelineError> {
         self.machine.checkpoint()?;
         self.forget_future();

@@ -121,7 +121,7 @@ impl Info<'_> {
         Ok(bytes)
     }
 
-    /// Takes the index from such bytes. False if they are none.
+    /// Uses an index in serialized form. Returns false if the bytes are not an index.
     pub fn use_index(&self, bytes: &[u8]) -> bool {
         read(bytes).is_some_and(|names| self.names.set(names.sorted()).is_ok())
     }

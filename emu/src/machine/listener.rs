@@ -14,7 +14,7 @@ pub trait Listener: Traps + ProbeWindow + Detours + Follower + UserCode + Watche
 
 impl<L: Traps + ProbeWindow + Detours + Follower + UserCode + Watcher + Attention + 'static> Listener for L {}
 
-/// Traps that reach the engine: its breakpoints, and what comes up in the probe window.
+/// Handles traps: the engine's breakpoints, and exceptions in the probe window.
 pub trait Traps {
     /// Handles a breakpoint in kernel code. Returns whether it belongs to the engine, and how to resume.
     fn breakpoint(&mut self, cpu: &mut View) -> Answer;

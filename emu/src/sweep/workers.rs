@@ -43,8 +43,8 @@ pub enum News<'a> {
     Done(&'a Wave),
 }
 
-/// Carries out a shard of a sweep, and writes its part to the file `out`. What is known there or in the journal is not
-/// run again. Returns the part's results.
+/// Executes a shard of a sweep, and writes its part to the file `out`. Waves whose results are in that file or in the
+/// journal are not run again. Returns the part's results.
 pub fn run(
     guests: &dyn Guests,
     settings: &Settings,

@@ -18,7 +18,7 @@ enum Part {
     Star,
     Any,
     Literal(char),
-    /// Ranges of characters; if the flag is set, it stands for the characters outside them.
+    /// Ranges of characters. If the flag is set, the class matches the characters outside of them.
     Class(Vec<(char, char)>, bool),
 }
 

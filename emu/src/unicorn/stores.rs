@@ -531,8 +531,8 @@ impl Entry {
     }
 }
 
-/// Whether the function that fills TLB entries is found again. [`watch`] has put its own in its place; the search makes
-/// Unicorn put back the one that it had.
+/// Whether the search finds Unicorn's function that fills TLB entries again, after [`watch`] has replaced it. The
+/// search makes Unicorn restore its own function.
 #[cfg(test)]
 pub(crate) fn finds_the_fill(handle: Handle) -> bool {
     let memory = Memory::of_this_process().unwrap();

@@ -98,9 +98,9 @@ impl Rules {
         }
     }
 
-    /// Whether a word, with its values in both runs, is what later stores have left of a return address in a stack slot that
-    /// is no longer used. The unprobed run's bytes belong to an address behind a call, and so does another word of
-    /// the page, which is a stack's then.
+    /// Whether a word, with its values in both runs, is the rest of a return address in a dead stack slot that later
+    /// stores have partly overwritten. In the unprobed run the bytes must belong to an address behind a call. Another
+    /// word of the page must be such an address too, which shows that the page is a stack.
     fn is_rest(&self, words: [u64; 2], page: &[u8], probed: &mut Session) -> bool {
         let whose = self.pad.whose_rest(words[0], words[1]);
         if !whose.into_iter().any(|address| self.is_return_address(address, probed)) {

@@ -49,10 +49,10 @@ impl Pad {
         (is_link && is_code(other)).then_some(Known::Link)
     }
 
-    /// The return addresses of which a word of memory may be the rest: later stores have overwritten a part of it, where
-    /// both runs are equal, and the probed run had the pad's address there. Every byte that differs is the pad's in the
-    /// probed run, and the return address's in the other. Bytes that equal the pad's in both runs are taken for the return
-    /// address's; its upper half is the pad's, because the window is in branch reach of all code.
+    /// The return addresses of which a word of memory may be the rest, after later stores have overwritten a part of
+    /// it. The overwritten part is equal in both runs. Every byte that differs is the pad's in the probed run and the
+    /// return address's in the other. Bytes that equal the pad's in both runs are taken for the return address's. (Its
+    /// upper half equals the pad's, because the window is in branch reach of all code.)
     pub fn whose_rest(&self, unprobed: u64, probed: u64) -> Vec<u64> {
         let Some(pad) = self.address else { return Vec::new() };
         let byte = |number: u32| 0xff_u64 << (8 * number);
@@ -93,8 +93,8 @@ const MOST_OVERWRITTEN: usize = 2;
 pub(super) enum Known {
     /// The return pad's address stands for a return address.
     Pad,
-    /// A return address, where the unprobed run has left what it needs no more: in the link register behind a return
-    /// that popped the pc, or in the link slot of a caller's frame.
+    /// A return address that the unprobed run no longer needs: in the link register after a return that popped the pc,
+    /// or in the link slot of a caller's frame.
     Link,
 }
 

@@ -123,7 +123,7 @@ impl<'a> Apt<'a> {
         )
     }
 
-    /// The version asked for, if the archive has it; without one, the newest.
+    /// The requested version, if the archive has it. If none was requested, the newest one.
     pub(super) fn version(&self, wanted: &Wanted) -> Result<String, PullError> {
         let stock = wanted.stock;
         let names = self.cache(&["pkgnames", PACKAGE])?;

@@ -13,7 +13,7 @@ use alloc::string::String;
 /// The number of the first event in `common_type`. Numbers below belong to the kernel's own events.
 pub const FIRST_TYPE: u32 = 100;
 
-/// A field, as a record of one event has it.
+/// A field of one event's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRef {
     /// Its name.

@@ -41,11 +41,11 @@ pub struct EventSet {
     known: BTreeMap<EventId, Known>,
     /// The id of the next new event.
     next: u32,
-    /// Events without probes whose format is known, the one that was removed first in front.
+    /// Events without probes whose format is still known. The one that was removed first is at the front.
     removed: VecDeque<EventId>,
-    /// So many removed events make it worth to look for formats that nobody needs.
+    /// The length of `removed` at which it is next searched for formats that no record needs.
     look_at: usize,
-    /// Members and formats that lines have looked at, so that tests can compare the work of two sizes.
+    /// Counts the members and formats that were visited, so that tests can compare the work of two sizes.
     pub(super) looked_at: u64,
     /// If set, new events record the call chain of each hit.
     pub(super) stacks: Option<Arc<Stacks>>,

@@ -394,7 +394,7 @@ impl ToyGuest {
         self.apply_answer(number, answer, trapnr)
     }
 
-    /// Does what the engine has answered to a trap. Returns a stop if the exception is the guest's own.
+    /// Applies the engine's answer to a trap. Returns a stop if the exception is the guest's own.
     fn apply_answer(&mut self, number: usize, answer: Answer, trapnr: u32) -> Option<Stop> {
         let cpu = &mut self.cpus[number];
         cpu.repeating = false;

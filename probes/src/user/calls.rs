@@ -227,7 +227,7 @@ mod tests {
         calls.push(call(7, 0x8000, 0x44, F));
         calls.push(call(7, 0x7f00, 0x48, G));
         calls.push(call(7, 0x7e00, 0x4c, G));
-        // On a stack of its own, far away.
+        // A call on another stack, far away from the first one.
         calls.push(call(7, 0x4000_0000, 0x50, G));
         assert_eq!(returns(&mut calls, 7, 0x44, 0x8008), [F]);
         assert_eq!((calls.len(), calls.left_behind), (1, 2));

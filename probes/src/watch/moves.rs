@@ -23,7 +23,7 @@ struct Request {
 /// The outcome of a request to move a watchpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// It is so already.
+    /// The watchpoint already has the wanted state.
     IsSo,
     /// The change waits for the machine's next stop.
     Waits,
@@ -94,7 +94,7 @@ impl Hit<'_> {
         self.ask(template, Some(address), true)
     }
 
-    /// Ends what [`Hit::watch_at`] began at this address.
+    /// Removes the watchpoint that [`Hit::watch_at`] has set at this address.
     pub fn unwatch_at(&mut self, template: &Watchpoint, address: u64) -> bool {
         self.ask(template, Some(address), false)
     }

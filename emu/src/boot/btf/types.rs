@@ -30,7 +30,7 @@ pub struct GuestTypes<'a> {
     functions: HashMap<&'a [u8], u32>,
     /// Each enumerator's value, with the number of its enum.
     enumerators: HashMap<&'a [u8], (u64, u32)>,
-    /// Members looked at and bytes of names copied, in all look-ups.
+    /// The work of all look-ups so far: members that were visited, and bytes of names that were copied.
     work: Cell<u64>,
 }
 
@@ -291,7 +291,7 @@ mod tests {
     use trapline_isa::arch::{Arch, Isa};
     use trapline_script::{Knowledge, Options, budget, compile_within};
 
-    /// A guest of which only the types are known.
+    /// A guest that has only type information.
     struct Typed<'a>(GuestTypes<'a>);
 
     impl Knowledge for Typed<'_> {

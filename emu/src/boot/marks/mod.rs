@@ -65,7 +65,7 @@ pub struct Looks {
 }
 
 impl Marks {
-    /// For images of which nothing is known but that addresses in tables are relative.
+    /// Marks for images of unknown kernels. Only addresses in tables are known to be relative.
     pub const NONE: Marks = Marks {
         listed_areas: &[],
         unlisted_areas: &[],

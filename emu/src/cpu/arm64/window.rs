@@ -41,7 +41,7 @@ static OWN: [Own; 3] = [
     Own { granule: 14, leaf: 14, at: 64 << 10 },
     Own { granule: 12, leaf: 21, at: (64 + 16) << 10 },
 ];
-/// The size of all of them.
+/// The size of all tables together.
 pub const TABLE_BYTES: u64 = (64 + 16 + 4) << 10;
 
 impl Own {

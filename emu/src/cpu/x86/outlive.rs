@@ -57,7 +57,7 @@ fn entries_of_the_tlb_are_counted_once() {
     }
 }
 
-/// The place of the number of entries in what `fill_by` gives.
+/// Index of the number of entries in the result of `fill_by`.
 const COUNTED: usize = 9;
 
 type Look = fn(&Guest, Page, bool) -> Vec<u8>;

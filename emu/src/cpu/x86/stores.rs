@@ -1,4 +1,5 @@
-//! Tests of `unicorn/stores.rs` by guest programs for i386: which stores go by the fast path, and what is translated anew.
+//! Tests `unicorn/stores.rs` by guest programs for i386: which stores take the fast path, and which code is translated
+//! again.
 
 use super::core::CORE;
 use super::state;

@@ -1,5 +1,5 @@
-//! Breakpoints and watched memory that were looked for already. A stretch between two checkpoints without any of them is not
-//! looked through again.
+//! Remembers the sets of breakpoints and watched memory that were searched already. A stretch between two checkpoints
+//! in which nothing was found is not searched again.
 
 use super::Timeline;
 use std::collections::BTreeSet;
@@ -41,13 +41,13 @@ impl Sets {
 }
 
 impl Timeline {
-    /// Whether it is known that nothing that is looked for lies between a checkpoint and the next one.
+    /// Whether a search has shown that the present set does not occur between this checkpoint and the next one.
     pub(super) fn is_searched(&self, from: usize) -> bool {
         let searched = self.saved.get(from).map(|saved| &saved.searched[..]).unwrap_or_default();
         searched.iter().any(|number| self.sets.has(*number, &self.stops.breaks, &self.areas))
     }
 
-    /// Remembers that nothing that is looked for lies between these checkpoints and those behind them.
+    /// Remembers that the present set does not occur in the stretches behind these checkpoints.
     pub(super) fn note_searched(&mut self, stretches: RangeInclusive<usize>) {
         let number = self.sets.number(&self.stops.breaks, &self.areas);
         let stretches = self.saved.iter_mut().take(stretches.end() + 1).skip(*stretches.start());

@@ -310,7 +310,8 @@ impl Timeline {
         }
     }
 
-    /// Makes sure that the run up to the present place has flushed the TLB on the grid only, before it goes on for good.
+    /// Ensures that the run up to the present place has flushed the TLB only at checkpoints of the grid. Called before
+    /// the run continues for good.
     pub(super) fn return_to_grid(&mut self) -> Result<(), TimelineError> {
         if self.is_off_grid {
             let here = self.place();

@@ -1,7 +1,7 @@
-//! A checkpoint of its own a little in front of a place, so that many steps back near it are fast.
+//! A separate checkpoint shortly before a place, so that many steps back near it are fast.
 //!
-//! It is not on the grid, so it is made for steps back only, and a run that goes on for good does not begin there
-//! ([`Timeline::return_to_grid`]).
+//! It is not on the grid of checkpoints. So it serves only steps back, and a run that continues for good does not start
+//! from it ([`Timeline::return_to_grid`]).
 
 use super::super::mark::Printed;
 use super::super::observer::Observer;

@@ -34,7 +34,7 @@ pub enum Source {
     },
     /// An instruction has made it from constants, or of several registers.
     Made,
-    /// Nobody has changed it for a long time.
+    /// The register was not changed in the part of the run that was searched.
     Old,
 }
 

@@ -38,7 +38,7 @@ pub enum Ended {
     End(Reached),
 }
 
-/// Virtual time between two questions to the caller whether to go on.
+/// Ticks of virtual time after which the caller is asked again whether to continue the search.
 const SLICE: Ticks = 4_000_000;
 
 impl Timeline {

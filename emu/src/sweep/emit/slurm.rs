@@ -1,6 +1,6 @@
-//! A job array of Slurm. A task that is given again after its node was lost finds its journal and goes on. A task that fails
-//! for want of something (exit status 75) is tried again inside of its script: Slurm's own way to do that would cancel
-//! what depends on it. The merge runs after the tasks have ended in any way, and says itself what is missing.
+//! A job array of Slurm. If a task is started again because its node was lost, it finds its journal and continues. If
+//! it fails for lack of a resource (exit status 75), its own script tries again, because Slurm's requeueing would
+//! cancel dependent jobs. The merge runs after all tasks have ended in any way, and reports missing parts itself.
 
 use super::{Job, Output, quoted, words};
 

@@ -23,7 +23,8 @@ const SAVED_BP: i64 = 32;
 const SAVED_IP: i64 = 128;
 const BEHIND_IP_SP: i64 = 24;
 
-/// The section of these tables. Functions begin at these addresses, and the last one ends at the last of them.
+/// The section made of these tables. `functions` are the start addresses of functions; the last address is the end of
+/// the last one.
 pub fn of_tables(orc: &Orc, functions: &[u64]) -> Vec<u8> {
     let mut section = Vec::new();
     // One common entry: code factor 1, data factor -8, the return address in column 16; a call's first frame.

@@ -149,7 +149,7 @@ pub(super) static TABLE: &[RuleRow] = &[
     row   (0x0e40_8000, 0x0840_0000, b"p---", Refuse(&RETURN), Copy),             // of user space's registers
     refuse(0x0e40_8000, 0x0840_8000, &RETURN),
     both  (0x0e00_0000, 0x0a00_0000, b"----", Compute(jump)),                     // b, bl
-    // what is left: coprocessors and system calls
+    // coprocessors and system calls, which are all remaining words
     refuse(0x0f00_0000, 0x0f00_0000, &EXCEPTION),                                 // svc
     refuse(0x0f3f_0e00, 0x0d1f_0a00, &LITERAL),                                   // vldr of a literal
     row   (0x0fe0_0ed0, 0x0c40_0a10, b"pp--", Refuse(&COPROCESSOR), Copy),        // vmov of two registers

@@ -32,9 +32,9 @@ enum Step {
     /// Replaces the truth value by that of a comparison.
     Test(Test),
     Not,
-    /// Goes on at this step if the value is false.
+    /// Continues at this step if the value is false.
     SkipIfFalse(usize),
-    /// Goes on at this step if the value is true.
+    /// Continues at this step if the value is true.
     SkipIfTrue(usize),
 }
 

@@ -49,7 +49,7 @@ pub(super) enum Action {
         event: EventId,
         /// Its group and its name.
         name: (String, String),
-        /// Whether it is enabled.
+        /// True for `enable_event`.
         enable: bool,
     },
     /// `hist`: the number of its histogram.
@@ -60,7 +60,7 @@ pub(super) enum Action {
         event: EventId,
         /// Its group and its name.
         name: (String, String),
-        /// Whether they go on.
+        /// True for `enable_hist`: the histograms continue to count.
         enable: bool,
     },
     /// `set_wprobe` or `clear_wprobe`.

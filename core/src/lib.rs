@@ -7,7 +7,7 @@
 //! A block is a straight run of instructions in one page, with a branch and its delay slot at the end. Before a block
 //! runs, the core counts its bytes, or calls the host if the count says so. The state is exact whenever the host is called.
 //!
-//! No machine uses the core of IA-64 yet. It has a host of its own, [`ia64::Host`], and runs single instructions.
+//! No machine uses the core of IA-64 yet. It has a host of its own, [`ia64::Host`], and also runs single instructions.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo))]
@@ -35,19 +35,19 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The address of the instruction.
-    pub pc: u32,
+    pub pc: u64,
     /// The virtual data address.
-    pub address: u32,
+    pub address: u64,
     /// The physical address.
     pub physical: u64,
-    /// The number of bytes: 1, 2 or 4.
+    /// The number of bytes: 1, 2, 4 or 8.
     pub size: u32,
     /// Whether it is a store.
     pub is_store: bool,
     /// The number in memory before the access.
-    pub before: u32,
+    pub before: u64,
     /// The number that was loaded or stored.
-    pub value: u32,
+    pub value: u64,
 }
 
 /// The machine around a CPU core.

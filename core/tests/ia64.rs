@@ -91,7 +91,7 @@ impl Host for Machine {
                 state.interrupt(number);
             }
             _ => {
-                self.faults.push((number, state.ip.get(), state.slot.get()));
+                self.faults.push((number, state.ip(), state.slot()));
                 state.stop.set(1);
             }
         }
@@ -100,9 +100,9 @@ impl Host for Machine {
 
 /// Continues behind the instruction at the pc.
 fn step_over(state: &State) {
-    match state.slot.get() {
-        2 => state.go_to(state.ip.get() + 16),
-        slot => state.slot.set(slot + 1),
+    match state.slot() {
+        2 => state.go_to(state.ip() + 16),
+        slot => state.set_slot(slot + 1),
     }
 }
 
@@ -126,9 +126,9 @@ fn machine(image: &[u8]) -> (Core, Rc<State>, Machine) {
 /// Runs a program to its end; returns its output and the number of executed slots.
 fn output(image: &[u8]) -> (Vec<u8>, u64) {
     let (mut core, state, mut machine) = machine(image);
-    core.run(&mut machine, 50_000_000);
-    assert_eq!(machine.faults, [], "{:#x}.{} after {}", state.ip.get(), state.slot.get(), state.executed.get());
-    assert!(state.executed.get() < 50_000_000, "it does not end: {:#x}.{}", state.ip.get(), state.slot.get());
+    core.run_slots(&mut machine, 50_000_000);
+    assert_eq!(machine.faults, [], "{:#x}.{} after {}", state.ip(), state.slot(), state.executed.get());
+    assert!(state.executed.get() < 50_000_000, "it does not end: {:#x}.{}", state.ip(), state.slot());
     (machine.output, state.executed.get())
 }
 
@@ -176,7 +176,7 @@ fn a_kernel_handles_misses_and_system_calls() {
     machine.has_kernel = true;
     state.go_to(BASE + 0x3400);
     state.set_psr(0);
-    core.run(&mut machine, 1_000_000);
+    core.run_slots(&mut machine, 1_000_000);
     let end = (vector::BREAK, 0x2000_0000_0010_3400 & !0xfff, 0);
     assert_eq!(machine.faults.iter().map(|(vector, ip, slot)| (*vector, ip & !0xfff, *slot)).collect::<Vec<_>>(), [end]);
     let results = numbers(&machine.ram[0x7_0000..][..96]);
@@ -248,12 +248,12 @@ fn probed(image: &[u8], text: std::ops::Range<usize>, how: probes::How) -> (Vec<
     machine.probes = Some(probes);
     // A hit stops the core: its instruction runs between two runs.
     loop {
-        core.run(&mut machine, 10_000_000);
+        core.run_slots(&mut machine, 10_000_000);
         let Some(original) = machine.probes.as_mut().and_then(probes::Probes::hit) else { break };
         core.run_instead(&mut machine, original);
         assert!(state.executed.get() < 10_000_000, "it does not end");
     }
-    assert_eq!(machine.faults, [], "{:#x}.{}", state.ip.get(), state.slot.get());
+    assert_eq!(machine.faults, [], "{:#x}.{}", state.ip(), state.slot());
     let hits = machine.probes.map(|probes| probes.hits).unwrap_or_default();
     (machine.output, state.executed.get(), hits)
 }

@@ -10,7 +10,7 @@ export LC_ALL=C
 isas='x86_64= i386= arm64=aarch64-linux-gnu- arm=arm-linux-gnueabihf- thumb2=arm-linux-gnueabihf- ppc64le=powerpc64le-linux-gnu-
  ppc64=powerpc64-linux-gnu- ppc=powerpc-linux-gnu- mips=mips-linux-gnu- mipsel=mipsel-linux-gnu- mips64=mips64-linux-gnuabi64-
  mips64el=mips64el-linux-gnuabi64- s390x=s390x-linux-gnu- sparc64=sparc64-linux-gnu- riscv64=riscv64-linux-gnu-
- riscv32=riscv64-linux-gnu- parisc=hppa-linux-gnu-'
+ riscv32=riscv64-linux-gnu- parisc=hppa-linux-gnu- ia64=ia64-linux-gnu-'
 
 case ${1:-} in
 --list) for isa in $isas; do echo "${isa%%=*}"; done; exit ;;
@@ -54,6 +54,9 @@ riscv="-mcmodel=medany -msmall-data-limit=0"
 
 parisc="-march=1.1 -mdisable-fpregs -mno-space-regs -mfast-indirect-calls"
 
+# No gp: function pointers are addresses, and programs reach their data. No floating-point registers but those that an exception saves.
+ia64="-mno-pic -mno-sdata -mno-inline-int-divide -mfixed-range=f2-f5,f12-f127"
+
 for arch in "$@"; do
     prefix=
     for isa in $isas; do
@@ -82,6 +85,7 @@ for arch in "$@"; do
     riscv32) width='-march=rv32imac -mabi=ilp32' machine="-march=rv32imac_zicsr_zifencei -mabi=ilp32 $riscv" folder=riscv
         emulation=elf32lriscv format=elf32-littleriscv ;;
     parisc) machine="$parisc" library=parisc/millicode.S emulation=hppalinux format=elf32-hppa-linux ;;
+    ia64) machine="$ia64" library=ia64/divide.S emulation=elf64_ia64 format=elf64-ia64-little ;;
     s390x) machine="$z" emulation=elf64_s390 format=elf64-s390 ;;
     *) echo "build.sh: no such ISA: $arch (build.sh --list prints them)" >&2; exit 2 ;;
     esac
@@ -122,11 +126,12 @@ for arch in "$@"; do
         esac
         $cc $common $machine $flat $includes -Wa,--noexecstack -c "$input" -o "$objects/$name"
         case $folder/$source in
-        parisc/kernel/user.c)
-            # Programs cannot call the kernel's millicode, so they have their own.
-            $cc $machine -Iparisc -Wa,--noexecstack -c parisc/millicode.S -o "$objects/own.o"
+        parisc/kernel/user.c | ia64/kernel/user.c)
+            # Programs cannot call the kernel's library, so they have their own.
+            $cc $machine -I$folder -Wa,--noexecstack -c $library -o "$objects/own.o"
             $ld -r "$objects/$name" "$objects/own.o" -o "$objects/both.o"
-            "${prefix}objcopy" --wildcard --localize-symbol='$$*' --localize-symbol='__*di3' "$objects/both.o" "$objects/$name"
+            "${prefix}objcopy" --wildcard --localize-symbol='$$*' --localize-symbol='__*di3' --localize-symbol='__*si3' \
+                "$objects/both.o" "$objects/$name"
             rm "$objects/own.o" "$objects/both.o" ;;
         esac
         list="$list $name"

@@ -24,7 +24,7 @@ impl State {
         let is_external = number == vector::EXTERNAL;
         if collects {
             set(cr::IPSR, status);
-            set(cr::IIP, self.ip.get());
+            set(cr::IIP, self.ip());
             set(cr::IIPA, self.last.get());
             set(cr::IFS, self.control[cr::IFS].get() & !VALID);
             let address = self.fault_address.get();
@@ -40,7 +40,7 @@ impl State {
             let cause = if is_external { 0 } else { self.fault_status.get() };
             let incomplete = if self.dirty.get() < 0 { isr::IR } else { 0 };
             let nested = if collects { 0 } else { isr::NI };
-            set(cr::ISR, cause | incomplete | nested | u64::from(self.slot.get()) << isr::EI);
+            set(cr::ISR, cause | incomplete | nested | u64::from(self.slot()) << isr::EI);
         }
         self.loads.set(0);
         let default = self.control[cr::DCR].get();
@@ -55,7 +55,7 @@ impl State {
             self.uncover(frame, size(frame & FRAME));
         }
         self.loads.set(1);
-        self.ip.set(self.control[cr::IIP].get() & !15);
+        self.go_to(self.control[cr::IIP].get());
         self.set_psr(self.control[cr::IPSR].get());
     }
 
@@ -120,13 +120,14 @@ mod tests {
         let state = State::new();
         state.control[cr::IVA].set(0x10_0000);
         state.set_psr(psr::IC | psr::I | psr::BN | psr::DT | 3 << psr::CPL | 2 << psr::RI);
-        state.ip.set(0x4000);
+        state.go_to(0x4000);
+        state.set_slot(2);
         state.last.set(0x3ff0);
         state.set_r(16, 0x16, false);
         state.set_r(20, 0x20, true);
         state.note(Fault { vector: vector::BREAK, status: 0, address: 0x55, number: 0x81000 });
         state.interrupt(vector::BREAK);
-        assert_eq!((state.ip.get(), state.slot.get(), state.psr()), (0x10_2c00, 0, psr::DT));
+        assert_eq!((state.ip(), state.slot(), state.psr()), (0x10_2c00, 0, psr::DT));
         assert_eq!([state.r(16), state.r(20)], [0, 0], "the other bank");
         assert!(!state.is_nat(20));
         let saved: Vec<u64> = [cr::IIP, cr::IIPA, cr::IIM, cr::ISR].iter().map(|number| state.control[*number].get()).collect();
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(state.control[cr::IIP].get(), 0x4000, "nothing is collected while psr.ic is 0");
         assert_eq!(state.control[cr::ISR].get() & isr::NI, isr::NI);
         state.return_from_interruption();
-        assert_eq!((state.ip.get(), state.slot.get(), state.level()), (0x4000, 2, 3));
+        assert_eq!((state.ip(), state.slot(), state.level()), (0x4000, 2, 3));
         assert_eq!([state.r(16), state.r(20)], [0x16, 0x20]);
         assert!(state.is_nat(20));
     }

@@ -7,6 +7,7 @@
 //! TLB miss raises the alternate miss. A speculative load that misses the TLB defers if the guest has asked for it.
 
 mod alat;
+mod blocks;
 mod bundles;
 mod execute;
 mod frame;
@@ -18,11 +19,48 @@ mod tlb;
 
 pub use alat::{Alat, Claim};
 pub use run::Core;
-pub use state::{Real, State};
+pub use state::{Real, SAVED, SLOT_STEP, State};
 pub use tlb::{Entry, Tlb};
 
-/// The machine around a CPU.
+use crate::Access;
+
+/// The machine around a CPU. Functions with a body are for machines that count time by blocks.
 pub trait Host {
+    /// Whether the core calls [`Host::accesses`] and [`Host::accessed`]. If false, no code for the calls is compiled.
+    const TELLS: bool = false;
+    /// The instruction at `pc` is about to load from a virtual address or store to it. The address was translated.
+    fn accesses(&mut self, pc: u64, address: u64, size: u32, is_store: bool) {
+        let _ = (pc, address, size, is_store);
+    }
+    /// A load or a store of RAM was made.
+    fn accessed(&mut self, access: &Access) {
+        let _ = access;
+    }
+    /// Whether a block must end in front of this address. Asked when the block is decoded.
+    fn breaks_at(&mut self, pc: u64) -> bool {
+        let _ = pc;
+        false
+    }
+    /// A block is about to run. The core has not counted its `size` bytes.
+    fn block(&mut self, pc: u64, size: u32) {
+        let _ = (pc, size);
+    }
+    /// Whether the block at this address must call [`Host::block`] at each run, whatever the count is. Asked when the
+    /// block is decoded.
+    fn always_wants(&mut self, pc: u64) -> bool {
+        let _ = pc;
+        false
+    }
+    /// A block was decoded from the page at this physical address. From now on [`Host::dropped`] must return the page after
+    /// each write to it by anyone but this core.
+    fn has_code(&mut self, page: u64) {
+        let _ = page;
+    }
+    /// Takes the physical address of a page with blocks that anyone but this core has written to; `None` if there is no
+    /// other one.
+    fn dropped(&mut self) -> Option<u64> {
+        None
+    }
     /// Reads 1, 2, 4 or 8 bytes of RAM as a little-endian number; `None` where no RAM is.
     fn load(&mut self, physical: u64, size: u32) -> Option<u64>;
     /// Writes 1, 2, 4 or 8 bytes of RAM; false where no RAM is.

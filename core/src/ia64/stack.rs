@@ -90,6 +90,8 @@ impl Core {
         let next = address.wrapping_add(8);
         let is_full = place(next) == 63;
         let at = state.backing(address, true)?;
+        self.accessed = (address, at);
+        let state = self.shared_state();
         let collection_at = if is_full { Some(state.backing(next, true)?) } else { None };
         let physical = (state.bottom.get() as i32 - state.dirty.get()).rem_euclid(STACKED as i32) as usize;
         let (value, bit) = (state.stacked[physical].get(), place(address));
@@ -100,6 +102,7 @@ impl Core {
         state.collection.set(if is_full { 0 } else { collection });
         self.write(host, at, 8, value);
         if let Some(at) = collection_at {
+            self.accessed = (next, at);
             self.write(host, at, 8, collection);
         }
         Ok(())
@@ -113,10 +116,12 @@ impl Core {
         let mut collection = state.collection.get();
         if place(address) == 63 {
             let at = state.backing(address, false)?;
+            self.accessed = (address, at);
             collection = self.read(host, at, 8);
             address = address.wrapping_sub(8);
         }
         let at = state.backing(address, false)?;
+        self.accessed = (address, at);
         let value = self.read(host, at, 8);
         let physical = (state.bottom.get() as i32 - state.dirty.get() - 1).rem_euclid(STACKED as i32) as usize;
         state.set_stacked(physical, value, collection >> place(address) & 1 != 0);

@@ -3,9 +3,13 @@
 use super::alat::Alat;
 use super::tlb::Tlb;
 use super::{ar, psr};
+use crate::Line;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::cell::Cell;
+
+/// The distance of two slots in [`State::pc`].
+pub const SLOT_STEP: u32 = 6;
 
 /// Registers in the stacked part of the general registers.
 pub(super) const STACKED: u32 = 96;
@@ -78,10 +82,9 @@ pub struct State {
     pub serviced: [Cell<u64>; 4],
     /// The processor status, without the slot's number.
     pub status: Cell<u64>,
-    /// The address of the bundle.
-    pub ip: Cell<u64>,
-    /// The number of the slot that runs next.
-    pub slot: Cell<u32>,
+    /// The instruction that runs next: the bundle's address plus 6 for each slot in front of it. Instructions of 6, 6 and 4
+    /// bytes would have these addresses.
+    pub pc: Cell<u64>,
     /// The last bundle in which an instruction has completed.
     pub last: Cell<u64>,
     /// The region registers.
@@ -93,6 +96,8 @@ pub struct State {
     /// The advanced load address table.
     pub alat: Alat,
     // The fields from here on do not belong to a CPU.
+    /// Incremented when a translation may have gone.
+    pub changes: Cell<u64>,
     /// The status bits of the last interruption, without the slot's number.
     pub fault_status: Cell<u64>,
     /// The address of the last interruption.
@@ -103,7 +108,14 @@ pub struct State {
     pub stop: Cell<u32>,
     /// Instructions that have run, also those with a false predicate.
     pub executed: Cell<u64>,
+    /// The words in which blocks count bytes.
+    pub line: Line,
+    /// The probe window, which the guest's translations do not reach: virtual start, size in bytes, physical address.
+    pub window: [Cell<u64>; 3],
 }
+
+/// Bytes at the start of [`State`] that belong to a CPU.
+pub const SAVED: usize = core::mem::offset_of!(State, changes);
 
 impl State {
     /// A CPU after reset, in physical mode at the highest privilege level.
@@ -130,18 +142,20 @@ impl State {
             pending: [const { Cell::new(0) }; 4],
             serviced: [const { Cell::new(0) }; 4],
             status: Cell::new(0),
-            ip: Cell::new(0),
-            slot: Cell::new(0),
+            pc: Cell::new(0),
             last: Cell::new(0),
             regions: [const { Cell::new(0) }; 8],
             kept: core::array::from_fn(|_| core::array::from_fn(|_| Cell::new(0))),
             tlb: Tlb::default(),
             alat: Alat::default(),
+            changes: Cell::new(0),
             fault_status: Cell::new(0),
             fault_address: Cell::new(0),
             fault_number: Cell::new(0),
             stop: Cell::new(0),
             executed: Cell::new(0),
+            line: Line::default(),
+            window: [const { Cell::new(0) }; 3],
         };
         state.real[1].set(Real { significand: 1 << 63, exponent: 0xffff });
         // The floating-point status after reset: all interruptions are masked.
@@ -151,7 +165,7 @@ impl State {
 
     /// The whole processor status, with the slot's number.
     pub fn psr(&self) -> u64 {
-        self.status.get() | u64::from(self.slot.get()) << psr::RI
+        self.status.get() | u64::from(self.slot()) << psr::RI
     }
 
     /// Sets the processor status and the slot's number. A change of the bank exchanges the banked registers.
@@ -161,7 +175,7 @@ impl State {
             self.exchange_banks();
         }
         self.status.set(new);
-        self.slot.set(((value >> psr::RI & 3) as u32).min(2));
+        self.set_slot(((value >> psr::RI & 3) as u32).min(2));
     }
 
     fn exchange_banks(&self) {
@@ -180,7 +194,24 @@ impl State {
 
     /// Continues at a bundle's first slot.
     pub fn go_to(&self, ip: u64) {
-        self.ip.set(ip & !15);
-        self.slot.set(0);
+        self.pc.set(ip & !15);
+    }
+
+    /// The address of the bundle.
+    #[inline(always)]
+    pub fn ip(&self) -> u64 {
+        self.pc.get() & !15
+    }
+
+    /// The number of the slot that runs next.
+    #[inline(always)]
+    pub fn slot(&self) -> u32 {
+        (self.pc.get() as u32 & 15) / SLOT_STEP
+    }
+
+    /// Continues at another slot of the bundle.
+    #[inline(always)]
+    pub fn set_slot(&self, slot: u32) {
+        self.pc.set(self.ip() | u64::from(slot * SLOT_STEP));
     }
 }

@@ -106,8 +106,6 @@ pub struct Tlb {
     pub code: Half,
     /// The entries for loads, stores and the register stack engine.
     pub data: Half,
-    /// Incremented when a translation may have gone.
-    pub changes: Cell<u64>,
 }
 
 /// The purpose of an access.
@@ -191,14 +189,14 @@ impl State {
 
     /// Whether the page with the running code asks for deferral of speculative loads.
     pub(super) fn code_defers(&self) -> bool {
-        let address = self.ip.get();
+        let address = self.ip();
         self.status.get() & psr::IT != 0
             && self.tlb.code.find(self.region(address), address & OFFSET).is_some_and(|entry| entry.has(52))
     }
 
     /// The privilege level that `epc` gives to the running code: that of a gate page, if it is in one.
     pub(super) fn gate_level(&self) -> u64 {
-        let (address, level) = (self.ip.get(), self.level());
+        let (address, level) = (self.ip(), self.level());
         let entry = self.tlb.code.find(self.region(address), address & OFFSET);
         entry.filter(|entry| entry.pte >> 9 & 7 == 7).map_or(level, |entry| level.min(entry.pte >> 7 & 3))
     }
@@ -257,7 +255,7 @@ impl State {
     }
 
     pub(super) fn has_changed(&self) {
-        self.tlb.changes.set(self.tlb.changes.get() + 1);
+        self.changes.set(self.changes.get() + 1);
     }
 }
 

@@ -107,6 +107,7 @@ impl Core {
         Ok(match host.load(physical, size) {
             Some(value) => {
                 if H::TELLS {
+                    let (pc, address, value) = (pc.into(), address.into(), value.into());
                     host.accessed(&Access { pc, address, physical, size, is_store: false, before: value, value });
                 }
                 value
@@ -149,6 +150,7 @@ impl Core {
         }
         if H::TELLS {
             let before = before.unwrap_or(0);
+            let (pc, address, before, value) = (pc.into(), address.into(), before.into(), value.into());
             host.accessed(&Access { pc, address, physical, size, is_store: true, before, value });
         }
         Ok(())

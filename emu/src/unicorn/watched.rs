@@ -194,12 +194,12 @@ impl Watched {
 
     /// Reports an access by a core of ours to every range that it touches. It is in one page.
     pub(super) fn look_at(&self, access: &trapline_core::Access, cpu: &InstructionContext, events: &mut dyn Events) {
-        let (address, physical) = (u64::from(access.address), access.physical);
+        let (address, physical) = (access.address, access.physical);
         let rows = [self.row(address >> PAGE_BITS), self.row(physical >> PAGE_BITS | PHYSICAL), null(), null()];
         if rows.iter().all(|row| row.is_null()) {
             return;
         }
-        let (before, value) = (access.before.into(), access.value.into());
+        let (before, value) = (access.before, access.value);
         let reported = Reported {
             address,
             physical,
@@ -215,7 +215,7 @@ impl Watched {
         };
         let (size, is_store) = (access.size, access.is_store);
         let access_seen = Access { address, physical, size, is_store, before, value, order: ByteOrder::Big, part: Part::Whole };
-        self.touched(&reported, |number| events.accessed(cpu, number, &access_seen, Some(access.pc.into())));
+        self.touched(&reported, |number| events.accessed(cpu, number, &access_seen, Some(access.pc)));
     }
 
     /// Calls a function with the number of every range in a row's page that these bytes touch.

@@ -7,8 +7,8 @@ u32 breakpoints_seen, bugs_repaired, jprobes_seen;
 asm(".pushsection .kprobes.text, \"ax\"\n"
     CODE_STATE ".globl jprobe_return, jprobe_return_end\n"
     ".type jprobe_return, STT_FUNC\n"
-    "jprobe_return:\n\tnop\n\t" BREAKPOINT "\n"
-    "jprobe_return_end:\n\tnop\n\t" RETURN "\n"
+    "jprobe_return:\n\t" NOP "\n\t" BREAKPOINT "\n"
+    "jprobe_return_end:\n\t" NOP "\n\t" RETURN "\n"
     ".size jprobe_return, . - jprobe_return\n"
     ".popsection");
 

@@ -107,6 +107,9 @@ SECTIONS
 	. = __user_data_image + SIZEOF(.user.data);
 	__end_rodata = .;
 	. = . - CONSTANTS_OFFSET;
+#ifdef DATA_ALIGN
+	. = ALIGN(DATA_ALIGN);
+#endif
 
 	.data : AT(PHYSICAL(ADDR(.data))) {
 		*(.data..page_tables)
@@ -146,5 +149,5 @@ SECTIONS
 	. = ALIGN(LINK_PAGE);
 	_end = .;
 
-	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.mdebug*) *(.pdr) *(.gnu.attributes) *(.reginfo) *(.MIPS.*) *(.ARM.*) *(.riscv.attributes) *(.PARISC.*) }
+	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.mdebug*) *(.pdr) *(.gnu.attributes) *(.reginfo) *(.MIPS.*) *(.ARM.*) *(.riscv.attributes) *(.PARISC.*) *(.IA_64.*) }
 }

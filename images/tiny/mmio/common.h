@@ -4,8 +4,13 @@
 #include "types.h"
 #include "bare.h"
 
+/* An instruction that does nothing. */
+#ifndef NOP
+#define NOP "nop"
+#endif
+
 #define barrier() asm volatile("" ::: "memory")
-static inline void cpu_relax(void) { asm volatile("nop" ::: "memory"); }
+static inline void cpu_relax(void) { asm volatile(NOP ::: "memory"); }
 
 static inline void outb(u8 value, u16 port) { *(volatile u8 *)(PORTS + port) = value; }
 static inline void outl(u32 value, u16 port) { *(volatile u32 *)(PORTS + port) = value; }
@@ -20,10 +25,15 @@ static inline u64 clock_ns(void)
 	return (u64)high << 32 | low;
 }
 
+/* A constant operand in assembly, as a number without decoration. */
+#ifndef BARE_NUMBER
+#define BARE_NUMBER "%c0"
+#endif
+
 /* Marks a deliberate undefined instruction. */
 #define WARN_HERE()                                                                                                    \
 	asm volatile("1: " UNDEFINED "\n\t.pushsection __bug_table, \"a\"\n\t.balign 4\n\t.long " TABLE_SITE("1b") "\n\t.long 0\n\t" \
-		     ".short %c0, 1\n\t.popsection" ::"i"(__LINE__))
+		     ".short " BARE_NUMBER ", 1\n\t.popsection" ::"i"(__LINE__))
 
 /* Access rights of a page. */
 #define PAGE_WRITE 1UL

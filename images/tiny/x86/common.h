@@ -93,6 +93,7 @@ static inline int load_byte(const char *from)
 #define user_pte(physical, rights) ((physical) | PAGE_COMMON | PAGE_USER | (rights))
 
 /* Instructions that kernel and programs execute on purpose: breakpoints, invalid opcodes. */
+#define NOP "nop"
 #define BREAKPOINT "int3"
 #define UNDEFINED "ud2"
 #define CODE_STATE ""

@@ -16,13 +16,13 @@ impl Core {
     /// Executes a branch or a check.
     pub(super) fn branch(&mut self, op: &Op, predicate: u8) -> Result<Next, Fault> {
         let state = self.state();
-        let ip = state.ip.get();
+        let ip = state.ip();
         let there = |distance: i64| Ok(Next::Bundle(ip.wrapping_add_signed(distance)));
         let register = |number: u8| state.branch[usize::from(number & 7)].get();
         match *op {
             Op::Branch { condition: Condition::Predicate, distance, .. } => there(distance),
             Op::Branch { condition, distance, .. } => {
-                if state.slot.get() != 2 {
+                if state.slot() != 2 {
                     return Err(Fault::ILLEGAL);
                 }
                 if self.loops(condition, predicate) { there(distance) } else { Ok(Next::Slot) }
@@ -92,7 +92,7 @@ impl Core {
 
     fn call(&self, link: u8) {
         let state = self.state();
-        state.branch[usize::from(link & 7)].set(state.ip.get().wrapping_add(16));
+        state.branch[usize::from(link & 7)].set(state.ip().wrapping_add(16));
         let epilogue = state.application[usize::from(ar::EC)].get() & 0x3f;
         let frame = state.call_frame();
         let previous = frame | epilogue << PREVIOUS_EC | state.level() << PREVIOUS_LEVEL;

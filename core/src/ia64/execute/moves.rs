@@ -21,7 +21,7 @@ impl Core {
                 state.branch[usize::from(to & 7)].set(value);
                 Next::Slot
             }),
-            Op::MoveIp { to } => set(to, state.ip.get()),
+            Op::MoveIp { to } => set(to, state.ip()),
             // Predicates are moved as if they were not rotated.
             Op::MovePredicates { to } => set(to, state.predicates.get()),
             Op::MoveToPredicates { from, mask } => state.number(from, 0).map(|value| {

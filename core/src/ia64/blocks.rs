@@ -1,0 +1,178 @@
+//! Blocks: straight runs of instructions in one page, by the physical address and the slot at which they start. A block is
+//! counted as a whole before it runs, so its end depends on the code alone: it ends behind an instruction that may lead
+//! elsewhere or change how the next one is fetched.
+
+use super::Host;
+use super::bundles::Decoded;
+use super::run::Core;
+use super::state::SLOT_STEP;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use trapline_isa::ia64::decode::Instruction;
+use trapline_isa::ia64::op::{Op, System};
+
+/// The maximum number of instructions in a block.
+const LONGEST: u32 = 64;
+/// The smallest page.
+const PAGE: u64 = 1 << 12;
+/// Places in a page at which a block may start.
+const PLACES: usize = PAGE as usize / 16 * 3;
+
+/// A block. Its size in bytes is 0 if it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Block {
+    pub size: u16,
+    /// Whether [`Host::block`] is called at each run, whatever the count is.
+    pub always: bool,
+}
+
+/// The known blocks of each page of RAM.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    base: u64,
+    pages: Vec<Option<Box<[Block; PLACES]>>>,
+}
+
+impl Blocks {
+    pub fn new(base: u64, len: u64) -> Blocks {
+        Blocks { base, pages: vec![None; (len / PAGE) as usize] }
+    }
+
+    fn page(&self, physical: u64) -> usize {
+        (physical.wrapping_sub(self.base) / PAGE) as usize
+    }
+
+    /// Whether a block starts in this page.
+    #[inline(always)]
+    pub fn has_code(&self, physical: u64) -> bool {
+        self.pages.get(self.page(physical)).is_some_and(Option::is_some)
+    }
+
+    /// The number of pages in which blocks start.
+    pub fn pages_with_code(&self) -> usize {
+        self.pages.iter().flatten().count()
+    }
+
+    pub fn drop_page(&mut self, physical: u64) {
+        let page = self.page(physical);
+        if let Some(page) = self.pages.get_mut(page) {
+            *page = None;
+        }
+    }
+
+    pub fn drop_all(&mut self) {
+        self.pages.iter_mut().for_each(|page| *page = None);
+    }
+
+    /// The place of a pc at this physical address in its page's table.
+    fn place(physical: u64, slot: u32) -> usize {
+        (physical % PAGE / 16 * 3) as usize + slot as usize
+    }
+
+    #[inline(always)]
+    fn find(&self, physical: u64, slot: u32) -> Option<Block> {
+        let block = self.pages.get(self.page(physical))?.as_ref()?.get(Blocks::place(physical, slot)).copied();
+        block.filter(|block| block.size != 0)
+    }
+
+    /// Remembers a block, if it is in RAM.
+    fn keep(&mut self, physical: u64, slot: u32, block: Block) {
+        let page = self.page(physical);
+        if let Some(page) = self.pages.get_mut(page) {
+            let table = page.get_or_insert_with(|| Box::new([Block::default(); PLACES]));
+            if let Some(place) = table.get_mut(Blocks::place(physical, slot)) {
+                *place = block;
+            }
+        }
+    }
+}
+
+/// The bytes of the instruction in a slot, as the pc counts them.
+fn bytes(bundle: &Decoded, slot: u32) -> u64 {
+    match slot {
+        0 => SLOT_STEP.into(),
+        1 if bundle.is_long => 16 - u64::from(SLOT_STEP),
+        1 => SLOT_STEP.into(),
+        _ => 16 - u64::from(2 * SLOT_STEP),
+    }
+}
+
+/// Whether a block ends behind an instruction, whatever its predicate is.
+fn ends_block(instruction: &Instruction) -> bool {
+    match instruction.op {
+        Op::Branch { .. }
+        | Op::BranchCall { .. }
+        | Op::BranchIndirect { .. }
+        | Op::BranchForeign { .. }
+        | Op::BranchReturn { .. }
+        | Op::BranchCallIndirect { .. }
+        | Op::CheckSpeculation { .. }
+        | Op::CheckAdvanced { .. }
+        | Op::FloatCheck { .. }
+        | Op::Break { .. }
+        | Op::Mask { .. }
+        | Op::MoveToPsr { .. }
+        | Op::MoveToCr { .. }
+        | Op::MoveToFile { .. }
+        | Op::Tlb { .. }
+        | Op::InsertCache { .. }
+        | Op::PurgeAll { .. } => true,
+        Op::System(what) => matches!(
+            what,
+            System::SrlzD
+                | System::SrlzI
+                | System::Cover
+                | System::Rfi
+                | System::Bsw0
+                | System::Bsw1
+                | System::Epc
+                | System::Vmsw0
+                | System::Vmsw1
+        ),
+        _ => false,
+    }
+}
+
+impl Core {
+    /// The block at the pc, whose bundle is at this physical address. `None` where no RAM is.
+    #[inline(always)]
+    pub(super) fn block(&mut self, host: &mut impl Host, physical: u64, alone: bool) -> Option<Block> {
+        let slot = self.state().slot();
+        match self.blocks.find(physical, slot) {
+            Some(block) if !alone => Some(block),
+            _ => self.new_block(host, physical, alone),
+        }
+    }
+
+    fn new_block(&mut self, host: &mut impl Host, physical: u64, alone: bool) -> Option<Block> {
+        let (pc, slot) = (self.state().pc.get(), self.state().slot());
+        let most = if alone || self.one_by_one { 1 } else { LONGEST };
+        let (mut at, mut place, mut size) = (physical, slot, 0);
+        for number in 0..most {
+            if number > 0 && host.breaks_at(pc.wrapping_add(size)) {
+                break;
+            }
+            let Some(bundle) = self.decoded(host, at) else { break };
+            size += bytes(&bundle, place);
+            let number = if bundle.is_long && place == 1 { 2 } else { place };
+            let ends = bundle.slots.get(number as usize).copied().flatten().is_none_or(|instruction| ends_block(&instruction));
+            place = (number + 1) % 3;
+            if place == 0 {
+                at += 16;
+            }
+            if ends || place == 0 && at.is_multiple_of(PAGE) {
+                break;
+            }
+        }
+        if size == 0 {
+            return None;
+        }
+        let block = Block { size: size as u16, always: host.always_wants(pc) };
+        host.has_code(physical & !(PAGE - 1));
+        if !alone {
+            self.blocks.keep(physical, slot, block);
+        }
+        Some(block)
+    }
+}

@@ -1,0 +1,283 @@
+//! The tiny kernel for IA-64 runs on the core alone, with the console, the timer and the power of its board: translation
+//! registers, TLB misses of programs, interrupts that cover a frame of the register stack, programs whose registers are in
+//! the kernel's backing store while it runs, faults with fixups, system calls.
+
+#[path = "ia64/probes/mod.rs"]
+mod probes;
+
+use probes::{Hits, How, Probes};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use trapline_core::ia64::{Core, Entry, Host, State, cr, psr, vector};
+
+/// The kernel's file.
+const KERNEL: &[u8] = include_bytes!("../../images/tiny/prebuilt/tiny-ia64.elf");
+/// Its sums, which are those of the tiny kernels for other ISAs. That of the byte code is its own.
+const SUMS: [&str; 4] =
+    ["pipe       45b271a1e74bdf94", "files      410d88f43df6e8b4", "fork       4ef2f532afe6dcc4", "fault      731d25655b18fbcb"];
+/// The guest's RAM, and behind it the memory of the probe window.
+const RAM: usize = 16 << 20;
+const WINDOW_BYTES: usize = 4 << 20;
+/// The kernel's virtual addresses are physical ones plus this.
+const KERNEL_BASE: u64 = 0xe000_0000_0000_0000;
+/// The distance of the vectors from the start of the text.
+const VECTORS: usize = 0x8000;
+/// Instructions between two looks at the timer.
+const SLICE: u64 = 64;
+/// The address of the board's registers.
+const PORTS: u64 = 0x0900_0000;
+/// The number of the board's interrupt.
+const INTERRUPT: u8 = 0x30;
+
+struct Board {
+    state: Rc<State>,
+    memory: Vec<u8>,
+    console: String,
+    /// Nanoseconds for which the CPU has slept.
+    slept: u64,
+    period: u64,
+    next_tick: u64,
+    in_service: bool,
+    asleep: bool,
+    status: Option<u64>,
+    exceptions: BTreeMap<u32, u32>,
+    probes: Option<Probes>,
+    /// Calls of [`Host::block`].
+    blocks: u64,
+}
+
+impl Board {
+    /// The time in nanoseconds: three instructions, 16 bytes, take four.
+    fn now(&self) -> u64 {
+        self.state.executed.get() * 4 / 3 + self.slept
+    }
+
+    fn range(physical: u64, size: u32) -> std::ops::Range<usize> {
+        physical as usize..physical as usize + size as usize
+    }
+}
+
+impl Host for Board {
+    fn load(&mut self, physical: u64, size: u32) -> Option<u64> {
+        let bytes = self.memory.get(Self::range(physical, size))?;
+        Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    }
+    fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
+        let Some(bytes) = self.memory.get_mut(Self::range(physical, size)) else { return false };
+        bytes.copy_from_slice(&value.to_le_bytes()[..size as usize]);
+        true
+    }
+    fn device_in(&mut self, physical: u64, _: u32) -> u64 {
+        match physical.wrapping_sub(PORTS) {
+            0x504 => self.now() & 0xffff_ffff,
+            0x508 => self.now() >> 32,
+            0x510 => 1,
+            0x51c => 0x20,
+            _ => 0,
+        }
+    }
+    fn device_out(&mut self, physical: u64, _: u32, value: u64) {
+        match physical.wrapping_sub(PORTS) {
+            0xe9 => self.console.push(char::from(value as u8)),
+            0x500 => (self.period, self.next_tick) = (value, self.now() + value),
+            0x518 => self.in_service = false,
+            0x600 => self.status = Some(value),
+            0x604 => self.asleep = true,
+            _ => {}
+        }
+    }
+    fn clock(&mut self) -> u64 {
+        self.now()
+    }
+    fn block(&mut self, _: u64, _: u32) {
+        self.blocks += 1;
+        self.state.stop.set(1);
+    }
+    fn exception(&mut self, state: &State, number: u32) {
+        if self.probes.as_mut().is_some_and(|probes| probes.takes(state, number)) {
+            return;
+        }
+        *self.exceptions.entry(number).or_default() += 1;
+        state.interrupt(number);
+    }
+}
+
+/// Memory with the kernel, its physical entry, and the physical addresses of its text.
+fn loaded() -> (Vec<u8>, u64, std::ops::Range<usize>) {
+    let word = |at: usize| u64::from_le_bytes(KERNEL[at..at + 8].try_into().expect("8 bytes"));
+    let mut memory = vec![0; RAM + WINDOW_BYTES];
+    let mut text = 0..0;
+    for number in 0..(word(56) & 0xffff) as usize {
+        let at = word(32) as usize + 56 * number;
+        let [offset, physical, bytes] = [8, 24, 32].map(|field| word(at + field) as usize);
+        if word(at) & 0xffff_ffff == 1 {
+            memory[physical..physical + bytes].copy_from_slice(&KERNEL[offset..offset + bytes]);
+            if text.is_empty() {
+                text = physical..physical + bytes;
+            }
+        }
+    }
+    for (number, value) in [0x5041_5254_u32, 1, RAM as u32, 1, 0x1100].into_iter().enumerate() {
+        memory[0x1000 + 4 * number..0x1004 + 4 * number].copy_from_slice(&value.to_le_bytes());
+    }
+    (memory, word(24), text)
+}
+
+/// Runs the kernel to its end, with a timer that is looked at after so many instructions, and with probes on all
+/// instructions of the kernel's text if they are to run in some way.
+fn run(slice: u64, probed: Option<How>) -> Board {
+    run_by(slice, probed, Runs::Slots)
+}
+
+/// The way in which the core runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    /// Instruction by instruction, to a count of them.
+    Slots,
+    /// By blocks, to a count of bytes.
+    Blocks,
+    /// By blocks of one instruction.
+    OneByOne,
+}
+
+fn run_by(slice: u64, probed: Option<How>, runs: Runs) -> Board {
+    let (mut memory, entry, text) = loaded();
+    let mut core = Core::with_ram(0, memory.len() as u64);
+    if runs == Runs::OneByOne {
+        core.set_one_by_one(true);
+    }
+    let state = core.shared_state();
+    state.go_to(entry);
+    let probes = probed.map(|how| {
+        let mut probes = Probes::new(how, KERNEL_BASE + RAM as u64);
+        probes.stops = true;
+        // The code in front of the vectors runs at physical addresses.
+        for at in (text.start + VECTORS..text.end).step_by(16) {
+            probes.set_mapped(&mut memory, KERNEL_BASE + at as u64, at, KERNEL_BASE);
+        }
+        // The window is executable, and the guest has nothing there.
+        let page = Entry { page: RAM as u64, pte: RAM as u64 | 0x261, region: 8, bits: 22, key: 0 };
+        state.tlb.code.registers[15].set(page);
+        probes
+    });
+    let mut board = Board {
+        state: Rc::clone(&state),
+        memory,
+        console: String::new(),
+        slept: 0,
+        period: 0,
+        next_tick: 0,
+        in_service: false,
+        asleep: false,
+        status: None,
+        exceptions: BTreeMap::new(),
+        probes,
+        blocks: 0,
+    };
+    let mut end = 0;
+    while board.status.is_none() && end < 20_000_000 {
+        end += slice;
+        if runs != Runs::Slots {
+            state.line.count.set(-(16 * slice as i64 / 3));
+            core.run(&mut board);
+        }
+        // A hit stops the core: its instruction runs between two runs. A step ends behind its last instruction.
+        loop {
+            let is_stepping = board.probes.as_ref().is_some_and(Probes::is_stepping);
+            let left = end.saturating_sub(state.executed.get());
+            if runs != Runs::Slots || left == 0 && !is_stepping {
+                break;
+            }
+            core.run_slots(&mut board, left.max(1));
+            if let Some(original) = board.probes.as_mut().and_then(Probes::hit) {
+                core.run_instead(&mut board, original);
+            }
+        }
+        if board.asleep {
+            board.slept += board.next_tick.saturating_sub(board.now());
+        }
+        let is_due = board.period != 0 && board.now() >= board.next_tick && !board.in_service;
+        if is_due {
+            board.asleep = false;
+        }
+        if is_due && state.status.get() & psr::I != 0 {
+            board.next_tick = board.now() + board.period;
+            board.in_service = true;
+            state.raise(INTERRUPT);
+            assert!(state.wants_interrupt());
+            board.exception(&state, vector::EXTERNAL);
+        }
+    }
+    let seen: Vec<String> =
+        [cr::IIP, cr::IFA, cr::ISR].iter().map(|register| format!("{:x}", state.control[*register].get())).collect();
+    assert_eq!(
+        board.status,
+        Some(0),
+        "{}\nat {:x}.{}, interrupted {seen:?}, {:x?}",
+        board.console,
+        state.ip(),
+        state.slot(),
+        board.exceptions
+    );
+    board
+}
+
+/// The kernel's checksum.
+fn checksum(board: &Board) -> &str {
+    let line = board.console.lines().find_map(|line| line.split_once("checksum: "));
+    line.map(|(_, sum)| sum).unwrap_or_else(|| panic!("no checksum in {}", board.console))
+}
+
+/// KP-9: the kernel runs to its end, and its sums are right.
+#[test]
+fn the_tiny_kernel_runs_to_its_end() {
+    let board = run(SLICE, None);
+    println!("{}", board.console);
+    println!("{:x?}, {} instructions", board.exceptions, board.state.executed.get());
+    for sum in SUMS {
+        assert!(board.console.contains(sum), "{sum} is not in {}", board.console);
+    }
+    let of = |number: u32| board.exceptions.get(&number).copied().unwrap_or(0);
+    assert!(of(vector::CODE_MISS) > 50 && of(vector::DATA_MISS) > 100, "{:x?}", board.exceptions);
+    assert!(of(vector::BREAK) > 1000 && of(vector::DATA_RIGHTS) > 0 && of(vector::EXTERNAL) > 50, "{:x?}", board.exceptions);
+}
+
+/// KP-9: interrupts after other instructions change no sum.
+#[test]
+fn the_sums_do_not_depend_on_interrupts() {
+    let expected = run(SLICE, None);
+    for slice in [1, 7, 1000] {
+        let board = run(slice, None);
+        assert_eq!(checksum(&board), checksum(&expected), "after {slice} instructions: {}", board.console);
+    }
+}
+
+/// KP-9: run by blocks, which are counted before they run, the kernel has the same sums, after about as many bytes
+/// as its instructions have.
+#[test]
+fn the_kernel_runs_by_blocks() {
+    let expected = run(SLICE, None);
+    for (runs, slice) in [(Runs::Blocks, SLICE), (Runs::Blocks, 1), (Runs::OneByOne, SLICE)] {
+        let board = run_by(slice, None, runs);
+        assert_eq!(checksum(&board), checksum(&expected));
+        let turns = board.state.executed.get() / slice;
+        assert!(slice == 1 || board.blocks > turns * 3 / 4 && board.blocks < turns * 5 / 4, "{} of {turns}", board.blocks);
+    }
+}
+
+/// KP-1, KP-2: with a probe on every instruction of the kernel, its vectors included, the run is the same to the
+/// instruction, whether the instructions are computed or run in copies.
+#[test]
+fn a_probe_on_every_instruction_of_the_kernel_changes_nothing() {
+    let plain = run(SLICE, None);
+    for how in [How::Computed, How::Stepped] {
+        let board = run(SLICE, Some(how));
+        assert_eq!(board.console, plain.console, "{how:?}");
+        assert_eq!(board.exceptions, plain.exceptions, "{how:?}");
+        assert_eq!(board.state.executed.get(), plain.state.executed.get(), "{how:?}");
+        let hits: Hits = board.probes.map(|probes| probes.hits).unwrap_or_default();
+        println!("{how:?}: {hits:?}");
+        assert_eq!(hits.stepped > 0, how == How::Stepped);
+        assert!(hits.in_slot.iter().all(|hits| *hits > 100_000), "{how:?}: {hits:?}");
+    }
+}

@@ -69,7 +69,7 @@ impl<L: Listener> Inner<L> {
     pub(super) fn guest_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
         let falls_through = self.view.clock.enter(pc, size.into(), Meaning::Guest);
         if self.is_due(pc, size, falls_through) {
-            self.look_up(cpu, pc);
+            self.handle_due_events(cpu, pc);
         }
     }
 
@@ -209,7 +209,7 @@ impl<L: Listener> Inner<L> {
         };
         let counts_as = if self.frozen { Meaning::Nothing } else { meaning };
         let falls_through = self.view.clock.enter(pc, size.into(), counts_as);
-        if self.is_due(pc, size, falls_through) && self.look_up(cpu, pc) {
+        if self.is_due(pc, size, falls_through) && self.handle_due_events(cpu, pc) {
             return None;
         }
         if self.listener.follows() {
@@ -230,7 +230,7 @@ impl<L: Listener> Inner<L> {
     }
 
     /// Handles due events at a block start; only here a run can end. Returns true if it ends.
-    fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64) -> bool {
+    fn handle_due_events(&mut self, cpu: BlockContext<'_>, pc: u64) -> bool {
         let now = self.view.clock.time();
         if !cpu.handle().goes_straight_on(pc) {
             return false;

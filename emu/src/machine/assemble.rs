@@ -112,7 +112,7 @@ impl<L: Listener> Machine<L> {
             coverage: config.coverage.then(|| Box::new(Coverage::new())),
             steps: None,
             exact: None,
-            tells_all: true,
+            reports_every_block: true,
             wish: None,
             waiting: None,
             limit: Ticks::MAX,

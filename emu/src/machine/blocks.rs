@@ -108,19 +108,19 @@ impl<L: Listener> Inner<L> {
     pub(super) fn set_next_look(&mut self, time: Ticks) {
         let time = if self.view.is_asking { 0 } else { time };
         self.next_look = time;
-        self.view.clock.look_at(if self.tells_all { 0 } else { time });
+        self.view.clock.look_at(if self.reports_every_block { 0 } else { time });
     }
 
     /// Recomputes the gate's range and its handler. Call it after any input of either has changed.
     pub(super) fn set_gate(&mut self) {
-        self.tells_all = self.every_block
+        self.reports_every_block = self.every_block
             || self.steps.is_some()
             || self.frozen
             || self.shown.is_some()
             || self.listener.follows()
             || self.awaits_programs()
             || self.exact.as_ref().is_some_and(|exact| exact.steps);
-        self.gate = if self.tells_all || self.exact.is_some() { Gate::wide() } else { Gate::round(&self.window) };
+        self.gate = if self.reports_every_block || self.exact.is_some() { Gate::wide() } else { Gate::round(&self.window) };
         self.set_next_look(self.next_look);
         self.set_at_gate();
     }

@@ -109,8 +109,8 @@ pub(crate) struct Inner<L> {
     pub(crate) steps: Option<Box<Steps>>,
     /// The exact places where the run stops, or which it only records.
     pub(crate) exact: Option<Box<Exact>>,
-    /// Whether every block is reported.
-    pub(crate) tells_all: bool,
+    /// Whether every block is reported at present, for one of the reasons in [`Inner::set_gate`].
+    pub(crate) reports_every_block: bool,
     /// The reason for which the core shall stop, once there is one.
     pub(crate) wish: Option<Wish>,
     /// The wish that [`Wish::Place`] has replaced. It takes effect when the run continues.

@@ -113,7 +113,7 @@ impl<L: Listener> Machine<L> {
             steps: None,
             exact: None,
             reports_every_block: true,
-            wish: None,
+            stop_reason: None,
             waiting: None,
             limit: Ticks::MAX,
             slice_end: 0,

@@ -128,7 +128,7 @@ impl<L: Listener> Machine<L> {
         let inner = &mut self.inner;
         inner.shown = None;
         inner.frozen = false;
-        (inner.wish, inner.waiting) = (None, None);
+        (inner.stop_reason, inner.waiting) = (None, None);
         inner.arrival = None;
         inner.slice_end = state.slice_end;
         inner.turns.latest = state.latest;
@@ -153,7 +153,7 @@ impl<L: Listener> Machine<L> {
         if inner.board.power_off().is_some() {
             return not_now("the guest has powered off");
         }
-        if inner.wish.is_some() || inner.waiting.is_some() || inner.arrival.is_some() {
+        if inner.stop_reason.is_some() || inner.waiting.is_some() || inner.arrival.is_some() {
             return not_now("an event is being handled: run the machine to its next stop first");
         }
         if inner.frozen || inner.cpus.iter().enumerate().any(|(number, cpu)| number != inner.view.current && cpu.frozen) {

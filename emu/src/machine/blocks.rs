@@ -18,7 +18,7 @@
 //! gate's range are the guest's own code: `guest_block`.
 
 use super::gate::Gate;
-use super::{AtGate, FROZEN_MOST, Inner, Listener, Wish};
+use super::{AtGate, FROZEN_MOST, Inner, Listener, StopReason};
 use crate::boards::At;
 use crate::clock::{DetourTiming, Meaning, Ticks};
 use crate::unicorn::engine::BlockContext;
@@ -88,7 +88,8 @@ impl<L: Listener> Inner<L> {
     fn slides(&mut self, pc: u64, size: u32) -> bool {
         let is_too_long = self.watchdog.slides(pc, size);
         if is_too_long {
-            self.wish = Some(Wish::Shutdown(format!("it ran through more than 4 MiB without a branch, up to {pc:#x}")));
+            self.stop_reason =
+                Some(StopReason::Shutdown(format!("it ran through more than 4 MiB without a branch, up to {pc:#x}")));
         }
         is_too_long
     }
@@ -192,7 +193,7 @@ impl<L: Listener> Inner<L> {
 
     /// Does the work that every block needs. Returns whether the block falls through; `None` if the CPU stops in front of it.
     pub(super) fn any_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) -> Option<bool> {
-        if let Some(Wish::Shutdown(_)) = self.wish {
+        if let Some(StopReason::Shutdown(_)) = self.stop_reason {
             cpu.stop();
             return None;
         }
@@ -236,38 +237,38 @@ impl<L: Listener> Inner<L> {
             return false;
         }
         self.advance_if_due(At { cpu: self.view.current, now });
-        if self.wish.is_none() && core::mem::take(&mut self.view.is_asking) {
-            self.wish = Some(Wish::Attention);
+        if self.stop_reason.is_none() && core::mem::take(&mut self.view.is_asking) {
+            self.stop_reason = Some(StopReason::Attention);
         }
-        if self.wish.is_none() && self.arrival == Some(pc) {
+        if self.stop_reason.is_none() && self.arrival == Some(pc) {
             self.arrival = None;
-            self.wish = Some(Wish::Attention);
+            self.stop_reason = Some(StopReason::Attention);
         }
-        if self.wish.is_none() && self.listener.watches(pc) {
+        if self.stop_reason.is_none() && self.listener.watches(pc) {
             let (listener, view) = self.show(pc);
             if listener.arrived(view) {
-                self.wish = Some(Wish::Attention);
+                self.stop_reason = Some(StopReason::Attention);
             }
             // The listener may have started or stopped following blocks.
             self.set_gate();
         }
-        if self.wish.is_none()
+        if self.stop_reason.is_none()
             && self.board.pending(self.view.current).is_some()
             && self.lets_in(&cpu.handle())
             && (self.view.model.interrupts.can_be_taken)(&cpu.handle(), &mut self.scratch)
         {
-            self.wish = Some(Wish::Interrupt);
+            self.stop_reason = Some(StopReason::Interrupt);
         }
-        if self.wish.is_none() && now >= self.limit {
-            self.wish = Some(Wish::Limit);
+        if self.stop_reason.is_none() && now >= self.limit {
+            self.stop_reason = Some(StopReason::Limit);
         }
-        if self.wish.is_none() && now >= self.slice_end {
-            self.wish = Some(Wish::Switch);
+        if self.stop_reason.is_none() && now >= self.slice_end {
+            self.stop_reason = Some(StopReason::Switch);
         }
-        if self.wish.is_none() && self.listener.attention_at().is_some_and(|at| now >= at) {
-            self.wish = Some(Wish::Attention);
+        if self.stop_reason.is_none() && self.listener.attention_at().is_some_and(|at| now >= at) {
+            self.stop_reason = Some(StopReason::Attention);
         }
-        if self.wish.is_some() {
+        if self.stop_reason.is_some() {
             self.view.clock.take_back();
             cpu.stop();
             true
@@ -279,7 +280,7 @@ impl<L: Listener> Inner<L> {
 
     /// The next time at which block starts must be examined. It is 0 while the guest masks a pending interrupt.
     pub(super) fn when_to_look(&self) -> u64 {
-        if self.wish.is_some() || self.board.pending(self.view.current).is_some() {
+        if self.stop_reason.is_some() || self.board.pending(self.view.current).is_some() {
             return 0;
         }
         let due = [self.board.next_event(self.view.current), self.listener.attention_at()].into_iter().flatten().min();
@@ -289,7 +290,8 @@ impl<L: Listener> Inner<L> {
     fn frozen_block(&mut self) {
         self.frozen_blocks += 1;
         if self.frozen_blocks > FROZEN_MOST {
-            self.wish = Some(Wish::Shutdown(format!("a handler in guest code did not return within {FROZEN_MOST} blocks")));
+            self.stop_reason =
+                Some(StopReason::Shutdown(format!("a handler in guest code did not return within {FROZEN_MOST} blocks")));
         }
     }
 
@@ -306,7 +308,8 @@ impl<L: Listener> Inner<L> {
 
     #[cold]
     fn returned_nowhere(&mut self, cpu: BlockContext<'_>) {
-        self.wish = Some(Wish::Shutdown("a function under a return probe returned on a stack that cannot be written".into()));
+        self.stop_reason =
+            Some(StopReason::Shutdown("a function under a return probe returned on a stack that cannot be written".into()));
         cpu.stop();
     }
 

@@ -7,7 +7,7 @@
 //! To step, the first block of a run is one instruction long, and all blocks are reported. For a breakpoint, the translator
 //! ends blocks in front of its address, and the block that begins there is always reported.
 
-use super::{Inner, Listener, Machine, Stop, Wish};
+use super::{Inner, Listener, Machine, Stop, StopReason};
 use crate::boot::Kernel;
 use crate::boot::btf::Btf;
 use crate::clock::Ticks;
@@ -142,7 +142,7 @@ impl<L: Listener> Inner<L> {
             self.view.clock.resume(0, Some(pc));
         }
         // A store to a device may have put the CPU to sleep, which a CPU does at the end of its line of code.
-        self.waiting = self.wish.replace(Wish::Place);
+        self.waiting = self.stop_reason.replace(StopReason::Place);
         cpu.stop();
     }
 }

@@ -2,7 +2,7 @@
 //! answers, and instructions that the core does not implement, which the CPU model executes.
 
 use super::hooks::CLOCK_READ_NANOSECONDS;
-use super::{Inner, Listener, What, Wish};
+use super::{Inner, Listener, StopReason, What};
 use crate::boards::{At, FirmwareCall};
 use crate::clock::ticks;
 use crate::cpu::{Left, Trap, TrapKind};
@@ -79,7 +79,7 @@ impl<L: Listener> Inner<L> {
     fn wait(&mut self, cpu: &TrapContext) {
         self.record(What::Halt, cpu.handle().pc(), self.view.clock.time());
         self.cpus[self.view.current].halted = true;
-        self.wish.get_or_insert(Wish::Switch);
+        self.stop_reason.get_or_insert(StopReason::Switch);
         cpu.stop();
     }
 }

@@ -1,7 +1,7 @@
 //! The callbacks of the CPU core: block starts, traps, device accesses. A breakpoint hit starts in `interrupt`.
 
 use super::watchdog::Sign;
-use super::{Excepted, Happening, Inner, Listener, Place, What, Wish};
+use super::{Excepted, Happening, Inner, Listener, Place, StopReason, What};
 use crate::boards::{At, Bus};
 use crate::clock::{Meaning, Ticks, nanoseconds, ticks};
 use crate::cpu::{Exception, Shown, Trap, TrapKind, View};
@@ -365,7 +365,7 @@ impl<L: Listener> Inner<L> {
     }
 
     pub(super) fn shut_down(&mut self, cpu: &TrapContext, why: String) {
-        self.wish = Some(Wish::Shutdown(why));
+        self.stop_reason = Some(StopReason::Shutdown(why));
         cpu.stop();
     }
 
@@ -409,8 +409,8 @@ impl<L: Listener> Inner<L> {
 
     /// Stops the machine at the next possible block start if the listener wants attention.
     pub(super) fn look_at_listener(&mut self) {
-        if self.wish.is_none() && self.listener.wants_attention() {
-            self.wish = Some(Wish::Attention);
+        if self.stop_reason.is_none() && self.listener.wants_attention() {
+            self.stop_reason = Some(StopReason::Attention);
             self.look_soon();
         }
     }
@@ -439,8 +439,9 @@ impl<L: Listener> Inner<L> {
     #[cold]
     fn count_early_access(&mut self) {
         self.early_accesses += 1;
-        if self.early_accesses >= MOST_EARLY_ACCESSES && self.wish.is_none() {
-            self.wish = Some(Wish::Shutdown(format!("the kernel accessed devices {MOST_EARLY_ACCESSES} times before it was up")));
+        if self.early_accesses >= MOST_EARLY_ACCESSES && self.stop_reason.is_none() {
+            self.stop_reason =
+                Some(StopReason::Shutdown(format!("the kernel accessed devices {MOST_EARLY_ACCESSES} times before it was up")));
         }
     }
 
@@ -464,11 +465,11 @@ impl<L: Listener> Inner<L> {
         self.shorten_turn(at);
         self.obey_orders(at);
         if self.board.goes_to_sleep(self.view.current) {
-            self.wish.get_or_insert(Wish::Sleep);
+            self.stop_reason.get_or_insert(StopReason::Sleep);
         }
         self.collect_console();
         if let Some(status) = self.board.power_off() {
-            self.wish = Some(Wish::PowerOff(status));
+            self.stop_reason = Some(StopReason::PowerOff(status));
         }
     }
 
@@ -487,7 +488,7 @@ impl<L: Listener> Inner<L> {
         };
         if self.console_watch.as_ref().is_some_and(is_there) {
             self.console_watch = None;
-            self.wish = Some(Wish::ConsoleText);
+            self.stop_reason = Some(StopReason::ConsoleText);
         }
     }
 

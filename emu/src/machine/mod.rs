@@ -112,9 +112,9 @@ pub(crate) struct Inner<L> {
     /// Whether every block is reported at present, for one of the reasons in [`Inner::set_gate`].
     pub(crate) reports_every_block: bool,
     /// The reason for which the core shall stop, once there is one.
-    pub(crate) wish: Option<Wish>,
-    /// The wish that [`Wish::Place`] has replaced. It takes effect when the run continues.
-    pub(crate) waiting: Option<Wish>,
+    pub(crate) stop_reason: Option<StopReason>,
+    /// The reason that [`StopReason::Place`] has replaced. It takes effect when the run continues.
+    pub(crate) waiting: Option<StopReason>,
     /// The virtual time at which the run ends.
     pub(crate) limit: Ticks,
     /// The virtual time at which the turn of the running CPU ends.
@@ -147,7 +147,7 @@ pub(crate) struct SleepingCpu {
 
 /// The reason why the core shall stop at the next block start where it may.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum StopReason {
     /// An interrupt is due.
     Interrupt,
     /// It is another CPU's turn.
@@ -319,7 +319,7 @@ impl<L: Listener> Machine<L> {
         self.inner.view.clock.resume(0, None);
         let current = self.inner.view.current;
         self.inner.cpus[current].halted = false;
-        (self.inner.wish, self.inner.waiting) = (None, None);
+        (self.inner.stop_reason, self.inner.waiting) = (None, None);
     }
 
     /// Writes guest memory by physical address, and drops the translation blocks made from it.

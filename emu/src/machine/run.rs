@@ -4,7 +4,7 @@
 //! on the guest alone.
 
 use super::turns::first_of;
-use super::{Listener, Machine, What, Wish};
+use super::{Listener, Machine, StopReason, What};
 use crate::boards::At;
 use crate::boot::{Kernel, dead_ends};
 use crate::clock::GuestTime;
@@ -113,12 +113,12 @@ impl<L: Listener> Machine<L> {
         }
         self.inner.next_look = self.inner.when_to_look();
         self.inner.set_gate();
-        if let Some(wish) = self.inner.wish.take() {
+        if let Some(reason) = self.inner.stop_reason.take() {
             // A callback set it, after which the core put itself to sleep.
-            return self.grant(wish);
+            return self.act_on(reason);
         }
-        if let Some(wish) = self.inner.waiting.take() {
-            self.inner.wish = Some(wish);
+        if let Some(reason) = self.inner.waiting.take() {
+            self.inner.stop_reason = Some(reason);
             self.inner.set_next_look(0);
         }
         if self.inner.exact.as_ref().is_some_and(|exact| exact.steps) {
@@ -133,8 +133,8 @@ impl<L: Listener> Machine<L> {
         if let Ended::Failed(why) = ended {
             return Err(Stop::Dead(format!("the CPU core gave up: {why}")));
         }
-        match self.inner.wish.take() {
-            Some(wish) => self.grant(wish),
+        match self.inner.stop_reason.take() {
+            Some(reason) => self.act_on(reason),
             None => {
                 self.halt();
                 Ok(())
@@ -142,27 +142,27 @@ impl<L: Listener> Machine<L> {
         }
     }
 
-    /// Does what a wish asks for. Returns an error if it ends the run.
-    fn grant(&mut self, wish: Wish) -> Result<(), Stop> {
-        match wish {
-            Wish::Interrupt => {
+    /// Does what the core stopped for. Returns an error if that ends the run.
+    fn act_on(&mut self, reason: StopReason) -> Result<(), Stop> {
+        match reason {
+            StopReason::Interrupt => {
                 self.deliver_interrupt();
                 Ok(())
             }
-            Wish::Switch => Ok(()),
-            Wish::Sleep => {
+            StopReason::Switch => Ok(()),
+            StopReason::Sleep => {
                 self.sleep();
                 Ok(())
             }
-            Wish::Limit => Err(Stop::Limit),
-            Wish::ConsoleText => Err(Stop::ConsoleText),
-            Wish::Attention => Err(Stop::Attention),
-            Wish::Place => Err(Stop::Place),
-            Wish::PowerOff(status) => {
+            StopReason::Limit => Err(Stop::Limit),
+            StopReason::ConsoleText => Err(Stop::ConsoleText),
+            StopReason::Attention => Err(Stop::Attention),
+            StopReason::Place => Err(Stop::Place),
+            StopReason::PowerOff(status) => {
                 self.inner.view.clock.close_at((self.inner.view.model.registers.pc)(&self.core.handle()));
                 Err(Stop::PowerOff(status))
             }
-            Wish::Shutdown(why) => Err(Stop::Dead(why)),
+            StopReason::Shutdown(why) => Err(Stop::Dead(why)),
         }
     }
 
@@ -191,7 +191,7 @@ impl<L: Listener> Machine<L> {
         if inner.listener.follows() {
             let (listener, view) = inner.show(pc);
             if listener.gives_way(view) {
-                inner.wish = Some(Wish::Attention);
+                inner.stop_reason = Some(StopReason::Attention);
             }
         }
         inner.record(What::Interrupt(interrupt.number), pc, inner.view.clock.time());
@@ -199,7 +199,7 @@ impl<L: Listener> Machine<L> {
             (inner.view.model.exceptions.deliver)(&cpu, &mut inner.scratch, &inner.view.ram, Exception::external(interrupt), pc);
         inner.settle_written(Some(By::Delivery), pc);
         if let Err(shutdown) = answer {
-            inner.wish = Some(Wish::Shutdown(shutdown.why));
+            inner.stop_reason = Some(StopReason::Shutdown(shutdown.why));
         }
     }
 

@@ -9,7 +9,7 @@
 //! The order and the lengths of turns can be drawn from a seed, on all boards. A draw depends on the seed and on the times
 //! of the CPUs alone, so it is the same wherever a run is stopped, saved or probed.
 
-use super::{Inner, Listener, Wish};
+use super::{Inner, Listener, StopReason};
 use crate::boards::{At, Order};
 use crate::clock::{Stopped, Ticks, ticks};
 use crate::config::Draws;
@@ -146,7 +146,7 @@ impl<L: Listener> Inner<L> {
         let Some(cpu) = self.cpus.get_mut(number) else { return };
         cpu.parked = true;
         if number == self.view.current {
-            self.wish.get_or_insert(Wish::Switch);
+            self.stop_reason.get_or_insert(StopReason::Switch);
         }
     }
 

@@ -50,22 +50,22 @@ impl<L: Listener> Machine<L> {
         let (model, spec) = (machine.model, machine.board(kernel)?);
         let cpu = model.choice(config.cpu.as_deref(), kernel)?;
         (model.self_check)().map_err(MachineError::Core)?;
-        let told = checked_ram(spec, config)?;
+        let guest_ram_bytes = checked_ram(spec, config)?;
         let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min((model.window.most)(kernel));
-        let hidden = spec.ram_start + told;
+        let hidden = spec.ram_start + guest_ram_bytes;
         let tables = hidden + window_bytes;
         let entry_tables = tables + (model.window.table_bytes)(window_bytes);
         let total = (entry_tables + model.entry.table_bytes - spec.ram_start).next_multiple_of(LARGE_PAGE);
         let ram = Ram::at(spec.ram_start, total as usize, kernel.arch.isa().order)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
-        let boot = if loaded { load_all(kernel, spec, config, &ram, told)? } else { Boot::default() };
+        let boot = if loaded { load_all(kernel, spec, config, &ram, guest_ram_bytes)? } else { Boot::default() };
         let start = (model.window.start)(kernel, hidden);
         let window = WindowPlace { start, len: window_bytes, physical: hidden, tables };
         (model.window.prepare)(&ram, &window);
 
         let core = Core::new(cpu.core, &ram).map_err(MachineError::Core)?;
         let scratch = CoreState::new(core.handle()).map_err(MachineError::Core)?;
-        let board = board(spec, config, told)?;
+        let board = board(spec, config, guest_ram_bytes)?;
         let parks = board.parks_cpus();
         let mut cpus = Vec::new();
         let reset = between_runs::image(core.handle())?;
@@ -92,7 +92,7 @@ impl<L: Listener> Machine<L> {
             turns: Turns::new(parks, start, config.turns),
             board_name: spec.name,
             cpu,
-            told,
+            guest_ram_bytes,
             entry_tables,
             reset,
             listener: listener(window),
@@ -144,8 +144,8 @@ fn view<L: Listener>(kernel: &Kernel, core: &Core<Inner<L>>, model: &'static Mod
 }
 
 /// The board with its devices.
-fn board(spec: &Spec, config: &Config, told: u64) -> Result<Box<dyn Board>, MachineError> {
-    let mut board = (spec.devices)(config.cpus, told);
+fn board(spec: &Spec, config: &Config, guest_ram_bytes: u64) -> Result<Box<dyn Board>, MachineError> {
+    let mut board = (spec.devices)(config.cpus, guest_ram_bytes);
     for device in &config.attached {
         board.attach(device).map_err(|error| MachineError::Config(format!("the {} board: {error}", spec.name)))?;
     }
@@ -187,9 +187,9 @@ fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
     Ok(ram)
 }
 
-/// Loads the kernel and the board's boot data. `told` is the number of bytes of RAM that the guest may use.
-fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64) -> Result<Boot, MachineError> {
-    let most = spec.ram_start + told;
+/// Loads the kernel and the board's boot data into the RAM that the guest may use.
+fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, guest_ram_bytes: u64) -> Result<Boot, MachineError> {
+    let most = spec.ram_start + guest_ram_bytes;
     let kernel_end = match (&config.whole, &kernel.starter) {
         (None, None) => {
             starts_alone(kernel)?;
@@ -198,7 +198,7 @@ fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64)
         (None, Some(starter)) => load_started(starter, kernel, ram, spec.name, most)?,
         (Some(whole), _) => load_whole(whole, kernel, ram, spec.name, most)?,
     };
-    let boot = (spec.boot)(config, told, kernel_end)?;
+    let boot = (spec.boot)(config, guest_ram_bytes, kernel_end)?;
     for (physical, bytes) in &boot.pieces {
         ram.write(*physical, bytes);
     }

@@ -51,7 +51,7 @@ impl<L: Listener> Machine<L> {
 
     /// Everything of a snapshot except the memory. The caller loads the CPUs from it.
     pub(super) fn state(&mut self) -> Result<State, SnapshotError> {
-        self.can_be_told()?;
+        self.check_saveable()?;
         let (cpus, shared) = self.save_cpus()?;
         let inner = &self.inner;
         Ok(State {
@@ -146,7 +146,7 @@ impl<L: Listener> Machine<L> {
     }
 
     /// Fails if the machine is in a state that a snapshot does not hold.
-    fn can_be_told(&mut self) -> Result<(), SnapshotError> {
+    fn check_saveable(&mut self) -> Result<(), SnapshotError> {
         let inner = &mut self.inner;
         inner.hide_window();
         let not_now = |why: &str| Err(SnapshotError::NotNow(why.into()));
@@ -227,7 +227,7 @@ impl<L> Inner<L> {
             board: self.board_name.into(),
             cpus: self.cpus.len(),
             ram_start: self.view.ram.base(),
-            ram: self.told,
+            ram: self.guest_ram_bytes,
             window: self.window.len,
         }
     }
@@ -240,7 +240,7 @@ impl<L> Inner<L> {
     /// window and its tables lie between them.
     fn guest_places(&self) -> [Range<u64>; 2] {
         let start = self.view.ram.base();
-        [start..start + self.told, self.entry_tables..self.view.ram.end()]
+        [start..start + self.guest_ram_bytes, self.entry_tables..self.view.ram.end()]
     }
 }
 

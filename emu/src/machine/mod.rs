@@ -74,7 +74,7 @@ pub(crate) struct Inner<L> {
     /// The CPU model that the guest sees.
     pub(crate) cpu: &'static Choice,
     /// Bytes of RAM that the board reports to the guest.
-    pub(crate) told: u64,
+    pub(crate) guest_ram_bytes: u64,
     /// The physical address of the page tables that CPUs start with. They are the last thing in memory.
     pub(crate) entry_tables: u64,
     /// The core's state after a reset.
@@ -310,7 +310,7 @@ impl<L: Listener> Machine<L> {
 
     /// Bytes of RAM that the board reports to the guest.
     pub fn guest_ram_bytes(&self) -> u64 {
-        self.inner.told
+        self.inner.guest_ram_bytes
     }
 
     /// Sets the pc of the running CPU and wakes it.

@@ -68,26 +68,26 @@ mod tests {
     /// OP-7
     #[test]
     fn a_word_that_is_an_address_in_a_range_is_found_unless_it_is_code() {
-        let told = 3 << 20;
+        let end = 3 << 20;
         let ranges = [0x8100_0001..0x8100_0005, 0x9000_0001..0x9000_0005, 0x8000_0001..0x8000_0005];
         let code = [0x20_0000..0x20_1000, 0x28_0000..0x28_1000];
         #[rustfmt::skip]
         let cases: [(&str, u64, u32, [bool; 3]); 7] = [
             // what                         where        value        found
             ("on a stack",                  0x10_0010,   0x8100_0003, [true, false, false]),
-            ("in the last word",            told - 4,    0x9000_0001, [false, true, false]),
+            ("in the last word",            end - 4,    0x9000_0001, [false, true, false]),
             ("the first byte is free",      0x10_0010,   0x8100_0000, [false; 3]),
             ("and so is the one behind",    0x10_0010,   0x8100_0005, [false; 3]),
             ("no aligned word",             0x10_0012,   0x8100_0003, [false; 3]),
             ("code",                        0x20_0ffc,   0x8000_0002, [false; 3]),
-            ("memory of our own",           told,        0x8000_0002, [false; 3]),
+            ("memory of our own",           end,        0x8000_0002, [false; 3]),
         ];
         for isa in [Arch::Arm, Arch::Ppc].map(Arch::isa) {
             let ram = Ram::at(0, 4 << 20, isa.order).expect("memory");
-            assert_eq!(remembers(&ram, told, isa, &code, &ranges), [false; 3], "nothing on {isa:?}");
+            assert_eq!(remembers(&ram, end, isa, &code, &ranges), [false; 3], "nothing on {isa:?}");
             for (what, at, word, expected) in cases {
                 ram.set_word32(at, word);
-                assert_eq!(remembers(&ram, told, isa, &code, &ranges), expected, "{what} on {isa:?}");
+                assert_eq!(remembers(&ram, end, isa, &code, &ranges), expected, "{what} on {isa:?}");
                 ram.set_word32(at, 0);
             }
         }

@@ -2,7 +2,7 @@
 //! (docs/unicorn.md, "Watched pages").
 //!
 //! The core reports its own loads and stores (`unicorn/watched.rs`). Devices, exception delivery and trapline itself write
-//! through [`Ram`](crate::unicorn::ram::Ram), which records writes to watched pages; [`Inner::settle_written`] attributes
+//! through [`Ram`](crate::unicorn::ram::Ram), which records writes to watched pages; [`Inner::attribute_writes`] attributes
 //! these to their author. [`Seen`] keeps the bytes of an area as of the last access. If an access finds other old bytes,
 //! a write was missed, and the report says so.
 
@@ -203,7 +203,7 @@ impl<L: Listener> Machine<L> {
 
     /// Reports to the listener every watched area whose bytes have changed without a reported access.
     pub fn compare_watched(&mut self) {
-        self.inner.settle_written(None, 0);
+        self.inner.attribute_writes(None, 0);
         let inner = &mut self.inner;
         for (number, seen) in inner.watched.iter_mut().enumerate() {
             // Areas of user programs are left out: the kernel may have given their pages to another user.
@@ -261,13 +261,13 @@ impl<L: Listener> Inner<L> {
 
     fn deal_with_access(&mut self, cpu: &InstructionContext, number: usize, access: &Access, pc: Option<u64>) {
         if access.part == Part::Part {
-            self.settle_written(None, 0);
+            self.attribute_writes(None, 0);
             self.note_access(number, access);
             return;
         }
         let pc = pc.unwrap_or_else(|| cpu.handle().pc());
         let Some(origin) = self.guests_own(pc) else { return };
-        self.settle_written(None, pc);
+        self.attribute_writes(None, pc);
         let Some(unseen) = self.note_access(number, access) else { return };
         let Some(seen) = self.watched.get(number) else { return };
         let address = if seen.area.physical { access.physical } else { access.address };
@@ -335,7 +335,7 @@ impl<L: Listener> Inner<L> {
         if self.watched.is_empty() || self.watched.iter().map(|seen| seen.bytes.len()).sum::<usize>() > MOST_COMPARED {
             return;
         }
-        self.settle_written(None, pc);
+        self.attribute_writes(None, pc);
         let before = self.view.take_task_by_mode();
         for number in 0..self.watched.len() {
             let seen = &mut self.watched[number];
@@ -355,7 +355,7 @@ impl<L: Listener> Inner<L> {
 
     /// Handles the recorded writes from outside of the core, whose author is `by`. With `None`, trapline itself or a handler
     /// has made them; these are not reported. So call this before and after each step that writes guest memory.
-    pub(super) fn settle_written(&mut self, by: Option<By>, pc: u64) {
+    pub(super) fn attribute_writes(&mut self, by: Option<By>, pc: u64) {
         if self.watched.is_empty() || !self.view.ram.has_written() {
             return;
         }

@@ -20,13 +20,13 @@ impl<L: Listener> Inner<L> {
         let at = At { cpu: self.view.current, now: self.view.clock.time() };
         let get = |register: &Reg| (model.registers.get)(&cpu.handle(), *register, trap.pc);
         let arguments: Vec<u64> = model.firmware.arguments.iter().map(get).collect();
-        self.settle_written(None, trap.pc);
+        self.attribute_writes(None, trap.pc);
         let mut memory = Physical { ram: &self.view.ram };
         let results = self.board.firmware_call(at, FirmwareCall { arguments: &arguments, memory: &mut memory });
         for (register, value) in model.firmware.results.iter().zip(results) {
             (model.registers.set)(cpu, *register, value);
         }
-        self.settle_written(Some(By::Device), trap.pc);
+        self.attribute_writes(Some(By::Device), trap.pc);
         cpu.set_pc(trap.resume);
         self.after_access(at);
         if self.is_parked() {
@@ -44,9 +44,9 @@ impl<L: Listener> Inner<L> {
         let frozen = self.frozen;
         let counts = |length: u64| if frozen { 0 } else { length };
         let copy = self.window.physical_of(trap.pc);
-        self.settle_written(None, trap.pc);
+        self.attribute_writes(None, trap.pc);
         let left = (self.view.model.instructions.left)(cpu, &self.view.ram, &mut *self.board, at, copy);
-        self.settle_written(Some(By::Instruction), trap.pc);
+        self.attribute_writes(Some(By::Instruction), trap.pc);
         match left {
             Left::Done { length, reads_clock } => {
                 let next = trap.pc.wrapping_add(length);

@@ -72,7 +72,7 @@ impl<L: Listener> Events for Inner<L> {
         let pc = cpu.device_access_pc();
         let at = self.access(pc);
         self.board.write(at, Bus::Memory, physical, size, value);
-        self.settle_written(Some(By::Device), pc.unwrap_or_else(|| cpu.handle().pc()));
+        self.attribute_writes(Some(By::Device), pc.unwrap_or_else(|| cpu.handle().pc()));
         self.show_pins(cpu);
         self.after_access(at);
     }
@@ -342,13 +342,13 @@ impl<L: Listener> Inner<L> {
         }
         let is_watched = !self.watched.is_empty();
         if is_watched {
-            self.settle_written(None, resume);
+            self.attribute_writes(None, resume);
         }
         let noted = (self.listener.wants_exceptions() && self.view.in_kernel()).then(|| self.place_at(resume));
         let vector = exception.vector;
         let answer = (self.view.model.exceptions.deliver)(cpu, &mut self.scratch, &self.view.ram, exception, resume);
         if is_watched {
-            self.settle_written(Some(By::Delivery), resume);
+            self.attribute_writes(Some(By::Delivery), resume);
         }
         self.fault_address = (self.view.model.exceptions.fault_address)(&cpu.handle(), &self.view.ram);
         if let Some(place) = noted {

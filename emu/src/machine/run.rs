@@ -197,7 +197,7 @@ impl<L: Listener> Machine<L> {
         inner.record(What::Interrupt(interrupt.number), pc, inner.view.clock.time());
         let answer =
             (inner.view.model.exceptions.deliver)(&cpu, &mut inner.scratch, &inner.view.ram, Exception::external(interrupt), pc);
-        inner.settle_written(Some(By::Delivery), pc);
+        inner.attribute_writes(Some(By::Delivery), pc);
         if let Err(shutdown) = answer {
             inner.stop_reason = Some(StopReason::Shutdown(shutdown.why));
         }

@@ -5,7 +5,7 @@ use crate::unicorn::engine::Core;
 use crate::unicorn::fills::Numbers;
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::witness::Witness;
+use crate::unicorn::recording_events::RecordingEvents;
 use crate::unicorn::{live, stores};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
@@ -24,7 +24,7 @@ fn kinds() -> Vec<&'static CoreKind> {
 fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
     let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
     for kind in kinds() {
-        let core: Core<Witness> = Core::new(kind, &ram).unwrap();
+        let core: Core<RecordingEvents> = Core::new(kind, &ram).unwrap();
         live::assert_found_whatever_is_known(kind, core.handle());
     }
 }
@@ -45,7 +45,7 @@ fn the_function_that_fills_is_found_whatever_the_heap_holds() {
                 }
             }
             let ram = Ram::at(0, 1 << 20, ByteOrder::Little).unwrap();
-            let core: Core<Witness> = Core::new(kind, &ram).unwrap_or_else(|why| panic!("turn {turn}: {why}"));
+            let core: Core<RecordingEvents> = Core::new(kind, &ram).unwrap_or_else(|why| panic!("turn {turn}: {why}"));
             assert!(stores::finds_the_fill(core.handle()), "turn {turn}");
         }
     }

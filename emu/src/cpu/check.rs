@@ -5,8 +5,8 @@ use crate::unicorn::engine::{Core, TrapContext};
 use crate::unicorn::kinds::{CoreKind, Register};
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
+use crate::unicorn::recording_events::{RecordingEvents, unfit};
 use crate::unicorn::surgery::CoreState;
-use crate::unicorn::witness::{Witness, unfit};
 use trapline_isa::mem::ByteOrder;
 
 /// Offset of the code from the start of RAM.
@@ -14,7 +14,7 @@ const CODE: u64 = 0x10_0000;
 
 /// A core and RAM for the self-check.
 pub struct Bench {
-    pub core: Core<Witness>,
+    pub core: Core<RecordingEvents>,
     pub ram: Ram,
     /// A buffer for the core's state.
     pub image: CoreState,
@@ -29,7 +29,7 @@ pub struct Bench {
 impl Bench {
     pub fn new(kind: &'static CoreKind, base: u64, order: ByteOrder, prepare: fn(&TrapContext)) -> Result<Bench, String> {
         let ram = Ram::at(base, 4 << 20, order).ok_or("the host has no memory for the self-check")?;
-        let core: Core<Witness> = Core::new(kind, &ram)?;
+        let core: Core<RecordingEvents> = Core::new(kind, &ram)?;
         let image = CoreState::new(core.handle())?;
         Ok(Bench { core, ram, image, code: base + CODE, seen: 0, prepare })
     }
@@ -62,10 +62,10 @@ impl Bench {
 
     /// Runs the code that was placed, like [`Bench::run`].
     pub fn go(&mut self) -> Option<(Option<u32>, u64)> {
-        let mut witness = Witness { stops: true, ..Witness::default() };
-        self.core.run(&mut witness);
+        let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+        self.core.run(&mut events);
         self.image.save(self.core.handle());
-        witness.last
+        events.last
     }
 
     pub fn set(&self, register: Register, value: u64) {

@@ -4,7 +4,7 @@
 use super::engine::{By, Core, TrapContext};
 use super::kinds::CoreKind;
 use super::ram::Ram;
-use super::witness::Witness;
+use super::recording_events::RecordingEvents;
 
 /// Pseudo-random numbers, the same in each run.
 pub struct Numbers(pub u64);
@@ -30,7 +30,7 @@ impl Numbers {
 /// Two cores on one RAM: the first fills its TLB by fast walks where these succeed, the other by Unicorn's walks alone.
 pub struct Pair {
     ram: Ram,
-    cores: [Core<Witness>; 2],
+    cores: [Core<RecordingEvents>; 2],
     /// The number of TLB entries that fast walks have filled.
     pub quick: usize,
     /// The number of TLB entries that they have left to Unicorn.

@@ -8,8 +8,8 @@
 
 use super::engine::{Core, Handle};
 use super::live::{Cpu, Memory};
+use super::recording_events::{RecordingEvents, unfit};
 use super::watched::Watched;
-use super::witness::{Witness, unfit};
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::NonNull;
 
@@ -223,21 +223,26 @@ pub(super) fn pc_of_host(handle: &Handle, cpu: *mut c_void, host: usize) -> Opti
 
 /// Proves that translated code counts its bytes, and calls the machine when the count reaches 0. It runs a loop at `code`: one
 /// block of `bytes` bytes, which increments the number that `turns` reads. The core must be at the start of the loop.
-pub(crate) fn self_check(core: &mut Core<Witness>, code: u64, bytes: u64, turns: impl Fn(&Handle) -> u64) -> Result<(), String> {
+pub(crate) fn self_check(
+    core: &mut Core<RecordingEvents>,
+    code: u64,
+    bytes: u64,
+    turns: impl Fn(&Handle) -> u64,
+) -> Result<(), String> {
     const TURNS: u64 = 10;
     let mut line = core.line();
     let before = turns(&core.handle());
     line.set_count(-((TURNS * bytes) as i64));
-    let mut witness = Witness { ends_at_blocks: 1, ..Witness::default() };
-    core.run(&mut witness);
-    let seen = (turns(&core.handle()) - before, line.start(), line.size(), line.count(), witness.blocks);
+    let mut events = RecordingEvents { ends_at_blocks: 1, ..RecordingEvents::default() };
+    core.run(&mut events);
+    let seen = (turns(&core.handle()) - before, line.start(), line.size(), line.count(), events.blocks);
     if seen != (TURNS, code, bytes, 0, 1) {
         return Err(unfit("that translated code counts"));
     }
     // Now it calls at each turn, and does not count.
-    let mut witness = Witness { ends_at_blocks: TURNS + 1, ..Witness::default() };
-    core.run(&mut witness);
-    let seen = (turns(&core.handle()) - before, line.start(), line.size(), line.count(), witness.blocks);
+    let mut events = RecordingEvents { ends_at_blocks: TURNS + 1, ..RecordingEvents::default() };
+    core.run(&mut events);
+    let seen = (turns(&core.handle()) - before, line.start(), line.size(), line.count(), events.blocks);
     if seen != (2 * TURNS, code, bytes, 0, TURNS + 1) {
         return Err(unfit("that translated code calls"));
     }

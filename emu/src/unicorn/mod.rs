@@ -17,8 +17,8 @@ pub mod own;
 pub mod pages;
 pub mod plain_hooks;
 pub mod ram;
+pub mod recording_events;
 pub mod surgery;
-pub mod witness;
 
 mod ffi;
 pub mod fields;

@@ -6,7 +6,7 @@ use super::trap::{self, DATA_ABORT, SYSTEM_CALL};
 use crate::cpu::check::{self, Bench, Snippets};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::kinds::Register;
-use crate::unicorn::witness::unfit;
+use crate::unicorn::recording_events::unfit;
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterARM;
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::unicorn::engine::Core;
     use crate::unicorn::ram::Ram;
-    use crate::unicorn::witness::Witness;
+    use crate::unicorn::recording_events::RecordingEvents;
     use trapline_isa::regs::Reg;
 
     const CODE: u64 = 0x4010_0000;
@@ -95,7 +95,7 @@ mod tests {
     fn what_is_read_where_it_lies_is_what_the_library_says() {
         self_check().unwrap();
         let ram = Ram::at(0x4000_0000, 4 << 20, ByteOrder::Little).unwrap();
-        let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
+        let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram).unwrap();
         // Each case ends in an undefined instruction. The last one is inside an IT block.
         #[rustfmt::skip]
         let cases = [
@@ -120,10 +120,10 @@ mod tests {
                     core.stopped().write(RegisterARM::LR, 0x2000 + mode);
                     trap::park(&core.stopped());
                     core.stopped().set_pc(CODE);
-                    let mut witness = Witness { stops: true, ..Witness::default() };
-                    core.run(&mut witness);
+                    let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+                    core.run(&mut events);
                     let second = CODE + if thumb == 0 { 4 } else { 2 };
-                    assert_eq!(witness.last, Some((None, second)), "{what}");
+                    assert_eq!(events.last, Some((None, second)), "{what}");
                     let handle = core.handle();
                     for ((name, register), number) in state::NAMES.iter().zip(0..) {
                         let live = state::get(&handle, Reg(number), handle.pc());

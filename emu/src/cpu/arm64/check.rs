@@ -6,7 +6,7 @@ use super::trap::{BREAKPOINT, DATA_ABORT, SYSTEM_CALL};
 use super::{boot, state::FAULT_ADDRESS};
 use crate::cpu::check::{self, Bench, Snippets};
 use crate::unicorn::kinds::Register;
-use crate::unicorn::witness::unfit;
+use crate::unicorn::recording_events::unfit;
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterARM64;
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::unicorn::engine::Core;
     use crate::unicorn::ram::Ram;
-    use crate::unicorn::witness::Witness;
+    use crate::unicorn::recording_events::RecordingEvents;
     use trapline_isa::regs::Reg;
 
     const CODE: u64 = 0x4010_0000;
@@ -83,7 +83,7 @@ mod tests {
     fn what_is_read_where_it_lies_is_what_the_library_says() {
         self_check().unwrap();
         let ram = Ram::at(0x4000_0000, 4 << 20, ByteOrder::Little).unwrap();
-        let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
+        let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram).unwrap();
         boot::open_levels(&core.stopped());
         #[rustfmt::skip]
         let cases = [
@@ -103,9 +103,9 @@ mod tests {
                     core.stopped().write(RegisterARM64::X1, one);
                     core.stopped().write(RegisterARM64::X2, other);
                     core.stopped().set_pc(CODE);
-                    let mut witness = Witness { stops: true, ..Witness::default() };
-                    core.run(&mut witness);
-                    assert_eq!(witness.last, Some((Some(BREAKPOINT), CODE + 4)), "{what}");
+                    let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+                    core.run(&mut events);
+                    assert_eq!(events.last, Some((Some(BREAKPOINT), CODE + 4)), "{what}");
                     let handle = core.handle();
                     for ((name, register), number) in state::NAMES.iter().zip(0..) {
                         let live = state::get(&handle, Reg(number), handle.pc());

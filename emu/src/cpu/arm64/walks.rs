@@ -6,7 +6,7 @@ use super::state::{SCTLR_EL1, TCR_EL1};
 use crate::unicorn::engine::{By, Core};
 use crate::unicorn::fills::{Numbers, Pair};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::witness::Witness;
+use crate::unicorn::recording_events::RecordingEvents;
 use std::collections::HashMap;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterARM64;
@@ -109,7 +109,7 @@ fn translations_that_move_to_a_larger_table_lead_where_they_did() {
         (0..512).for_each(|number| put(table + 8 * number, (table + TABLE_BYTES) | VALID | TABLE));
     }
     (0..512).for_each(|number| put(LAST + 8 * number, ((number % 200) << 12) | ACCESSED | VALID | TABLE));
-    let core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
+    let core: Core<RecordingEvents> = Core::new(&CORE, &ram).unwrap();
     boot::open_levels(&core.stopped());
     core.stopped().write(RegisterARM64::TTBR0_EL1, TABLES);
     core.stopped().set_system(TCR_EL1, 16);

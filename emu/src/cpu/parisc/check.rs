@@ -3,7 +3,7 @@
 use super::core::CORE;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::witness::{Witness, unfit};
+use crate::unicorn::recording_events::{RecordingEvents, unfit};
 use trapline_core::parisc::number;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::parisc::slot;
@@ -17,12 +17,12 @@ pub fn check() -> Result<(), String> {
     for (word, at) in CODE.into_iter().zip((0x1000..).step_by(4)) {
         ram.set_word32(at, word);
     }
-    let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
+    let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram)?;
     core.stopped().set_pc(0x1000);
     core.line().set_count(-1000);
-    let mut witness = Witness { stops: true, ..Witness::default() };
-    let ended = core.run(&mut witness);
-    let seen = (ended, witness.last, core.handle().general(4).map(|value| value as u32), core.line().count());
+    let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+    let ended = core.run(&mut events);
+    let seen = (ended, events.last, core.handle().general(4).map(|value| value as u32), core.line().count());
     let counts = [-1000 + 12 + 4, -1000 + 12 + 8];
     match seen {
         (Ended::Stopped, Some((Some(number::BREAK), 0x100c)), Some(6), count) if counts.contains(&count) || count > -1000 => {

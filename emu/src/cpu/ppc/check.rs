@@ -8,8 +8,8 @@ use crate::cpu::Exception;
 use crate::unicorn::engine::Core;
 use crate::unicorn::offsets::ppc64 as offset;
 use crate::unicorn::ram::Ram;
+use crate::unicorn::recording_events::{RecordingEvents, unfit};
 use crate::unicorn::surgery::CoreState;
-use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterPPC;
@@ -29,7 +29,7 @@ const ADDI: u32 = 0x3863_0001;
 
 fn check() -> Result<(), String> {
     let ram = Ram::at(0, 4 << 20, ByteOrder::Big).ok_or("the host has no memory for the self-check")?;
-    let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
+    let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram)?;
     let mut image = CoreState::new(core.handle())?;
     for order in [0, MSR_LE] {
         let plain = MSR_SF | MSR_HV | MSR_ME | order;
@@ -39,10 +39,10 @@ fn check() -> Result<(), String> {
             ram.write(CODE, &words.iter().flat_map(bytes).collect::<Vec<u8>>());
             core.stopped().write(RegisterPPC::R3, 0);
             core.stopped().set_pc(CODE);
-            let mut witness = Witness { stops: true, ..Witness::default() };
-            core.run(&mut witness);
+            let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+            core.run(&mut events);
             image.save(core.handle());
-            (core.handle().read(RegisterPPC::R3), witness.last, image.get32(state::ERROR_CODE))
+            (core.handle().read(RegisterPPC::R3), events.last, image.get32(state::ERROR_CODE))
         };
         let (r3, last, _) = run(&[ADDI, SC], plain);
         if (r3, last) != (1, Some((Some(SYSTEM_CALL), CODE + 8))) {
@@ -78,11 +78,11 @@ fn check() -> Result<(), String> {
         state::set_msr(&core.stopped(), plain | MSR_EE);
         let deliver = if order == 0 { deliver::<false> } else { deliver::<true> };
         deliver(&core.stopped(), &mut image, &ram, exception, at).map_err(|shutdown| shutdown.why)?;
-        let mut witness = Witness { stops: true, ..Witness::default() };
-        core.run(&mut witness);
+        let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+        core.run(&mut events);
         let seen = [RegisterPPC::R3, RegisterPPC::R4].map(|register| core.handle().read(register));
-        if (witness.last, seen) != (Some((Some(SYSTEM_CALL), 0x70c)), [at, plain | MSR_EE | 0x2_0000]) {
-            return Err(unfit(&format!("what an exception's handler finds: {witness:x?} {seen:x?}")));
+        if (events.last, seen) != (Some((Some(SYSTEM_CALL), 0x70c)), [at, plain | MSR_EE | 0x2_0000]) {
+            return Err(unfit(&format!("what an exception's handler finds: {events:x?} {seen:x?}")));
         }
     }
     Ok(())
@@ -98,7 +98,7 @@ mod tests {
     fn what_is_read_where_it_lies_is_what_the_library_says() {
         self_check().unwrap();
         let ram = Ram::at(0, 4 << 20, ByteOrder::Big).unwrap();
-        let core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
+        let core: Core<RecordingEvents> = Core::new(&CORE, &ram).unwrap();
         state::set_msr(&core.stopped(), MSR_SF | MSR_HV | MSR_ME);
         assert_eq!(core.handle().read(RegisterPPC::MSR), MSR_SF | MSR_HV | MSR_ME);
         let doors = [

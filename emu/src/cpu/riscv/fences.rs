@@ -6,7 +6,7 @@ use super::state::{SUPERVISOR, places};
 use crate::unicorn::engine::{By, Core};
 use crate::unicorn::kinds::{CoreKind, Register};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::witness::Witness;
+use crate::unicorn::recording_events::RecordingEvents;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterRISCV;
 
@@ -83,13 +83,13 @@ impl Width {
 
 /// A guest in its upper half whose core has translated some pages.
 struct Guest {
-    core: Core<Witness>,
+    core: Core<RecordingEvents>,
     used: Vec<(u64, i32)>,
 }
 
 impl Guest {
     fn new(width: &Width, ram: &Ram, satp: u64, used: &[u64]) -> Guest {
-        let core: Core<Witness> = Core::new(width.core, ram).unwrap();
+        let core: Core<RecordingEvents> = Core::new(width.core, ram).unwrap();
         core.stopped().prepare_riscv(0);
         let mut guest = Guest { core, used: Vec::new() };
         guest.set_satp(satp);
@@ -124,9 +124,9 @@ impl Guest {
     /// Runs to the next exception; its cause and pc.
     fn run(&mut self, pc: u64) -> Option<(Option<u32>, u64)> {
         self.core.stopped().set_pc(pc);
-        let mut witness = Witness { stops: true, ..Witness::default() };
-        self.core.run(&mut witness);
-        witness.last
+        let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+        self.core.run(&mut events);
+        events.last
     }
 
     /// The pages that are still translated, with their modes.

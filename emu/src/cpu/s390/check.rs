@@ -11,7 +11,7 @@ use crate::unicorn::cpus::s390::LEFT_TO_US;
 use crate::unicorn::engine::Core;
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::witness::{Witness, unfit};
+use crate::unicorn::recording_events::{RecordingEvents, unfit};
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterS390X;
@@ -43,7 +43,7 @@ const END: [u8; 2] = [0, 2];
 
 struct Bench {
     ram: Ram,
-    core: Core<Witness>,
+    core: Core<RecordingEvents>,
     /// The register that the last run wrote to the board, with its value.
     written: Option<(u32, u64)>,
 }
@@ -76,10 +76,10 @@ impl Bench {
         let cpu = self.core.stopped();
         cpu.write(RegisterS390X::PSWM, mask);
         cpu.set_pc(at);
-        let mut witness = Witness { stops: true, ..Witness::default() };
-        self.core.run(&mut witness);
-        self.written = witness.written;
-        witness.last
+        let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+        self.core.run(&mut events);
+        self.written = events.written;
+        events.last
     }
 
     fn general(&self, number: u8) -> u64 {

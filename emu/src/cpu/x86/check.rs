@@ -5,8 +5,8 @@ use super::state;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
+use crate::unicorn::recording_events::{RecordingEvents, unfit};
 use crate::unicorn::surgery::CoreState;
-use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
@@ -19,7 +19,7 @@ pub fn self_check() -> Result<(), String> {
 
 fn check() -> Result<(), String> {
     let ram = Ram::at(0, 4 << 20, ByteOrder::Little).ok_or("the host has no memory for the self-check")?;
-    let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
+    let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram)?;
     let mut image = CoreState::new(core.handle())?;
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
 
@@ -27,9 +27,9 @@ fn check() -> Result<(), String> {
     const CODE: u64 = 0x10_0000;
     state::enter_flat_32(&core.stopped(), CODE);
     ram.write(CODE, &[0x40, 0xf4]);
-    let run = |core: &mut Core<Witness>| {
+    let run = |core: &mut Core<RecordingEvents>| {
         core.stopped().set_pc(CODE);
-        core.run(&mut Witness::default()) == Ended::Stopped
+        core.run(&mut RecordingEvents::default()) == Ended::Stopped
     };
     core.stopped().write(RegisterX86::RAX, 0);
     core.stopped().write(RegisterX86::RBX, 0);
@@ -84,9 +84,9 @@ fn check() -> Result<(), String> {
     // int3: the pc must be the address behind it.
     ram.write(CODE, &[0xcc, 0xf4]);
     core.stopped().set_pc(CODE);
-    let mut witness = Witness::default();
-    core.run(&mut witness);
-    if witness.last != Some((Some(3), CODE + 1)) {
+    let mut events = RecordingEvents::default();
+    core.run(&mut events);
+    if events.last != Some((Some(3), CODE + 1)) {
         return Err(unfit("how a breakpoint arrives"));
     }
     Ok(())

@@ -6,7 +6,7 @@ use super::state;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::fills::{Numbers, Pair};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::witness::Witness;
+use crate::unicorn::recording_events::RecordingEvents;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
 
@@ -52,14 +52,14 @@ fn calls(call: &[u8], change: &[u8]) -> (u64, u64) {
     // jnz to the round; hlt
     let program = [&before.concat(), &body, b"\x75" as &[u8], &[(body.len() as u8 + 2).wrapping_neg()], b"\xf4"].concat();
     ram.write(CODE, &program);
-    let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
+    let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram).unwrap();
     state::enter_flat_32(&core.stopped(), CODE);
     for (register, value) in
         [(RegisterX86::RBX, 0), (RegisterX86::RDI, ALIAS), (RegisterX86::RSP, CODE), (RegisterX86::CR3, DIRECTORY)]
     {
         core.stopped().write(register, value);
     }
-    assert_eq!(core.run(&mut Witness::default()), Ended::Stopped);
+    assert_eq!(core.run(&mut RecordingEvents::default()), Ended::Stopped);
     (core.handle().read(RegisterX86::RAX), core.handle().read(RegisterX86::RBX))
 }
 

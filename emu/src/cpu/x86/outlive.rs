@@ -12,7 +12,7 @@ use super::state;
 use crate::unicorn::engine::{By, Core, Ended};
 use crate::unicorn::fills::Numbers;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::witness::Witness;
+use crate::unicorn::recording_events::RecordingEvents;
 use guest::{Guest, NO_GLOBAL, PAGE_GLOBAL_ENABLE, Page, SAME_SPACE, SETUPS, SMALL, SPACES, Setup, frame_bytes};
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
@@ -46,10 +46,10 @@ fn entries_of_the_tlb_are_counted_once() {
         }
         program.extend([SAME_SPACE, b"\xf4"].concat());
         assert!(ram.write(PROGRAM, &program));
-        let mut core: Core<Witness> = Core::new(&CORE, &ram).expect("a core");
+        let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram).expect("a core");
         state::enter_flat_32(&core.stopped(), PROGRAM);
         core.stopped().write(RegisterX86::CR3, DIRECTORY);
-        assert_eq!(core.run(&mut Witness::default()), Ended::Stopped);
+        assert_eq!(core.run(&mut RecordingEvents::default()), Ended::Stopped);
         let counted = [0, 1, 2].map(|mode| core.fill_by(By::Nobody, 0, 0, mode).expect("nothing is filled in")[COUNTED]);
         // The program's own page is global, too.
         let expected = u64::from(global) + 1;

@@ -6,8 +6,8 @@ use super::state;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::fills::Numbers;
 use crate::unicorn::ram::Ram;
+use crate::unicorn::recording_events::RecordingEvents;
 use crate::unicorn::surgery::CoreState;
-use crate::unicorn::witness::Witness;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
 
@@ -49,18 +49,18 @@ fn run(ram: &Ram, forgotten: bool, program: &[u8]) -> (Option<Option<u32>>, Core
         &pages[1],
     ];
     ram.write(CODE, &[&start.concat(), program, b"\xf4"].concat());
-    let mut core: Core<Witness> = Core::new(&CORE, ram).expect("a core");
+    let mut core: Core<RecordingEvents> = Core::new(&CORE, ram).expect("a core");
     state::enter_flat_32(&core.stopped(), CODE);
     for (register, value) in [(RegisterX86::RAX, 0), (RegisterX86::RSP, STACK), (RegisterX86::CR3, DIRECTORY)] {
         core.stopped().write(register, value);
     }
-    let mut witness = Witness { stops: true, ..Witness::default() };
-    assert_eq!(core.run(&mut witness), Ended::Stopped);
+    let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+    assert_eq!(core.run(&mut events), Ended::Stopped);
     let mut image = CoreState::new(core.handle()).expect("a state");
     image.save(core.handle());
     let mut frame = [0; 64];
     assert!(ram.read(STACK, &mut frame));
-    (witness.last.map(|(vector, _)| vector), image, frame)
+    (events.last.map(|(vector, _)| vector), image, frame)
 }
 
 /// Runs a program with both paths over the same tables and compares the results. Returns how it ended.

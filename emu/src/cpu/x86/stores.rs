@@ -5,7 +5,7 @@ use super::core::CORE;
 use super::state;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::witness::Witness;
+use crate::unicorn::recording_events::RecordingEvents;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
 
@@ -15,14 +15,14 @@ const DATA: u64 = 0x30_0000;
 const ALIAS: u64 = 0x20_0000;
 
 /// Runs a program for i386 up to its HLT; the first 4 MiB are mapped one to one, except ALIAS.
-fn run(program: &[u8]) -> Core<Witness> {
+fn run(program: &[u8]) -> Core<RecordingEvents> {
     const DIRECTORY: u64 = 0x1000;
     const TABLE: u64 = 0x2000;
     let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
     ram.set_word32(DIRECTORY, TABLE as u32 | 7);
     (0..1024).for_each(|page| assert!(ram.set_word32(TABLE + 4 * page, (page << 12) as u32 | 7)));
     ram.set_word32(TABLE + 4 * (ALIAS >> 12), DATA as u32 | 7);
-    let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
+    let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram).unwrap();
     state::enter_flat_32(&core.stopped(), CODE);
     ram.write(CODE, program);
     for (register, value) in [
@@ -36,7 +36,7 @@ fn run(program: &[u8]) -> Core<Witness> {
     ] {
         core.stopped().write(register, value);
     }
-    assert_eq!(core.run(&mut Witness::default()), Ended::Stopped);
+    assert_eq!(core.run(&mut RecordingEvents::default()), Ended::Stopped);
     core
 }
 
@@ -50,7 +50,7 @@ const CALL_ALIAS: &[u8] = b"\xff\xd6";
 const CALL_DATA: &[u8] = b"\xff\xd7";
 const HLT: &[u8] = b"\xf4";
 
-fn sums(core: &Core<Witness>) -> (u64, u64) {
+fn sums(core: &Core<RecordingEvents>) -> (u64, u64) {
     (core.handle().read(RegisterX86::RAX), core.handle().read(RegisterX86::RBX))
 }
 

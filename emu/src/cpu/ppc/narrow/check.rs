@@ -8,8 +8,8 @@ use crate::cpu::ppc::trap::{EMULATION, PROGRAM, SYSTEM_CALL, TRACE};
 use crate::cpu::{Exception, WindowPlace};
 use crate::unicorn::engine::Core;
 use crate::unicorn::ram::Ram;
+use crate::unicorn::recording_events::{RecordingEvents, unfit};
 use crate::unicorn::surgery::CoreState;
-use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterPPC;
@@ -28,7 +28,7 @@ const VERSION: u32 = 0x0008_0301;
 
 fn check() -> Result<(), String> {
     let ram = Ram::at(0, 4 << 20, ByteOrder::Big).ok_or("the host has no memory for the self-check")?;
-    let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
+    let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram)?;
     let mut image = CoreState::new(core.handle())?;
     let put = |at: u64, words: &[u32]| ram.write(at, &words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>());
     let mut run = |words: &[u32], state: u64| {
@@ -36,10 +36,10 @@ fn check() -> Result<(), String> {
         put(CODE, words);
         core.stopped().write(RegisterPPC::R3, 0);
         core.stopped().set_pc(CODE);
-        let mut witness = Witness { stops: true, ..Witness::default() };
-        core.run(&mut witness);
+        let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+        core.run(&mut events);
         image.save(core.handle());
-        (core.handle().read(RegisterPPC::R3), witness.last, image.get32(state::ERROR_CODE))
+        (core.handle().read(RegisterPPC::R3), events.last, image.get32(state::ERROR_CODE))
     };
     let (r3, last, _) = run(&[ADDI, SC], MSR_ME);
     if (r3, last) != (1, Some((Some(SYSTEM_CALL), CODE + 8))) {
@@ -69,10 +69,10 @@ fn check() -> Result<(), String> {
     put(CODE, &[ADDI, SC]);
     core.flush_tlb();
     core.stopped().set_pc(SEEN + CODE);
-    let mut witness = Witness { stops: true, ..Witness::default() };
-    core.run(&mut witness);
-    if witness.last != Some((Some(SYSTEM_CALL), SEEN + CODE + 8)) {
-        return Err(unfit(&format!("blocks that no CPU of this kind has: {witness:x?}")));
+    let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+    core.run(&mut events);
+    if events.last != Some((Some(SYSTEM_CALL), SEEN + CODE + 8)) {
+        return Err(unfit(&format!("blocks that no CPU of this kind has: {events:x?}")));
     }
     // The handler reads the saved state: mfsrr0 r3; mfsrr1 r4; sc.
     put(0x700, &[0x7c7a_02a6, 0x7c9b_02a6, SC]);
@@ -80,11 +80,11 @@ fn check() -> Result<(), String> {
     let at = CODE + 0x24;
     state::set_msr(&core.stopped(), MSR_ME | MSR_EE);
     deliver(&core.stopped(), &mut image, &ram, exception, at).map_err(|shutdown| shutdown.why)?;
-    let mut witness = Witness { stops: true, ..Witness::default() };
-    core.run(&mut witness);
+    let mut events = RecordingEvents { stops: true, ..RecordingEvents::default() };
+    core.run(&mut events);
     let seen = [RegisterPPC::R3, RegisterPPC::R4].map(|register| core.handle().read(register));
-    if (witness.last, seen) != (Some((Some(SYSTEM_CALL), 0x70c)), [at, MSR_ME | MSR_EE | 0x2_0000]) {
-        return Err(unfit(&format!("what an exception's handler finds: {witness:x?} {seen:x?}")));
+    if (events.last, seen) != (Some((Some(SYSTEM_CALL), 0x70c)), [at, MSR_ME | MSR_EE | 0x2_0000]) {
+        return Err(unfit(&format!("what an exception's handler finds: {events:x?} {seen:x?}")));
     }
     Ok(())
 }

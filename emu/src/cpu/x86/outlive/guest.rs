@@ -4,8 +4,8 @@ use crate::cpu::x86::core::CORE;
 use crate::cpu::x86::state;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::ram::Ram;
+use crate::unicorn::recording_events::RecordingEvents;
 use crate::unicorn::surgery::CoreState;
-use crate::unicorn::witness::Witness;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
 
@@ -280,7 +280,7 @@ impl Guest {
     /// Runs the programs, each a list of parts, as CPUs that take turns: in each turn one CPU runs its next part. The
     /// bytes that each CPU has seen.
     pub(super) fn run(&self, parts: &[Vec<Vec<u8>>], turns: &[usize], looks: &[usize]) -> Vec<Vec<u8>> {
-        let mut core: Core<Witness> = Core::new(&CORE, &self.ram).unwrap();
+        let mut core: Core<RecordingEvents> = Core::new(&CORE, &self.ram).unwrap();
         let reset = saved(&core);
         let mut cpus = Vec::new();
         for (number, parts) in parts.iter().enumerate() {
@@ -318,7 +318,7 @@ impl Guest {
                 core.flush_tlb();
                 current = Some(*turn);
             }
-            assert_eq!(core.run(&mut Witness::default()), Ended::Stopped);
+            assert_eq!(core.run(&mut RecordingEvents::default()), Ended::Stopped);
         }
         if let Some(last) = current {
             cpus[last] = saved(&core);
@@ -339,7 +339,7 @@ impl Guest {
     }
 }
 
-fn saved(core: &Core<Witness>) -> CoreState {
+fn saved(core: &Core<RecordingEvents>) -> CoreState {
     let mut state = CoreState::new(core.handle()).expect("room for a state");
     state.save(core.handle());
     state

@@ -1,10 +1,11 @@
-//! The callbacks of cores that self-checks and tests run: they record traps, blocks and register writes, and emulate nothing.
+//! [`RecordingEvents`]: the callbacks of cores that self-checks and tests run. They record traps, blocks and register writes,
+//! and emulate nothing.
 
 use super::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
 
 /// A record of a core's last callbacks, and when its run shall end.
 #[derive(Debug, Default)]
-pub struct Witness {
+pub struct RecordingEvents {
     /// The vector and pc of the last trap; no vector for an invalid instruction.
     pub last: Option<(Option<u32>, u64)>,
     /// Whether the run ends after the trap.
@@ -17,7 +18,7 @@ pub struct Witness {
     pub written: Option<(u32, u64)>,
 }
 
-impl Witness {
+impl RecordingEvents {
     fn note(&mut self, cpu: &TrapContext, vector: Option<u32>) {
         let pc = cpu.handle().pc();
         self.last = Some((vector, pc));
@@ -29,7 +30,7 @@ impl Witness {
     }
 }
 
-impl Events for Witness {
+impl Events for RecordingEvents {
     fn block(&mut self, _: u64, _: u32, cpu: BlockContext<'_>) {
         self.blocks += 1;
         if self.blocks == self.ends_at_blocks {

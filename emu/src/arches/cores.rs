@@ -1,12 +1,12 @@
-//! Tests of the search for Unicorn's private state, on each kind of core: `live.rs` finds the CPU structure, and `stores.rs`
-//! finds the function that fills TLB entries. They are here because this module knows all kinds of core.
+//! Tests of the search for Unicorn's private state, on each kind of core: `cpu_location.rs` finds the CPU structure, and
+//! `stores.rs` finds the function that fills TLB entries. They are here because this module knows all kinds of core.
 
 use crate::unicorn::engine::Core;
 use crate::unicorn::fills::Numbers;
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::recording_events::RecordingEvents;
-use crate::unicorn::{live, stores};
+use crate::unicorn::{cpu_location, stores};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 
@@ -25,7 +25,7 @@ fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
     let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
     for kind in kinds() {
         let core: Core<RecordingEvents> = Core::new(kind, &ram).unwrap();
-        live::assert_found_whatever_is_known(kind, core.handle());
+        cpu_location::assert_found_whatever_is_known(kind, core.handle());
     }
 }
 

@@ -8,10 +8,10 @@ mod contexts;
 
 pub use contexts::{BlockContext, InstructionContext, SyscallContext, TrapContext};
 
+use super::cpu_location::{self, TlbEntry, Translations};
 use super::ffi::write_request;
 use super::kinds::{CoreKind, Register};
 use super::line::{self, Line};
-use super::live::{self, TlbEntry, Translations};
 use super::own::{OwnCore, OwnHost, Tells};
 use super::ram::Ram;
 #[cfg(test)]
@@ -397,7 +397,7 @@ impl<E: Events> Core<E> {
             for (instruction, callback) in (library.instructions)() {
                 core.hook(sys::HookType::INSN, callback, instruction)?;
             }
-            let cpu = live::find(core.handle)?;
+            let cpu = cpu_location::find(core.handle)?;
             (core.engine.state, core.engine.state_bytes) = (cpu.state as *mut u8, cpu.state_bytes);
             let ((start, count), bytes) = (kind.live_general, library.stores.address_bytes);
             // Each register is read with 8 bytes, so 8 bytes must be readable behind the last one.

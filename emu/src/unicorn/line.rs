@@ -6,8 +6,8 @@
 //!
 //! `Layout` is the table that the C part exports: offsets and functions. [`Line`] reads and writes the words.
 
+use super::cpu_location::{Cpu, Memory};
 use super::engine::{Core, Handle};
-use super::live::{Cpu, Memory};
 use super::recording_events::{RecordingEvents, unfit};
 use super::watched::Watched;
 use core::ffi::{c_int, c_uint, c_void};

@@ -2,8 +2,8 @@
 //!
 //! [`engine`] runs code and makes callbacks; start there. [`cpus`] has a file for each kind of CPU. [`ram`] is the guest's
 //! memory, which the core and the machine share. [`mod@line`] is the interface to the time that translated code counts.
-//! `live` reads and writes the CPU state in place, and [`surgery`] saves, restores and edits it. `stores` keeps stores on
-//! the core's fast path, [`watched`] reports accesses to watched memory, and [`crash`] contains crashes of the core.
+//! `cpu_location` finds the CPU state in the host's memory, and [`surgery`] saves, restores and edits it. `stores` keeps
+//! stores on the core's fast path, [`watched`] reports accesses to watched memory, and [`crash`] contains crashes of the core.
 //! [`own`] attaches CPU cores of our own. [`plain_hooks`] is Unicorn without all that, for the benches.
 //!
 //! The C code is in `translator/`. docs/unicorn.md gives the reasons for every design decision here.
@@ -20,11 +20,11 @@ pub mod ram;
 pub mod recording_events;
 pub mod surgery;
 
+pub(crate) mod cpu_location;
 mod ffi;
 pub mod fields;
 #[cfg(test)]
 pub mod fills;
 pub mod line;
-pub(crate) mod live;
 pub(crate) mod stores;
 pub mod watched;

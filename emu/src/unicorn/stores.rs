@@ -6,7 +6,7 @@
 //! fills a TLB entry is replaced by one that calls it and then decides by its own knowledge: a page from which no fetch
 //! has filled an entry has no translated code.
 //!
-//! A TLB entry as the core lays it out, and as `Entry` here and `TlbEntry` in `live.rs` read it; 64 bytes:
+//! A TLB entry as the core lays it out, and as `Entry` here and `TlbEntry` in `cpu_location.rs` read it; 64 bytes:
 //!
 //! ```text
 //! addresses of 8 bytes   of 4 bytes   content
@@ -34,9 +34,9 @@
 
 mod noting;
 
+use super::cpu_location::{Cpu, Memory};
 use super::engine::Handle;
 use super::ffi::write_request;
-use super::live::{Cpu, Memory};
 use super::ram::Ram;
 use super::watched::{self, Watched};
 use core::cell::Cell;
@@ -536,6 +536,6 @@ impl Entry {
 #[cfg(test)]
 pub(crate) fn finds_the_fill(handle: Handle) -> bool {
     let memory = Memory::of_this_process().unwrap();
-    let cpu = super::live::find(handle).unwrap();
+    let cpu = super::cpu_location::find(handle).unwrap();
     find_fill(&memory, handle, &cpu).is_some()
 }

@@ -30,7 +30,7 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: true,
     invalidate: tb_invalidate_phys_range_arm,
     ram_address: qemu_ram_addr_from_host_arm,
-    live: OnceLock::new(),
+    route: OnceLock::new(),
     live_translations: 176,
     stores: Layout { modes: 12, smallest_page_bits: 10, address_bytes: 4, guard: tlb_reset_dirty_arm },
     layout: &LAYOUT,

@@ -57,7 +57,7 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: false,
     invalidate: no_invalidation,
     ram_address: no_address,
-    live: OnceLock::new(),
+    route: OnceLock::new(),
     live_translations: 0,
     stores: Layout { modes: 1, smallest_page_bits: 12, address_bytes: 4, guard: no_guard },
     layout: &LAYOUT,

@@ -33,7 +33,7 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_s390x,
     ram_address: qemu_ram_addr_from_host_s390x,
-    live: OnceLock::new(),
+    route: OnceLock::new(),
     // The MMU mode of the home address space, in which Linux runs.
     live_translations: 48,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_s390x },

@@ -31,7 +31,7 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_x86_64,
     ram_address: qemu_ram_addr_from_host_x86_64,
-    live: OnceLock::new(),
+    route: OnceLock::new(),
     live_translations: 32,
     stores: Layout { modes: 3, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_x86_64 },
     layout: &LAYOUT,

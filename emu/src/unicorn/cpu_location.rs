@@ -1,10 +1,10 @@
-//! Reads and writes the core's CPU state in place: a call of Unicorn costs some fifty instructions for each register,
-//! and a hit reads many registers.
+//! Finds the core's CPU structure, CPU state and TLB in the host's memory. `engine.rs` then reads and writes registers in
+//! place, because a call of Unicorn costs some fifty instructions for each register, and a hit reads many registers.
 //!
-//! The fields are those of a [`CoreState`], at the same offsets. The state is found by its contents, once for each kind
-//! of core: a word of Unicorn's engine structure points to the CPU structure, and a word of that points to exactly the
-//! bytes that Unicorn saves. All these bytes are read through the host's kernel, so a word that is not a pointer does
-//! no harm.
+//! The fields of the state are those of a [`CoreState`], at the same offsets. The state is found by its contents, once for
+//! each kind of core: a word of Unicorn's engine structure points to the CPU structure, and a word of that points to exactly
+//! the bytes that Unicorn saves. All these bytes are read through the host's kernel, so a word that is not a pointer does no
+//! harm.
 
 use super::engine::Handle;
 use super::stores::Layout;
@@ -122,7 +122,7 @@ pub(super) struct Cpu {
 /// Finds the CPU of this engine: at the offsets of an earlier engine of its kind, or, if these are wrong because of a
 /// stray pointer, by another search.
 pub(super) fn find(handle: Handle) -> Result<Cpu, String> {
-    find_from(handle, &handle.kind().library.live)
+    find_from(handle, &handle.kind().library.route)
 }
 
 fn find_from(handle: Handle, known: &OnceLock<Route>) -> Result<Cpu, String> {
@@ -228,7 +228,7 @@ impl Memory {
 /// led there.
 #[cfg(test)]
 pub(crate) fn assert_found_whatever_is_known(kind: &super::kinds::CoreKind, handle: Handle) {
-    let right = *kind.library.live.get().unwrap();
+    let right = *kind.library.route.get().unwrap();
     let stray = [(0, 0), (right.to_cpu, right.to_state + WORD), (right.to_cpu + WORD, right.to_state), (8, usize::MAX)];
     for (to_cpu, to_state) in stray {
         let found = find_from(handle, &OnceLock::from(Route { to_cpu, to_state })).unwrap();

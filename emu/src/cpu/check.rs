@@ -1,12 +1,12 @@
 //! The self-check that all CPU cores with fixed-size instructions must pass, using the ISA's own instructions. Each
 //! ISA's `check.rs` adds what is special to it.
 
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Core, TrapContext};
 use crate::unicorn::kinds::{CoreKind, Register};
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::recording_events::{RecordingEvents, unfit};
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::mem::ByteOrder;
 
 /// Offset of the code from the start of RAM.

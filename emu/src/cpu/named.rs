@@ -2,8 +2,8 @@
 //! again.
 
 use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
-use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 
 /// A value in the core's state.

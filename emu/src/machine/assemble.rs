@@ -19,9 +19,9 @@ use crate::cpu::moment::MomentPlace;
 use crate::cpu::{Model, TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
 use crate::snapshot::Counts;
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::Core;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 
 const LARGE_PAGE: u64 = 2 << 20;
 

@@ -12,8 +12,8 @@ use crate::error::MachineError;
 use crate::snapshot::memory::{Memory, PAGE, is_zero};
 use crate::snapshot::registers::Values;
 use crate::snapshot::{Build, Cpu, Snapshot, SnapshotError, State};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::pages::Pages;
-use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -30,9 +30,9 @@ use crate::clock::{Stopped, Ticks};
 use crate::cpu::mappings::MappingPlace;
 use crate::cpu::user_places::UserPlaces;
 use crate::cpu::{Choice, Model, Shown, View, WindowPlace};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{BlockContext, Core, Handle};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::arch::Isa;
 
 use accesses::Seen;

@@ -14,7 +14,7 @@ use crate::boards::{At, Order};
 use crate::clock::{Stopped, Ticks, ticks};
 use crate::config::Draws;
 use crate::cpu::Place;
-use crate::unicorn::surgery::CoreState;
+use crate::unicorn::core_state::CoreState;
 
 /// The longest time that one PAUSE or YIELD takes while all other CPUs sleep. The limit is small because some loops count
 /// their rounds instead of waiting for another CPU.

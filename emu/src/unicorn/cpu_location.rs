@@ -6,9 +6,9 @@
 //! the bytes that Unicorn saves. All these bytes are read through the host's kernel, so a word that is not a pointer does no
 //! harm.
 
+use super::core_state::CoreState;
 use super::engine::Handle;
 use super::stores::Layout;
-use super::surgery::CoreState;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;

@@ -3,9 +3,9 @@
 use super::state::*;
 use super::trap::{self, DATA_ABORT, DEBUG, FETCH_ABORT, SYSTEM_CALL};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterARM;
 
 const HIGH_VECTORS: u64 = 0xffff_0000;

@@ -2,8 +2,8 @@
 
 use super::state::{self, CPSR_IRQ_MASKED, MASKS, SYNDROME, USER};
 use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::CoreState;
 
 /// An undefined instruction. The core has no number for it.
 pub const UNDEFINED: u32 = 1;

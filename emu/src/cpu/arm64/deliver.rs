@@ -3,9 +3,9 @@
 use super::state::{FAULT_ADDRESS, IS_64_BIT, PSTATE_EL, PSTATE_ENTRY, PSTATE_SP_EL, SPSR_EL1, SYNDROME, pstate};
 use super::trap::{DATA_ABORT, FETCH_ABORT};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterARM64;
 
 // Offsets in the vector table, by the exception's origin and kind.

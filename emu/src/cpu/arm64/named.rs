@@ -5,10 +5,10 @@
 use super::state::{HCR_EL2, NAMES, PSTATE_ENTRY, SCR_EL3, SCTLR_EL1, SPSR_EL1, SYNDROME, TCR_EL1};
 use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::aarch64 as offset;
-use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterARM64;

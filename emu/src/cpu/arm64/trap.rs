@@ -2,8 +2,8 @@
 
 use super::state::{DAIF, MDSCR_EL1, PSTATE_DEBUG_MASKED, PSTATE_EL, PSTATE_IRQ_MASKED, PSTATE_REST, PSTATE_STEP, SYNDROME};
 use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::CoreState;
 
 /// An undefined or trapped instruction.
 pub const UNDEFINED: u32 = 1;

@@ -2,10 +2,10 @@
 
 use super::trap::{self, INTERRUPT};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::mips::Place;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 
 /// The pin for interrupts of a board without an interrupt controller.
 const FIRST_PIN: u64 = 1 << 10;

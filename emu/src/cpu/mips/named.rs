@@ -6,10 +6,10 @@
 
 use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::mips::{self, TlbEntry};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::kinds::Library;
-use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 

@@ -1,9 +1,9 @@
 //! Registers in `isa`'s numbering, and their offsets in the core's state.
 
 use crate::cpu::{Layout, Word};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::mips::Place;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::arch::Isa;
 use trapline_isa::mips::abi;
 use trapline_isa::regs::Reg;

@@ -2,9 +2,9 @@
 
 use super::state::{CAUSE_PINS, FLAGS_BRANCH, FLAGS_PRIVILEGE, STATUS_MASK, interrupts_are_off};
 use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::mips::Place;
 use crate::unicorn::engine::{Handle, InstructionContext, TrapContext};
-use crate::unicorn::surgery::CoreState;
 
 /// An interrupt.
 pub const INTERRUPT: u32 = 8;

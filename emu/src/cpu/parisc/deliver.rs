@@ -1,9 +1,9 @@
 //! Delivers an exception or interrupt to the guest.
 
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use trapline_core::parisc::number;
 
 /// The external interrupt of the board: the highest bit of EIRR.

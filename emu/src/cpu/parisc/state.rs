@@ -1,9 +1,9 @@
 //! Registers in `isa`'s numbering.
 
 use crate::cpu::{Layout, Word};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::parisc::at;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::CoreState;
 use trapline_core::parisc::{State, number, psw};
 use trapline_isa::arch::Isa;
 use trapline_isa::parisc::abi;

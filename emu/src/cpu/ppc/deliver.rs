@@ -3,9 +3,9 @@
 use super::state::{HSRR0, HSRR1, LPCR, MSR, MSR_DR, MSR_HV, MSR_IR, MSR_LE, MSR_ME, MSR_RI, MSR_SF, SRR0, SRR1, set_msr};
 use super::trap::{DATA, EMULATION, FETCH, PROGRAM, SYSTEM_CALL, TRACE};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 
 /// The vector of device interrupts.
 const EXTERNAL: u64 = 0x500;

@@ -2,8 +2,8 @@
 
 use super::state::{DAR, ERROR_CODE, MSR, MSR_EE, MSR_IR, MSR_PR, MSR_SE};
 use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::CoreState;
 
 /// A data storage fault.
 pub const DATA: u32 = 2;

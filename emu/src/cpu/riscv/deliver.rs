@@ -3,9 +3,9 @@
 use super::state::{self, EXTERNAL, SOFTWARE, TIMER};
 use super::trap::{BREAKPOINT, FETCH_FAULT, LOAD_FAULT, LOAD_MISALIGNED, STORE_FAULT};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 
 /// Delivers the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {

@@ -7,10 +7,10 @@ use super::core;
 use crate::cpu::Named;
 use crate::cpu::named::{self, Field};
 use crate::snapshot::registers::Values;
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::riscv;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::kinds::CoreKind;
-use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 

@@ -1,9 +1,9 @@
 //! Registers in `isa`'s numbering, and their offsets in the core's state for both widths.
 
 use crate::cpu::{Layout, Word};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, InstructionContext, TrapContext};
 use crate::unicorn::offsets::{riscv32, riscv64};
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::arch::Isa;
 use trapline_isa::regs::Reg;
 use trapline_isa::riscv::abi;

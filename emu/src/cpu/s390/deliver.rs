@@ -5,9 +5,9 @@ use super::paging::PREFIXED;
 use super::state::{LETS_ANY_IN, PREFIX, RECORDED, RECORDED_ADDRESS, WAITS, is_sound, set_psw};
 use super::trap::{self, CALL, is_nullifying};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterS390X;
 
 // Offsets in the lowcore.

@@ -1,9 +1,9 @@
 //! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
 use crate::cpu::{Layout, Word};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::s390x as offset;
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::arch::Isa;
 use trapline_isa::regs::Reg;
 use trapline_isa::s390::abi;

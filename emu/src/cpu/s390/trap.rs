@@ -5,10 +5,10 @@ use super::state::{
 };
 use super::window;
 use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::s390::LEFT_TO_US;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 
 /// The core's number of a system call.
 pub const SYSTEM_CALL: u32 = 2;

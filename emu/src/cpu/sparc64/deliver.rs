@@ -2,9 +2,9 @@
 
 use super::state::{INTERRUPT_LEVEL, TL, next_pc};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 
 /// The trap number of interrupt level 0.
 const INTERRUPT: u32 = 0x40;

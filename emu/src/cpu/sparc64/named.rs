@@ -7,9 +7,9 @@
 use crate::cpu::Named;
 use crate::cpu::named::{self, Field};
 use crate::snapshot::registers::Values;
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::sparc64;
 use crate::unicorn::engine::TrapContext;
-use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 

@@ -4,8 +4,8 @@
 //! a window's registers are stored in the order %o, %l, %i.
 
 use crate::cpu::{Layout, Word};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::arch::Isa;
 use trapline_isa::regs::Reg;
 use trapline_isa::sparc64::abi::{self, BEHIND_CALL, BIAS, WINDOWS};

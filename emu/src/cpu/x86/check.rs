@@ -2,11 +2,11 @@
 
 use super::core::CORE;
 use super::state;
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::recording_events::{RecordingEvents, unfit};
-use crate::unicorn::surgery::CoreState;
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;

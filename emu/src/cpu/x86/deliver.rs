@@ -5,9 +5,9 @@ use super::paging::{Paging, is_canonical};
 use super::state::*;
 use super::trap::{DOUBLE_FAULT, INVALID_TASK, NOT_PRESENT, PAGE_FAULT, PROTECTION, STACK_FAULT};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{SyscallContext, TrapContext};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use core::ops::Range;
 use unicorn_engine_sys::RegisterX86;
 

@@ -8,9 +8,9 @@
 use super::state::{CR, DR, EFER, EIP, GDT, HFLAGS, IDT, LSTAR, OLD_EXCEPTION, REGS, SEGMENTS, SIZE, STAR, TR, X87_PC};
 use crate::cpu::Named;
 use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::x86_64 as offset;
-use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterX86;

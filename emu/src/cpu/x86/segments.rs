@@ -3,11 +3,11 @@
 
 use super::core::CORE;
 use super::state;
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::fills::Numbers;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::recording_events::RecordingEvents;
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
 

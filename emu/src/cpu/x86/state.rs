@@ -1,9 +1,9 @@
 //! The architectural state: offsets of fields in the core's state, and the entry states of the two widths.
 
 use crate::cpu::{CoreFile, Layout, Word};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::x86_64 as offset;
-use crate::unicorn::surgery::CoreState;
 use std::sync::LazyLock;
 use trapline_isa::regs::Reg;
 use trapline_isa::x86::abi;

@@ -2,8 +2,8 @@
 
 use super::state::*;
 use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::CoreState;
 
 /// A debug exception. The other named vectors follow.
 pub const DEBUG: u32 = 1;

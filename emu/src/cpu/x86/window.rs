@@ -5,9 +5,9 @@ use super::state;
 use super::state::forget_exception;
 use super::trap::{DEBUG, FAULT_FETCH, FAULT_PRESENT, FAULT_WRITE, PAGE_FAULT, pc};
 use crate::cpu::{Exception, Shown, WindowPlace};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::insn::LONGEST;
 
 /// The window's virtual start. On x86_64, the last entries of the directory that maps the kernel's image, within 2 GiB

@@ -2,9 +2,9 @@
 //! (docs/unicorn.md, "who may write the pc").
 
 use super::Handle;
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::kinds::Register;
 use crate::unicorn::line;
-use crate::unicorn::surgery::CoreState;
 use core::mem::ManuallyDrop;
 use unicorn_engine_sys as sys;
 

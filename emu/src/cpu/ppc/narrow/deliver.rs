@@ -4,9 +4,9 @@ use super::state::{MSR, MSR_ME, SRR0, SRR1, set_msr};
 use crate::cpu::ppc::deliver::{DECREMENTER, reason};
 use crate::cpu::ppc::trap::{DATA, FETCH, PROGRAM, SYSTEM_CALL, TRACE};
 use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::CoreState;
 
 /// The vector of device interrupts.
 const EXTERNAL: u32 = 0x500;

@@ -1,8 +1,8 @@
 //! The architectural state: registers in `isa`'s numbering, and offsets of fields in the core's state.
 
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::offsets::ppc as offset;
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::ppc::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterPPC;

@@ -3,8 +3,8 @@
 use super::state::{DAR, ERROR_CODE, MSR, MSR_EE, MSR_PR, MSR_SE};
 use crate::cpu::ppc::trap::{DATA, EMULATION, FETCH, INSN, PROGRAM, PROGRAM_KIND, PROGRAM_TRAP, SYSTEM_CALL, TRACE};
 use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::CoreState;
 
 /// Converts an exception, and sets the core's pc to the instruction.
 pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {

@@ -2,10 +2,10 @@
 
 use crate::cpu::x86::core::CORE;
 use crate::cpu::x86::state;
+use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::recording_events::RecordingEvents;
-use crate::unicorn::surgery::CoreState;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
 

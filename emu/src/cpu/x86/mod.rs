@@ -14,9 +14,9 @@ pub mod trap;
 pub mod window;
 
 #[cfg(test)]
-mod jumps_and_walks;
+mod global_pages;
 #[cfg(test)]
-mod outlive;
+mod jumps_and_walks;
 #[cfg(test)]
 mod segments;
 #[cfg(test)]

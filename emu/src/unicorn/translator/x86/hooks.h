@@ -1,7 +1,7 @@
 /*
  * x86 of 32 and 64 bits. Part of loop.c; defaults.h says what each hook is for.
  */
-#include "outlive.h"
+#include "global_pages.h"
 #include "segments.h"
 #include "prefixes.h"
 #include "ports.h"

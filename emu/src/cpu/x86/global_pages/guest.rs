@@ -1,4 +1,4 @@
-//! The guest of the tests in `outlive.rs`: its page tables, the encoder of its programs, and the CPUs that run them.
+//! The guest of the tests in `global_pages.rs`: its page tables, the encoder of its programs, and the CPUs that run them.
 
 use crate::cpu::x86::core::CORE;
 use crate::cpu::x86::state;

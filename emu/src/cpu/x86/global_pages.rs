@@ -1,4 +1,4 @@
-//! Tests of `translator/x86/outlive.h` by guest programs: what an x86 guest may still see of page tables that it has
+//! Tests of `translator/x86/global_pages.h` by guest programs: what an x86 guest may still see of page tables that it has
 //! changed, and what it must not.
 //!
 //! A program maps pages to frames, reads and calls through them, and forgets translations by INVLPG, CR3 and CR4. The

@@ -1,5 +1,5 @@
 /*
- * Keeps global pages across a change of address space on x86 (docs/unicorn.md, "What outlives an address space"). A
+ * Keeps global pages across a change of address space on x86 (docs/unicorn.md, "Global pages across address spaces"). A
  * part of loop.c.
  *
  * A new CR3 makes Unicorn flush the whole TLB, and with it the table of blocks. But while CR4.PGE is set, pages that
@@ -33,11 +33,11 @@ static uint64_t times_forgotten(CPUX86State *env)
 /* Called before a TLB entry is filled. Notes the page as private; `note_row` corrects that once the walk knows better. */
 static void target_before_fill(CPUState *cpu, target_ulong address, int mode)
 {
-    struct target_memory *outlive = target_memory_of(cpu->uc);
-    if (outlive) {
-        unsigned number = outlive->many[mode]++;
+    struct target_memory *noted = target_memory_of(cpu->uc);
+    if (noted) {
+        unsigned number = noted->many[mode]++;
         if (number < MOST_PRIVATE) {
-            outlive->pages[mode][number] = address & TARGET_PAGE_MASK;
+            noted->pages[mode][number] = address & TARGET_PAGE_MASK;
         }
     }
 }
@@ -49,11 +49,11 @@ static void target_before_fill(CPUState *cpu, target_ulong address, int mode)
  */
 static void note_row(CPUState *cpu, bool is_global, bool is_large, int mode)
 {
-    struct target_memory *outlive = target_memory_of(cpu->uc);
-    if (outlive && is_global) {
-        outlive->many[mode]--;
-    } else if (outlive && is_large) {
-        outlive->many[mode] = MOST_PRIVATE + 1;
+    struct target_memory *noted = target_memory_of(cpu->uc);
+    if (noted && is_global) {
+        noted->many[mode]--;
+    } else if (noted && is_large) {
+        noted->many[mode] = MOST_PRIVATE + 1;
     }
 }
 
@@ -72,27 +72,27 @@ static bool is_in_global_page(CPUX86State *env, target_ulong pc)
    is in a global page. */
 static void target_block_found(CPUX86State *env, unsigned place, TranslationBlock *block)
 {
-    struct target_memory *outlive = target_memory_of(env->uc);
+    struct target_memory *noted = target_memory_of(env->uc);
 
-    if (outlive->blocks[place] == block || (env->hflags & HF_CPL_MASK) == 3) {
+    if (noted->blocks[place] == block || (env->hflags & HF_CPL_MASK) == 3) {
         return;
     }
-    if (outlive->forgotten != times_forgotten(env)) {
-        memset(outlive->blocks, 0, sizeof(outlive->blocks));
-        outlive->forgotten = times_forgotten(env);
+    if (noted->forgotten != times_forgotten(env)) {
+        memset(noted->blocks, 0, sizeof(noted->blocks));
+        noted->forgotten = times_forgotten(env);
     }
     if (is_in_global_page(env, block->pc)) {
-        outlive->blocks[place] = block;
+        noted->blocks[place] = block;
     }
 }
 
-static void forget_private(struct target_memory *outlive, CPUX86State *env, int mode)
+static void forget_private(struct target_memory *noted, CPUX86State *env, int mode)
 {
     CPUTLBDesc *pages = &env_tlb(env)->d[mode];
     CPUTLBDescFast *table = &env_tlb(env)->f[mode];
 
-    for (unsigned number = 0; number < outlive->many[mode]; number++) {
-        target_ulong page = outlive->pages[mode][number];
+    for (unsigned number = 0; number < noted->many[mode]; number++) {
+        target_ulong page = noted->pages[mode][number];
         size_t index = page >> TARGET_PAGE_BITS & table->mask >> CPU_TLB_ENTRY_BITS;
         CPUTLBEntry *entry = &table->table[index];
         if (!is_empty(entry) && page_of(env->uc, entry) == page && !is_global(&pages->iotlb[index])) {
@@ -112,51 +112,51 @@ static void forget_private(struct target_memory *outlive, CPUX86State *env, int 
 static void write_control(CPUX86State *env, int number, target_ulong value)
 {
     CPUState *cpu = env_cpu(env);
-    struct target_memory *outlive = target_memory_of(env->uc);
+    struct target_memory *noted = target_memory_of(env->uc);
     uint16_t whole = 0;
 
-    if (number != 3 || !(env->cr[4] & CR4_PGE_MASK) || !(env->cr[0] & CR0_PG_MASK) || env->hflags & HF_GUEST_MASK || outlive == NULL) {
+    if (number != 3 || !(env->cr[4] & CR4_PGE_MASK) || !(env->cr[0] & CR0_PG_MASK) || env->hflags & HF_GUEST_MASK || noted == NULL) {
         count_again(cpu);
         HELPER(write_crN)(env, number, value);
         HERE;
         return;
     }
     env->cr[3] = value;
-    if (outlive->forgotten != times_forgotten(env)) {
-        memset(outlive->blocks, 0, sizeof(outlive->blocks));
+    if (noted->forgotten != times_forgotten(env)) {
+        memset(noted->blocks, 0, sizeof(noted->blocks));
     }
     for (int mode = 0; mode < NB_MMU_MODES; mode++) {
-        if (outlive->many[mode] > MOST_PRIVATE) {
+        if (noted->many[mode] > MOST_PRIVATE) {
             whole |= 1 << mode;
         } else {
-            forget_private(outlive, env, mode);
+            forget_private(noted, env, mode);
         }
-        outlive->many[mode] = 0;
+        noted->many[mode] = 0;
     }
     if (whole) {
         count_again(cpu);
         tlb_flush_by_mmuidx(cpu, whole);
     }
-    memcpy(cpu->tb_jmp_cache, outlive->blocks, sizeof(outlive->blocks));
-    outlive->forgotten = times_forgotten(env);
+    memcpy(cpu->tb_jmp_cache, noted->blocks, sizeof(noted->blocks));
+    noted->forgotten = times_forgotten(env);
 }
 
 /* Replaces Unicorn's helper for INVLPG. */
 static void forget_page(CPUX86State *env, target_ulong address)
 {
-    struct target_memory *outlive = target_memory_of(env->uc);
+    struct target_memory *noted = target_memory_of(env->uc);
     const target_ulong page = address & TARGET_PAGE_MASK;
 
-    if (outlive) {
+    if (noted) {
         for (int mode = 0; mode < NB_MMU_MODES; mode++) {
             const CPUTLBDesc *pages = &env_tlb(env)->d[mode];
             if ((page & pages->large_page_mask) == pages->large_page_addr) {
-                memset(outlive->blocks, 0, sizeof(outlive->blocks));
+                memset(noted->blocks, 0, sizeof(noted->blocks));
             }
         }
         /* Unicorn does this with its own table, too: a block that begins in the page before may reach into this one. */
-        memset(&outlive->blocks[tb_jmp_cache_hash_page(env->uc, page)], 0, TB_JMP_PAGE_SIZE * sizeof(*outlive->blocks));
-        memset(&outlive->blocks[tb_jmp_cache_hash_page(env->uc, page - TARGET_PAGE_SIZE)], 0, TB_JMP_PAGE_SIZE * sizeof(*outlive->blocks));
+        memset(&noted->blocks[tb_jmp_cache_hash_page(env->uc, page)], 0, TB_JMP_PAGE_SIZE * sizeof(*noted->blocks));
+        memset(&noted->blocks[tb_jmp_cache_hash_page(env->uc, page - TARGET_PAGE_SIZE)], 0, TB_JMP_PAGE_SIZE * sizeof(*noted->blocks));
     }
     HELPER(invlpg)(env, address);
     HERE;

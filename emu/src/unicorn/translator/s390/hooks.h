@@ -12,7 +12,7 @@ static bool records(const TranslationBlock *tb)
     return tb->flags & FLAG_MASK_PER;
 }
 
-#include "less.h"
+#include "simplify.h"
 #include "refused.h"
 
 /* Stands in for `helper_exception` of misc_helper.c, 2.1.5: system calls, program interruptions that the translator knows of,
@@ -240,6 +240,6 @@ static void target_after_instruction(DisasContextBase *db, CPUState *cpu, struct
 
 static void target_after_block(TCGContext *s, struct trapline_machine *machine, const TranslationBlock *tb)
 {
-    do_less(s, records(tb));
+    simplify(s, records(tb));
 }
 #define target_after_block target_after_block

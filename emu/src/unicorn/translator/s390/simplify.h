@@ -40,7 +40,7 @@ static TCGOp *turn_behind(TCGOp *both)
 }
 
 /* Simplifies a complete block. `records` says whether the guest traces it by PER, which needs the branch addresses. */
-static void do_less(TCGContext *s, bool records)
+static void simplify(TCGContext *s, bool records)
 {
     TCGArg branch = tcgv_i64_arg(s, s->gbea);
     TCGOp *op, *next, *turn;

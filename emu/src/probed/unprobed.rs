@@ -1,5 +1,5 @@
-//! For comparisons of a probed run with an unprobed one (`verify/`): sessions without any probe, and a probed guest's memory
-//! with the original bytes in place of breakpoints and jumps.
+//! Sessions without any probe, and the unprobed text of a session with probes: its memory with the original bytes in place
+//! of breakpoints and jumps. `verify/` compares a probed run with an unprobed one by both.
 
 use super::guest::Live;
 use super::{Probes, Session};

@@ -490,7 +490,7 @@ impl Engine {
             // Account for the branch only now, because the copy in its delay slot might have faulted.
             (onwards, counted) = (branch.to, found.insn.length().saturating_sub(found.displaced()) as u8);
         }
-        found.put_note_right(cpu);
+        found.fix_address_register(cpu);
         cpu.set_pc(onwards);
         let inside = if level.status == Status::Reentered { Inside::AnotherHit } else { Inside::Nothing };
         if inside == Inside::AnotherHit {
@@ -520,7 +520,7 @@ impl Engine {
             && slot.step_end() == pc
             && let Some(found) = self.points.get(point)
         {
-            found.put_note_right(cpu);
+            found.fix_address_register(cpu);
             cpu.set_pc(found.insn.next());
             return self.resume(number, 0, true);
         }

@@ -135,7 +135,7 @@ impl Point {
 
     /// Corrects the address register after a stepped copy, on ISAs with [`Point::address_register`]: replaces the copy's
     /// address, which the copy has stored there, by the original one.
-    pub fn put_note_right(&self, regs: &mut dyn Registers) {
+    pub fn fix_address_register(&self, regs: &mut dyn Registers) {
         if let (Some(reg), Some(slot)) = (self.address_register, self.slot)
             && regs.get(reg) == slot.stepped()
         {

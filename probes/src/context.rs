@@ -1,6 +1,6 @@
 //! The view that a handler has of a hit: the stopped CPU, the probe, the function's arguments and the guest's memory.
 //! User handlers, the event layer and programs all work through [`Hit`] (or [`ReturnHit`] for return probes). A hit
-//! borrows the CPU and the engine's `Scene`, so it lives only while the handler runs.
+//! borrows the CPU and the `EngineState`, so it lives only while the handler runs.
 
 use crate::events::watch::Watch;
 use crate::guest::Cpu;
@@ -57,14 +57,14 @@ pub struct Frame {
 pub struct Hit<'a> {
     cpu: &'a mut dyn Cpu,
     probe: &'a Kprobe,
-    scene: &'a mut Scene,
+    state: &'a mut EngineState,
     address: u64,
     stage: Stage,
     in_fault_handler: bool,
 }
 
-/// The state that every handler can reach, whichever probe was hit.
-pub(crate) struct Scene {
+/// The part of the engine's state that every handler can reach, whichever probe was hit.
+pub(crate) struct EngineState {
     pub isa: &'static Isa,
     /// The calls that return probes follow at present.
     pub instances: Instances,
@@ -93,8 +93,8 @@ pub(crate) enum Stage {
 
 impl<'a> Hit<'a> {
     #[inline]
-    pub(crate) fn new(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, address: u64, scene: &'a mut Scene, stage: Stage) -> Self {
-        Hit { cpu, probe, scene, address, stage, in_fault_handler: false }
+    pub(crate) fn new(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, address: u64, state: &'a mut EngineState, stage: Stage) -> Self {
+        Hit { cpu, probe, state, address, stage, in_fault_handler: false }
     }
 
     /// Whether handlers must not change the stack pointer. True in a detour and at a return.
@@ -128,7 +128,7 @@ impl<'a> Hit<'a> {
 
     /// The ISA's table of functions and constants.
     pub fn isa(&self) -> &'static Isa {
-        self.scene.isa
+        self.state.isa
     }
 
     /// The CPU itself, for code that reads registers and memory through [`trapline_isa::abi::Abi`].
@@ -144,7 +144,7 @@ impl<'a> Hit<'a> {
 
     /// The pc as Linux's handlers see it on this ISA. On x86 it is one higher before the instruction.
     pub fn linux_pc(&self) -> u64 {
-        let bias = if self.phase() == Phase::Before { self.scene.isa.linux.pc_bias } else { 0 };
+        let bias = if self.phase() == Phase::Before { self.state.isa.linux.pc_bias } else { 0 };
         self.cpu.pc().wrapping_add(bias)
     }
 
@@ -157,14 +157,14 @@ impl<'a> Hit<'a> {
     /// The register of that name, written as in the event syntax without the `%` (`di`). `None` if the ISA has no such
     /// register.
     pub fn reg(&self, name: &str) -> Option<u64> {
-        self.scene.isa.abi.register(name).map(|reg| self.cpu.get(reg))
+        self.state.isa.abi.register(name).map(|reg| self.cpu.get(reg))
     }
 
     /// Sets the register of that name. Returns false if there is none. Handlers of optimised probes and of returns
     /// cannot change the stack pointer: the write is ignored.
     pub fn set_reg(&mut self, name: &str, value: u64) -> bool {
-        let reg = self.scene.isa.abi.register(name);
-        let stays = self.keeps_stack() && reg == Some(self.scene.isa.abi.sp);
+        let reg = self.state.isa.abi.register(name);
+        let stays = self.keeps_stack() && reg == Some(self.state.isa.abi.sp);
         if let (Some(reg), false) = (reg, stays) {
             self.cpu.set(reg, value);
         }
@@ -173,14 +173,14 @@ impl<'a> Hit<'a> {
 
     /// The stack pointer.
     pub fn sp(&self) -> u64 {
-        self.cpu.get(self.scene.isa.abi.sp)
+        self.cpu.get(self.state.isa.abi.sp)
     }
 
     /// Argument number `index` (from 0) of the function, read at its entry, if it and all arguments before it are one
     /// word each. Returns 0 for an argument on a stack that cannot be read.
     #[inline]
     pub fn arg(&mut self, index: usize) -> u64 {
-        let isa = self.scene.isa;
+        let isa = self.state.isa;
         match isa.abi.arguments.get(index) {
             // All arguments are words, so this one has a register of its own.
             Some(register) => Type::Word.cut(self.cpu.get(*register), isa.word),
@@ -190,7 +190,7 @@ impl<'a> Hit<'a> {
 
     /// Like [`Hit::arg`], for a function whose arguments have these types. Arguments beyond `types` are words.
     pub fn typed_arg(&mut self, types: &[Type], index: usize) -> u64 {
-        let isa = self.scene.isa;
+        let isa = self.state.isa;
         call::argument(isa, types, index).read(isa, |place| match place {
             Home::Register(reg) => self.cpu.get(reg),
             Home::Stack(above) => self.read_word(self.sp().wrapping_add_signed(above)).unwrap_or(0),
@@ -199,7 +199,7 @@ impl<'a> Hit<'a> {
 
     /// The function's result, read as a value of this type, at its return.
     pub fn typed_return_value(&self, kind: Type) -> u64 {
-        let isa = self.scene.isa;
+        let isa = self.state.isa;
         call::result(isa, kind).read(isa, |place| match place {
             Home::Register(reg) => self.cpu.get(reg),
             Home::Stack(_) => 0,
@@ -208,12 +208,12 @@ impl<'a> Hit<'a> {
 
     /// The function's result in the first result register, at its return.
     pub fn return_value(&self) -> u64 {
-        self.cpu.get(self.scene.isa.abi.result)
+        self.cpu.get(self.state.isa.abi.result)
     }
 
     /// Replaces the function's result, at its return.
     pub fn set_return_value(&mut self, value: u64) {
-        self.cpu.set(self.scene.isa.abi.result, value);
+        self.cpu.set(self.state.isa.abi.result, value);
     }
 
     /// Reads guest memory. On a fault the probe's fault handler runs. If it returns "handled", the access is retried
@@ -236,9 +236,9 @@ impl<'a> Hit<'a> {
     /// Reads one machine word.
     pub fn read_word(&mut self, address: u64) -> Result<u64, Fault> {
         let mut bytes = [0; 8];
-        let size = self.scene.isa.word.min(8);
+        let size = self.state.isa.word.min(8);
         self.read(address, &mut bytes[..size])?;
-        Ok(self.scene.isa.order.number(&bytes[..size]))
+        Ok(self.state.isa.order.number(&bytes[..size]))
     }
 
     /// Reads a string up to its terminating 0, or as much of it as fits. Returns its length without the 0.
@@ -279,17 +279,17 @@ impl<'a> Hit<'a> {
 
     /// The record that belongs to a tracepoint hit.
     pub fn record(&self) -> &TracepointRecord {
-        &self.scene.record
+        &self.state.record
     }
 
     /// The followed calls of user programs.
     pub(crate) fn calls(&mut self) -> &mut Calls {
-        &mut self.scene.calls
+        &mut self.state.calls
     }
     /// The programs of the engine.
     #[inline]
     pub(crate) fn programs(&mut self) -> &mut Programs {
-        &mut self.scene.programs
+        &mut self.state.programs
     }
 
     /// Writes a record of this hit to the ring. `fill` writes its payload. Returns false if the ring was full; the drop
@@ -297,7 +297,7 @@ impl<'a> Hit<'a> {
     pub fn emit(&mut self, event: EventId, fill: impl FnOnce(&mut dyn Cpu, &mut Payload<'_>)) -> bool {
         let header = self.header(event);
         let cpu = &mut *self.cpu;
-        self.scene.records.push(&header, |payload| fill(cpu, payload))
+        self.state.records.push(&header, |payload| fill(cpu, payload))
     }
 
     /// The fields that every record of this hit has.
@@ -316,14 +316,14 @@ impl<'a> Hit<'a> {
     }
 
     /// The CPU and the engine's state.
-    pub(crate) fn parts(&mut self) -> (&mut dyn Cpu, &mut Scene) {
-        (self.cpu, self.scene)
+    pub(crate) fn parts(&mut self) -> (&mut dyn Cpu, &mut EngineState) {
+        (self.cpu, self.state)
     }
 
     /// The caller of the function, read at its entry. This is the true address even where a return probe has put the
     /// return pad's address.
     pub fn caller(&mut self) -> Option<u64> {
-        let (slot, raw) = match self.scene.isa.abi.return_address {
+        let (slot, raw) = match self.state.isa.abi.return_address {
             ReturnAddress::OnStack => (self.sp(), self.read_word(self.sp()).ok()?),
             ReturnAddress::In(reg) => (0, self.cpu.get(reg)),
         };
@@ -336,7 +336,7 @@ impl<'a> Hit<'a> {
     /// Without unwind tables some frames may be stale values of earlier calls. Returns the number of entries written to
     /// `into`.
     pub fn backtrace(&mut self, into: &mut [Frame], is_text: impl Fn(u64) -> bool) -> usize {
-        let (pc, word) = (self.pc(), self.scene.isa.word as u64);
+        let (pc, word) = (self.pc(), self.state.isa.word as u64);
         let mut found = 0;
         let mut pads = 0;
         let mut push = |frame| {
@@ -347,13 +347,13 @@ impl<'a> Hit<'a> {
             found < into.len()
         };
         let mut go_on = push(Frame { slot: 0, raw: pc, address: pc });
-        if let (ReturnAddress::In(reg), Phase::Before) = (self.scene.isa.abi.return_address, self.phase()) {
+        if let (ReturnAddress::In(reg), Phase::Before) = (self.state.isa.abi.return_address, self.phase()) {
             let raw = self.cpu.get(reg);
             if go_on && (self.is_pad(raw) || is_text(raw)) {
                 go_on = push(Frame { slot: 0, raw, address: self.resolve(0, raw, &mut pads) });
             }
         }
-        let (sp, abi) = (self.sp(), self.scene.isa.abi);
+        let (sp, abi) = (self.sp(), self.state.isa.abi);
         let size = abi.stack_size.max(1);
         // From the newest word to the oldest.
         let count = if abi.stack_grows_up { sp % size } else { size - sp % size }.div_ceil(word);
@@ -369,7 +369,7 @@ impl<'a> Hit<'a> {
             if self.cpu.read(slot, &mut bytes[..word as usize]).is_err() {
                 break;
             }
-            let raw = self.scene.isa.order.number(&bytes[..word as usize]);
+            let raw = self.state.isa.order.number(&bytes[..word as usize]);
             if self.is_pad(raw) || is_text(raw) {
                 go_on = push(Frame { slot, raw, address: self.resolve(slot, raw, &mut pads) });
             }
@@ -378,7 +378,7 @@ impl<'a> Hit<'a> {
     }
 
     fn is_pad(&self, address: u64) -> bool {
-        self.scene.instances.is_pad(address)
+        self.state.instances.is_pad(address)
     }
 
     /// Replaces the return pad's address, found at `slot`, by the true return address. Other addresses are returned
@@ -388,8 +388,8 @@ impl<'a> Hit<'a> {
             return raw;
         }
         let task = self.cpu.task();
-        let at_slot = self.scene.instances.saved_in(task, slot);
-        let real = at_slot.or_else(|| self.scene.instances.resolve_pad(task, *pads));
+        let at_slot = self.state.instances.saved_in(task, slot);
+        let real = at_slot.or_else(|| self.state.instances.resolve_pad(task, *pads));
         *pads += 1;
         real.unwrap_or(raw)
     }

@@ -1,7 +1,7 @@
 //! [`Engine`], the owner of all probe state of one guest, with its settings and counters. The other modules of this
 //! crate add methods to it: registration, hits, optimisation, return probes and views.
 
-use crate::context::Scene;
+use crate::context::EngineState;
 use crate::decoded::Last;
 use crate::events::watch::Watch;
 use crate::guest::Blacklisted;
@@ -49,7 +49,7 @@ pub struct Engine {
     pub(crate) optimizer: Optimizer,
     pub(crate) watch: Watchpoints,
     pub(crate) log: Log,
-    pub(crate) scene: Scene,
+    pub(crate) state: EngineState,
     pub(crate) counts: Counts,
     pub(crate) last: Last,
     pub(crate) user: UserProbes,
@@ -104,7 +104,7 @@ impl Engine {
             optimizer: Optimizer::new(),
             watch: Watchpoints::default(),
             log: Log::new(),
-            scene: Scene {
+            state: EngineState {
                 isa,
                 instances: Instances::new(isa),
                 records: Ring::with_capacity(RECORD_BYTES),
@@ -128,13 +128,13 @@ impl Engine {
 
     /// Sets the size of the record ring, in bytes.
     pub fn with_record_bytes(mut self, bytes: usize) -> Engine {
-        self.scene.records = Ring::with_capacity(bytes);
+        self.state.records = Ring::with_capacity(bytes);
         self
     }
 
     /// The records that handlers left with [`crate::probe::Hit::emit`].
     pub fn records(&mut self) -> &mut Ring {
-        &mut self.scene.records
+        &mut self.state.records
     }
 
     /// Whether points made from now on may be boosted, that is, have copies that end in a jump back. Otherwise every

@@ -20,7 +20,7 @@
 
 mod computed;
 
-use crate::context::{Hit, Scene, Stage};
+use crate::context::{EngineState, Hit, Stage};
 use crate::engine::Engine;
 use crate::guest::{Answer, Cpu, Resume};
 use crate::jprobe::{Saved, Started};
@@ -182,7 +182,7 @@ impl Engine {
                 None => self.hit(cpu, number, point),
             };
         }
-        if self.scene.instances.trap_pad() == Some(pc) {
+        if self.state.instances.trap_pad() == Some(pc) {
             return self.returned(cpu);
         }
         let Some(state) = self.cpus.get(number) else { return Answer::NotOurs };
@@ -232,7 +232,7 @@ impl Engine {
         let (Some(probe), address) = (self.points.lone(point), cpu.pc()) else { return false };
         self.counts.hits = self.counts.hits.wrapping_add(1);
         let handler = probe.count_hit();
-        handler(&mut Hit::new(cpu, probe, address, &mut self.scene, Stage::BehindJump));
+        handler(&mut Hit::new(cpu, probe, address, &mut self.state, Stage::BehindJump));
         true
     }
 
@@ -247,7 +247,7 @@ impl Engine {
         self.counts.hits = self.counts.hits.wrapping_add(1);
         probe.count_hit();
         let address = cpu.pc();
-        self.returns.enter(cpu, *pool, address, &mut self.scene, Stage::BehindJump);
+        self.returns.enter(cpu, *pool, address, &mut self.state, Stage::BehindJump);
         true
     }
 
@@ -260,16 +260,16 @@ impl Engine {
             return self.count_reentry(point);
         }
         self.counts.hits += 1;
-        let Engine { points, returns, scene, .. } = self;
+        let Engine { points, returns, state, .. } = self;
         let Some(found) = points.get(point) else { return };
         let address = found.address();
         for member in found.members.iter().filter(|member| !member.probe.is_disabled()) {
             let handler = member.probe.count_hit();
             match &member.action {
                 Action::Handlers => {
-                    handler(&mut Hit::new(cpu, &member.probe, address, scene, Stage::BehindJump));
+                    handler(&mut Hit::new(cpu, &member.probe, address, state, Stage::BehindJump));
                 }
-                Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Stage::BehindJump),
+                Action::Return(pool) => returns.enter(cpu, *pool, address, state, Stage::BehindJump),
                 // Points with a jprobe or a tracepoint are never optimised.
                 Action::Mirror | Action::Record(_) => {}
             }
@@ -290,7 +290,7 @@ impl Engine {
         }
         self.counts.hits += 1;
         let handler = probe.count_hit();
-        let flow = handler(&mut Hit::new(cpu, probe, address, &mut self.scene, Stage::Before));
+        let flow = handler(&mut Hit::new(cpu, probe, address, &mut self.state, Stage::Before));
         // A redirection to the breakpoint itself would trap again for ever, so the instruction runs instead.
         if flow == Flow::Redirected && cpu.pc() != address {
             return Some(self.resume(number, 0, false));
@@ -348,7 +348,7 @@ impl Engine {
 
     /// Runs the pre-handlers of the point's enabled probes, in order, until one redirects the CPU.
     fn run_pre_handlers(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Next {
-        let Engine { points, returns, cpus, scene, tracepoints, .. } = self;
+        let Engine { points, returns, cpus, state, tracepoints, .. } = self;
         let Some(found) = points.get(point) else { return Next::Execute };
         let address = found.address();
         let mut members = found.members.iter().filter(|member| !member.probe.is_disabled());
@@ -356,7 +356,7 @@ impl Engine {
         for member in members.by_ref() {
             if let Action::Record(_) = member.action {
                 let run = cpus[number].tracepoint_run.as_deref_mut();
-                if !is_watched && start_next(run, tracepoints, &found.members, None, cpu, scene.isa) {
+                if !is_watched && start_next(run, tracepoints, &found.members, None, cpu, state.isa) {
                     return Next::GuestHandler;
                 }
                 // Every tracepoint at this point has been tried, and none could start.
@@ -366,12 +366,12 @@ impl Engine {
             let handler = member.probe.count_hit();
             match &member.action {
                 Action::Record(_) => {}
-                Action::Handlers => flow = handler(&mut Hit::new(cpu, &member.probe, address, scene, Stage::Before)),
-                Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Stage::Before),
+                Action::Handlers => flow = handler(&mut Hit::new(cpu, &member.probe, address, state, Stage::Before)),
+                Action::Return(pool) => returns.enter(cpu, *pool, address, state, Stage::Before),
                 Action::Mirror => {
                     let Some(mirror) = found.mirror() else { continue };
                     let saved = &mut cpus[number].mirror;
-                    if saved.start(cpu, mirror, &member.probe, address, scene) == Started::InGuest {
+                    if saved.start(cpu, mirror, &member.probe, address, state) == Started::InGuest {
                         return Next::GuestHandler;
                     }
                 }
@@ -433,7 +433,7 @@ impl Engine {
                     Some(watched) => computed::emulate_recorded(self.isa, what, found, cpu, watched),
                 };
                 if let (Ok(_), Some(watched)) = (&done, &watched) {
-                    self.watch.computed(cpu, &mut self.scene, watched);
+                    self.watch.computed(cpu, &mut self.state, watched);
                 }
                 match done {
                     Ok(then @ (Then::Onwards | Then::DelaySlot { .. })) => {
@@ -501,11 +501,11 @@ impl Engine {
 
     /// Runs the post-handlers and pops the level, after the instruction has been executed.
     fn after(&mut self, cpu: &mut impl Cpu, number: usize, point: u32, inside: Inside, counted: u8) -> Answer {
-        let Engine { points, cpus, scene, .. } = self;
+        let Engine { points, cpus, state, .. } = self;
         let Some(found) = points.get(point) else { return Answer::NotOurs };
         if inside == Inside::Nothing {
             if found.has_post {
-                run_post_handlers(cpu, found, scene);
+                run_post_handlers(cpu, found, state);
             }
             cpus[number].pop();
         }
@@ -563,10 +563,10 @@ impl Engine {
 
     /// Offers a fault to the fault handlers of the point's probes. Returns whether one has handled it.
     fn ask_fault_handlers(&mut self, cpu: &mut impl Cpu, point: u32, trapnr: u32) -> bool {
-        let Engine { points, scene, .. } = self;
+        let Engine { points, state, .. } = self;
         let Some(found) = points.get(point) else { return false };
         let mut members = found.members.iter().filter(|member| !member.probe.is_disabled());
-        members.any(|member| Hit::new(cpu, &member.probe, found.address(), scene, Stage::Before).ask_about(trapnr))
+        members.any(|member| Hit::new(cpu, &member.probe, found.address(), state, Stage::Before).ask_about(trapnr))
     }
 
     /// Offers a fault in a jprobe's guest handler to the fault handlers. Linux does so in status HIT_ACTIVE.
@@ -604,11 +604,11 @@ impl Engine {
 }
 
 #[inline]
-fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, scene: &mut Scene) {
+fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, state: &mut EngineState) {
     for member in point.members.iter().filter(|member| !member.probe.is_disabled()) {
         // A return probe's post-handler is never used.
         if let (Some(handler), false) = (member.probe.post_handler(), matches!(member.action, Action::Return(_))) {
-            handler(&mut Hit::new(cpu, &member.probe, point.address(), scene, Stage::After));
+            handler(&mut Hit::new(cpu, &member.probe, point.address(), state, Stage::After));
         }
     }
 }

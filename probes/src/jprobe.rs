@@ -5,7 +5,7 @@
 //! A handler is a closure on the host, or a function of the guest. A guest handler ends at a breakpoint: the guest's own in
 //! `jprobe_return`, or a *stub* in the window to which the handler returns.
 
-use crate::context::{Hit, Scene, Stage};
+use crate::context::{EngineState, Hit, Stage};
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Cpu, Guest, WINDOW_UNIT, WindowUse};
@@ -65,15 +65,22 @@ impl Saved {
     }
 
     /// Runs a host handler and undoes its changes, or sets the pc to the guest handler. Called at a hit of the jprobe.
-    pub fn start(&mut self, cpu: &mut dyn Cpu, mirror: &Mirror, probe: &Kprobe, address: u64, scene: &mut Scene) -> Started {
-        self.save(cpu, scene.isa);
+    pub fn start(
+        &mut self,
+        cpu: &mut dyn Cpu,
+        mirror: &Mirror,
+        probe: &Kprobe,
+        address: u64,
+        state: &mut EngineState,
+    ) -> Started {
+        self.save(cpu, state.isa);
         match (mirror.entry, mirror.jprobe.mirror_handler()) {
             (Some(entry), _) => {
                 if mirror.by_return {
                     // Without `jprobe_return` the handler's return address is the stub. If it is a stack word, the saved
                     // stack has the old value.
-                    let pointer = mirror.returns_in.start | scene.isa.pointer_bits;
-                    let _ = exchange_return_address(cpu, scene.isa, cpu.get(scene.isa.abi.sp), pointer);
+                    let pointer = mirror.returns_in.start | state.isa.pointer_bits;
+                    let _ = exchange_return_address(cpu, state.isa, cpu.get(state.isa.abi.sp), pointer);
                 }
                 entry.sets.iter().flatten().for_each(|(reg, value)| cpu.set(*reg, *value));
                 cpu.set_pc(entry.code);
@@ -81,8 +88,8 @@ impl Saved {
                 Started::InGuest
             }
             (None, Some(MirrorHandler::Host(handler))) => {
-                handler(&mut Hit::new(cpu, probe, address, scene, Stage::Before));
-                self.restore(cpu, scene.isa);
+                handler(&mut Hit::new(cpu, probe, address, state, Stage::Before));
+                self.restore(cpu, state.isa);
                 Started::OnHost
             }
             (None, _) => Started::OnHost,

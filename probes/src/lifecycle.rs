@@ -199,7 +199,7 @@ impl Engine {
         let (is_empty, slot) = (point.members.is_empty(), point.slot);
         self.settle_or_log(guest, number);
         if let Action::Return(pool) = member.action {
-            self.returns.disown(&mut self.scene.instances, pool);
+            self.returns.disown(&mut self.state.instances, pool);
         }
         if is_empty {
             self.paused.forget_point(number);

@@ -128,7 +128,7 @@ impl Engine {
     /// Runs the worker, and makes room for more followed calls. All CPUs must be stopped. `now` is virtual time in
     /// nanoseconds.
     pub fn tick(&mut self, guest: &mut dyn Guest, now: u64) {
-        self.returns.make_room(&mut self.scene.instances);
+        self.returns.make_room(&mut self.state.instances);
         // Each CPU has its own clock. A CPU that is behind must not turn the time back.
         let now = self.optimizer.now.max(now);
         self.optimizer.now = now;

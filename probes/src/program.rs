@@ -57,30 +57,30 @@ impl Programs {
 impl Engine {
     /// Adds a program. Its id never changes, and the engine keeps the program as long as it exists.
     pub fn add_program(&mut self, program: Box<dyn HitProgram>) -> ProgramId {
-        let places = &mut self.scene.programs.places;
+        let places = &mut self.state.programs.places;
         places.push(Some(program));
         ProgramId(places.len() - 1)
     }
 
     /// A program by its id. `None` while it runs or is taken out.
     pub fn program(&mut self, id: ProgramId) -> Option<&mut dyn HitProgram> {
-        self.scene.programs.get(id)
+        self.state.programs.get(id)
     }
 
     /// Takes a program out, so that it can run outside of a hit. Until it is back, its handlers do nothing.
     pub fn take_program(&mut self, id: ProgramId) -> Option<Box<dyn HitProgram>> {
-        self.scene.programs.take(id)
+        self.state.programs.take(id)
     }
 
     /// Puts a program back that [`Engine::take_program`] took out.
     pub fn give_program_back(&mut self, id: ProgramId, program: Box<dyn HitProgram>) {
-        self.scene.programs.give_back(id, program);
+        self.state.programs.give_back(id, program);
     }
 
     /// Whether a program has called [`Hit::end_run`] since the last call of this function. The caller then stops the
     /// machine.
     pub fn take_program_end(&mut self) -> bool {
-        core::mem::take(&mut self.scene.programs.has_ended)
+        core::mem::take(&mut self.state.programs.has_ended)
     }
 }
 

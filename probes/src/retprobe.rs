@@ -9,7 +9,7 @@ mod grow;
 
 pub use calls::Calls;
 
-use crate::context::{Hit, ReturnHit, Scene, Stage};
+use crate::context::{EngineState, Hit, ReturnHit, Stage};
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Answer, Cpu, Guest, Resume, WINDOW_UNIT, WindowUse};
@@ -181,20 +181,20 @@ impl Returns {
 
     /// Handles the entry of a function with a return probe: replaces its return address by the pad's. Not if no
     /// instance is free or the entry handler declines.
-    pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, stage: Stage) {
+    pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, state: &mut EngineState, stage: Stage) {
         let of = pool;
         let Some(Some(pool)) = self.pools.get_mut(pool as usize) else { return };
         let Some(owner) = &pool.owner else { return };
         let number = pool.free;
-        let Some(call) = scene.instances.all.get(number as usize) else {
-            return self.enter_at_last(cpu, of, address, scene, stage);
+        let Some(call) = state.instances.all.get(number as usize) else {
+            return self.enter_at_last(cpu, of, address, state, stage);
         };
         let (next, place) = (call.next, call.place);
-        let Some(pad) = scene.instances.pad else { return owner.count_missed() };
-        let isa = scene.isa;
+        let Some(pad) = state.instances.pad else { return owner.count_missed() };
+        let isa = state.isa;
         if let Some(entry) = owner.entry_handler() {
             let Ok(ret_addr) = return_address(cpu, isa) else { return owner.count_missed() };
-            let hit = Hit::new(cpu, owner.kprobe(), address, scene, stage);
+            let hit = Hit::new(cpu, owner.kprobe(), address, state, stage);
             if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, place), ret_addr)) == Flow::Redirected {
                 return owner.count_declined();
             }
@@ -209,30 +209,30 @@ impl Returns {
         if ret_addr == returns_to
             && pool.grows
             && owner.wanted_data_size() == 0
-            && let Some(call) = scene.instances.entered_again(task, frame, of)
+            && let Some(call) = state.instances.entered_again(task, frame, of)
         {
             call.again += 1;
             return;
         }
         pool.free = next;
-        scene.instances.push(number, task, frame, ret_addr);
+        state.instances.push(number, task, frame, ret_addr);
     }
 
     /// Slow path of [`Returns::enter`] when no instance is free: reclaims the instances of a dead task that this CPU
     /// will not run again, or takes the last ones and asks for more.
     #[cold]
-    fn enter_at_last(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, stage: Stage) {
+    fn enter_at_last(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, state: &mut EngineState, stage: Stage) {
         let running = cpu.task();
         let last = self.dying.get(cpu.number()).copied().filter(|dying| *dying != 0 && *dying != running);
         if let Some(dead) = last {
-            self.task_exited(&mut scene.instances, dead);
+            self.task_exited(&mut state.instances, dead);
         }
         let is_empty = matches!(self.pools.get(pool as usize), Some(Some(found)) if found.free == NONE);
         if is_empty && self.use_reserve(pool) {
             cpu.look_soon();
         }
         match self.pools.get(pool as usize) {
-            Some(Some(found)) if found.free != NONE => self.enter(cpu, pool, address, scene, stage),
+            Some(Some(found)) if found.free != NONE => self.enter(cpu, pool, address, state, stage),
             Some(Some(Pool { owner: Some(owner), .. })) => owner.count_missed(),
             _ => {}
         }
@@ -348,24 +348,24 @@ impl Engine {
             let why = format!("{} bytes of private data are more than {MOST_DATA}", probe.wanted_data_size());
             return refused(Errno::E2BIG, why);
         }
-        self.returns.collect(&mut self.scene.instances);
+        self.returns.collect(&mut self.state.instances);
         self.make_pad(guest, place.address)?;
-        let pool = self.returns.open(&mut self.scene.instances, probe, place.address, self.cpus.len(), is_best)?;
+        let pool = self.returns.open(&mut self.state.instances, probe, place.address, self.cpus.len(), is_best)?;
         let added = self.add(guest, probe.kprobe(), Action::Return(pool), place);
         if added.is_err() {
-            self.returns.disown(&mut self.scene.instances, pool);
+            self.returns.disown(&mut self.state.instances, pool);
         }
         added
     }
 
     /// Writes the return pad, before the first return probe.
     fn make_pad(&mut self, guest: &mut dyn Guest, near: u64) -> Result<(), Refusal> {
-        if self.scene.instances.pad.is_none() {
+        if self.state.instances.pad.is_none() {
             let at = guest.window_take(near, WINDOW_UNIT);
             let at = at.ok_or(Refusal::new(Errno::ENOMEM, "the probe window has no room for the return pad"))?;
             let jump = self.isa.detour.map_or(&[][..], |detour| detour.return_pad);
             guest.window_write(at, &[jump, self.isa.breakpoint].concat(), WindowUse::ReturnPad { jump: jump.len() as u8 });
-            self.scene.instances.pad = Some(at);
+            self.state.instances.pad = Some(at);
         }
         Ok(())
     }
@@ -407,14 +407,14 @@ impl Engine {
     /// still makes before it is switched away are forgotten later: when the next task dies there, when an instance is
     /// needed, or by [`Engine::task_exited`].
     pub fn task_dies(&mut self, cpu: usize, task: u64) {
-        self.returns.task_dies(&mut self.scene.instances, cpu, task);
+        self.returns.task_dies(&mut self.state.instances, cpu, task);
         self.paused.forget_task(task);
         self.user_task_exited(task);
     }
 
     /// Forgets the calls in flight of a task that no longer exists. No handler runs for them.
     pub fn task_exited(&mut self, task: u64) {
-        self.returns.task_exited(&mut self.scene.instances, task);
+        self.returns.task_exited(&mut self.state.instances, task);
         self.paused.forget_task(task);
         self.user_task_exited(task);
     }
@@ -422,28 +422,28 @@ impl Engine {
     /// The true return address of a call of `task`. `frame` is the address of the stack word that held the return
     /// address, or the stack pointer at entry on link-register ISAs.
     pub fn real_return_address(&self, task: u64, frame: u64) -> Option<u64> {
-        self.scene.instances.real_return_address(task, frame)
+        self.state.instances.real_return_address(task, frame)
     }
 
     /// The true return address for the stack word at `slot`, in which the pad's address is found now.
     pub fn saved_return_address(&self, task: u64, slot: u64) -> Option<u64> {
-        self.scene.instances.saved_in(task, slot)
+        self.state.instances.saved_in(task, slot)
     }
 
     /// The followed calls, as pairs of frame key (see [`Engine::real_return_address`]) and true return address. Each
     /// task's calls are ordered newest first.
     pub fn followed_calls(&self) -> Vec<(u64, u64)> {
-        self.scene.instances.followed()
+        self.state.instances.followed()
     }
 
     /// The true address for the task's return pad number `nth`, counted from the innermost call.
     pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
-        self.scene.instances.resolve_pad(task, nth)
+        self.state.instances.resolve_pad(task, nth)
     }
 
     /// The address of the return pad. `None` before the first return probe.
     pub fn return_pad(&self) -> Option<u64> {
-        self.scene.instances.pad
+        self.state.instances.pad
     }
 
     /// Handles a CPU at the start of the return pad. The pad jumps to the address stored where the return address was.
@@ -452,7 +452,7 @@ impl Engine {
     #[inline]
     pub fn returned_to_pad(&mut self, cpu: &mut impl Cpu) -> bool {
         let (task, key) = (cpu.task(), self.return_key(cpu));
-        let Some((number, to)) = self.scene.instances.take_newest(task, key) else {
+        let Some((number, to)) = self.state.instances.take_newest(task, key) else {
             return self.returned_oddly(cpu, task, key);
         };
         let goes_on = leave_return_address(cpu, self.isa, key, to).is_ok();
@@ -460,7 +460,7 @@ impl Engine {
         if goes_on {
             self.run_return_handler(cpu, number, to);
         }
-        self.returns.give_back(&mut self.scene.instances, number);
+        self.returns.give_back(&mut self.state.instances, number);
         goes_on
     }
 
@@ -469,7 +469,7 @@ impl Engine {
     /// breakpoint restores it.
     #[inline(never)]
     fn returned_oddly(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> bool {
-        let instances = &self.scene.instances;
+        let instances = &self.state.instances;
         let found = instances.find(task, key).filter(|found| found.exact && found.frame == key);
         let found = found.and_then(|found| Some((found, instances.real_return_address(found.task, found.frame)?)));
         let Some((found, to)) = found else {
@@ -491,7 +491,7 @@ impl Engine {
     fn return_key(&self, cpu: &impl Cpu) -> u64 {
         let sp = cpu.get(self.isa.abi.sp);
         match self.isa.abi.return_address {
-            ReturnAddress::OnStack => sp.wrapping_sub(self.scene.instances.word),
+            ReturnAddress::OnStack => sp.wrapping_sub(self.state.instances.word),
             ReturnAddress::In(_) => sp,
         }
     }
@@ -503,8 +503,8 @@ impl Engine {
             // It was written when the CPU entered the pad, so this write succeeds.
             let _ = leave_return_address(cpu, self.isa, key, before);
         }
-        let Some(found) = self.scene.instances.find(task, key) else { return self.returned_again(cpu, task, key) };
-        let instances = &self.scene.instances;
+        let Some(found) = self.state.instances.find(task, key) else { return self.returned_again(cpu, task, key) };
+        let instances = &self.state.instances;
         let own = instances.real_return_address(found.task, found.frame).map(|address| (found.task, address));
         let Some((other, true_address)) = own.or_else(|| instances.real_anywhere(found.frame)) else {
             return self.returned_again(cpu, task, key);
@@ -528,7 +528,7 @@ impl Engine {
     fn mend_link_slot(&self, cpu: &mut impl Cpu, key: u64, true_address: u64) {
         let Some(above) = self.isa.abi.link_slot else { return };
         let (at, word) = (key.wrapping_add(above), self.isa.word);
-        if cpu.read_number(at, word).is_ok_and(|saved| self.scene.instances.is_in_pad(saved)) {
+        if cpu.read_number(at, word).is_ok_and(|saved| self.state.instances.is_in_pad(saved)) {
             // The word has just been read. If the page is not writable, the guest has not written the pad's address
             // there either.
             let _ = cpu.write_number(at, true_address, word);
@@ -546,7 +546,7 @@ impl Engine {
                 let _ = cpu.write_number(word, true_address, self.isa.word);
             }
             // The register may already hold another value, because the function may have returned through the stack.
-            (ReturnAddress::In(reg), _) if self.scene.instances.is_in_pad(cpu.get(reg)) => cpu.set(reg, true_address),
+            (ReturnAddress::In(reg), _) if self.state.instances.is_in_pad(cpu.get(reg)) => cpu.set(reg, true_address),
             _ => {}
         }
     }
@@ -556,7 +556,7 @@ impl Engine {
     #[cold]
     fn returned_again(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> Answer {
         self.returns.mismatches += 1;
-        let Some(call) = self.scene.instances.given_back(task, key).copied() else {
+        let Some(call) = self.state.instances.given_back(task, key).copied() else {
             let (pad, sp) = (cpu.pc(), cpu.get(self.isa.abi.sp));
             self.log.push(Message::UnknownReturn { pad, task, sp });
             return Answer::NotOurs;
@@ -572,13 +572,13 @@ impl Engine {
     fn run_return_handlers(&mut self, cpu: &mut impl Cpu, found: Match, true_address: u64) {
         while found.exact && self.drop_left_behind(found) {}
         let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
-        while let Some(number) = self.scene.instances.take(found.task, of_frame) {
-            let instances = &self.scene.instances;
+        while let Some(number) = self.state.instances.take(found.task, of_frame) {
+            let instances = &self.state.instances;
             let last = instances.all.get(number as usize).is_none_or(|call| !instances.is_pad(call.ret_addr));
-            for _ in 0..self.returns.take_entries(&mut self.scene.instances, number) {
+            for _ in 0..self.returns.take_entries(&mut self.state.instances, number) {
                 self.run_return_handler(cpu, number, true_address);
             }
-            self.returns.give_back(&mut self.scene.instances, number);
+            self.returns.give_back(&mut self.state.instances, number);
             if last {
                 break;
             }
@@ -591,13 +591,13 @@ impl Engine {
     #[inline(always)]
     fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {
         cpu.set_pc(ret_addr & !self.isa.pointer_bits);
-        let Some(call) = self.scene.instances.all.get(number as usize) else { return };
+        let Some(call) = self.state.instances.all.get(number as usize) else { return };
         let (pool, place) = (call.pool, call.place);
         let Some(Some(pool)) = self.returns.pools.get_mut(pool as usize) else { return };
         let Pool { owner: Some(owner), address, data, .. } = pool else { return };
         owner.count_return();
         if let Some(handler) = owner.return_handler() {
-            let hit = Hit::new(cpu, owner.kprobe(), *address, &mut self.scene, Stage::Return);
+            let hit = Hit::new(cpu, owner.kprobe(), *address, &mut self.state, Stage::Return);
             handler(&mut ReturnHit::new(hit, data_of(data, owner, place), ret_addr));
         }
     }
@@ -605,16 +605,16 @@ impl Engine {
     /// Frees the newest abandoned call below the one that returns. Returns false if there is none.
     fn drop_left_behind(&mut self, found: Match) -> bool {
         let left = |all: &Instances, call: &Instance| all.is_left_behind(call, found.frame);
-        let instances = &self.scene.instances;
+        let instances = &self.state.instances;
         if !instances.of_task(found.task).take_while(|(_, call)| call.frame != found.frame).any(|(_, call)| left(instances, call))
         {
             return false;
         }
         self.report_mismatch(found.task, left);
-        match self.scene.instances.take(found.task, left) {
+        match self.state.instances.take(found.task, left) {
             Some(number) => {
                 self.returns.left_behind += 1;
-                self.returns.abandon(&mut self.scene.instances, number);
+                self.returns.abandon(&mut self.state.instances, number);
                 true
             }
             None => false,
@@ -623,7 +623,7 @@ impl Engine {
 
     /// Logs a return that does not fit, with Linux's text.
     fn report_mismatch(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) {
-        let instances = &self.scene.instances;
+        let instances = &self.state.instances;
         let Some((_, call)) = instances.of_task(task).find(|(_, call)| which(instances, call)) else { return };
         let call = *call;
         self.report_call(&call);

@@ -13,13 +13,13 @@ impl Engine {
     /// continues.
     pub fn stepped(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
-        if self.scene.instances.trap_pad() == Some(pc) {
+        if self.state.instances.trap_pad() == Some(pc) {
             // The guest stepped its return instruction. The trap belongs at the true return address.
             self.returned(cpu);
             return Answer::NotOurs;
         }
         // The CPU stands at the start of the pad, or at the breakpoint that ends a jprobe's handler, and has yet to run it.
-        if self.scene.instances.pad == Some(pc) || self.stub == Some(pc) {
+        if self.state.instances.pad == Some(pc) || self.stub == Some(pc) {
             return self.resume(number, 0, true);
         }
         if let Some((point, slot)) = self.slot_around(pc).filter(|(_, slot)| (slot.detour()..slot.detoured()).contains(&pc)) {

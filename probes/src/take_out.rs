@@ -36,7 +36,7 @@ impl Engine {
     /// Drops the followed calls and paused instructions. Called when the guest's state was replaced, as by a restored
     /// snapshot.
     pub fn forget_calls(&mut self) {
-        self.returns.forget_calls(&mut self.scene.instances);
+        self.returns.forget_calls(&mut self.state.instances);
         self.paused = Paused::new();
         self.forget_user_calls();
     }

@@ -350,7 +350,7 @@ impl Engine {
         for cpu in &mut self.cpus {
             cpu.tracepoint_run.get_or_insert_with(|| Box::new(TracepointRun::new(self.isa)));
         }
-        self.scene.record.bytes.resize(RECORD, 0);
+        self.state.record.bytes.resize(RECORD, 0);
         let mut probes = Vec::new();
         let watched = &self.tracepoints[number];
         let sites =
@@ -611,14 +611,14 @@ impl Engine {
         let (facts, ends) = (&*watched.facts, watched.ends);
         let mut has_record = false;
         if watched.is_raw && pc == ends.writes {
-            self.scene.record.take_arguments(cpu, self.isa);
+            self.state.record.take_arguments(cpu, self.isa);
             has_record = true;
         } else if pc == ends.reserve && !watched.is_raw {
             if run.reserve(cpu, self.isa) {
                 return Some(self.resume(number, 0, false));
             }
         } else if pc == ends.commit && !watched.is_raw {
-            let record = &mut self.scene.record;
+            let record = &mut self.state.record;
             (record.at, record.len) = (run.at + LIST + FILE, run.length);
             has_record = cpu.read(record.at, &mut record.bytes[..run.length]).is_ok();
         } else if watched.exits.binary_search(&pc).is_err() {
@@ -638,18 +638,18 @@ impl Engine {
     fn leave_tracepoint(&mut self, cpu: &mut impl Cpu, number: usize, which: u32, has_record: bool, is_lost: bool) -> Answer {
         let point = self.cpus[number].end_of_guest_code();
         if let Some(found) = self.points.get(point) {
-            let (address, scene) = (found.address(), &mut self.scene);
+            let (address, state) = (found.address(), &mut self.state);
             let of_this = |member: &&Member| !member.probe.is_disabled() && member.action == Action::Record(which);
             for member in found.members.iter().filter(of_this) {
                 if has_record {
                     let handler = member.probe.count_hit();
-                    handler(&mut Hit::new(cpu, &member.probe, address, scene, Stage::Before));
+                    handler(&mut Hit::new(cpu, &member.probe, address, state, Stage::Before));
                     cpu.set_pc(address);
                 } else if is_lost {
                     member.probe.count_missed();
                 }
             }
-            scene.record.len = 0;
+            state.record.len = 0;
             let run = self.cpus[number].tracepoint_run.as_deref_mut();
             if start_next(run, &self.tracepoints, &found.members, Some(which), cpu, self.isa) {
                 return self.resume(number, 0, false);

@@ -7,7 +7,7 @@ mod computed;
 mod inside;
 mod moves;
 
-use crate::context::{Hit, Scene, Stage};
+use crate::context::{EngineState, Hit, Stage};
 use crate::counter::Counter;
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
@@ -304,7 +304,7 @@ impl Watchpoints {
 
     /// Reports the accesses of an instruction that was computed.
     #[cold]
-    pub fn computed(&self, cpu: &mut impl Cpu, scene: &mut Scene, computed: &Computed) {
+    pub fn computed(&self, cpu: &mut impl Cpu, state: &mut EngineState, computed: &Computed) {
         let after = cpu.pc();
         cpu.set_pc(computed.pc());
         for access in computed.accesses(cpu.now()) {
@@ -314,7 +314,7 @@ impl Watchpoints {
                 let is_wanted = if access.is_write { area.writes } else { area.reads };
                 let is_touched = address.is_some_and(|address| area.touches(address, access.size));
                 if is_wanted && is_touched && area.process.is_none_or(|process| cpu.process() == process) {
-                    run(watchpoint, cpu, scene, &Access { address: address.unwrap_or(access.address), ..access });
+                    run(watchpoint, cpu, state, &Access { address: address.unwrap_or(access.address), ..access });
                 }
             }
         }
@@ -370,7 +370,7 @@ impl Engine {
         let before = self.watch.list.len();
         self.watch.list.retain(|known| !known.is_of(watchpoint));
         self.watch.templates.retain(|known| !known.is_of(watchpoint));
-        self.scene.moves.forget(watchpoint);
+        self.state.moves.forget(watchpoint);
         self.watch.has_changed |= self.watch.list.len() != before;
     }
 
@@ -389,14 +389,14 @@ impl Engine {
     /// Whether the machine must watch other areas than before.
     #[inline]
     pub fn has_new_areas(&self) -> bool {
-        self.watch.has_changed || !self.scene.moves.is_done()
+        self.watch.has_changed || !self.state.moves.is_done()
     }
 
     /// The areas that the machine must watch from now on. An access is passed on by its area's number in this list.
     pub fn areas(&mut self) -> Vec<Area> {
         self.watch.has_changed = false;
         self.watch.told.clone_from(&self.watch.list);
-        self.scene.moves.know(&self.watch.list);
+        self.state.moves.know(&self.watch.list);
         let area = |watchpoint: &Watchpoint| match watchpoint.is_enabled() {
             true => watchpoint.area(),
             false => Area { reads: false, writes: false, ..watchpoint.area() },
@@ -408,7 +408,7 @@ impl Engine {
     /// own code.
     pub fn accessed(&mut self, cpu: &mut impl Cpu, number: usize, access: &Access) {
         let Some(watchpoint) = self.watch.told.get(number) else { return };
-        run(watchpoint, cpu, &mut self.scene, access);
+        run(watchpoint, cpu, &mut self.state, access);
     }
 
     /// The bytes of the area of this number have changed without an access that was reported.
@@ -420,7 +420,7 @@ impl Engine {
 }
 
 /// Counts an access and calls the watchpoint's handler.
-fn run(watchpoint: &Watchpoint, cpu: &mut impl Cpu, scene: &mut Scene, access: &Access) {
+fn run(watchpoint: &Watchpoint, cpu: &mut impl Cpu, state: &mut EngineState, access: &Access) {
     if access.unseen {
         watchpoint.count_unseen();
     }
@@ -430,6 +430,6 @@ fn run(watchpoint: &Watchpoint, cpu: &mut impl Cpu, scene: &mut Scene, access: &
     watchpoint.0.shared.probe.count_hit();
     let pc = cpu.pc();
     let mut inside = Inside::new(cpu, access.time);
-    let hit = Hit::new(&mut inside, &watchpoint.0.shared.probe, pc, scene, Stage::After);
+    let hit = Hit::new(&mut inside, &watchpoint.0.shared.probe, pc, state, Stage::After);
     (watchpoint.0.shared.handler)(&mut WatchHit { hit, access, watchpoint });
 }

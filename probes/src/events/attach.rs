@@ -64,7 +64,7 @@ impl EventSet {
             )?,
             false => Attached::Pending,
         };
-        if engine.scene.watch.get(prepared.event).is_some() {
+        if engine.state.watch.get(prepared.event).is_some() {
             prepared.programs.set_watched(true);
         }
         Ok(self.insert(prepared, probe))
@@ -99,7 +99,7 @@ impl EventSet {
     /// Switches the records of an event whose probes triggers keep armed. Returns false for other events.
     fn switch_softly(&mut self, engine: &mut Engine, event: EventId, enabled: bool) -> bool {
         let is_armed = self.is_enabled(event);
-        match engine.scene.watch.get_mut(event) {
+        match engine.state.watch.get_mut(event) {
             Some(watched) if watched.soft_mode > 0 && is_armed => {
                 watched.soft_disabled = !enabled;
                 true

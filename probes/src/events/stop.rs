@@ -11,7 +11,7 @@ impl EventSet {
     pub fn stop_at_hit(&mut self, engine: &mut Engine, event: EventId) -> bool {
         let Some(format) = self.format(event) else { return false };
         let layout = fields::layout(format);
-        let Some(watched) = engine.scene.watch.entry(event, || layout) else { return false };
+        let Some(watched) = engine.state.watch.entry(event, || layout) else { return false };
         watched.stops = true;
         self.mark_watched(engine, event);
         true
@@ -19,7 +19,7 @@ impl EventSet {
 
     /// The event whose hit has ended the run, once. From then on the event stops nothing.
     pub fn take_stop(&mut self, engine: &mut Engine) -> Option<EventId> {
-        let event = engine.scene.watch.take_stopped()?;
+        let event = engine.state.watch.take_stopped()?;
         self.mark_watched(engine, event);
         Some(event)
     }

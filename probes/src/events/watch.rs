@@ -7,7 +7,7 @@ use super::filter::Filter;
 use super::format::put_stack;
 use super::hist::Hist;
 use super::triggers::Trigger;
-use crate::context::{Frame, Hit, Scene};
+use crate::context::{EngineState, Frame, Hit};
 use crate::records::{EventId, Header};
 use crate::unwind::Stacks;
 use crate::watch::Access;
@@ -125,11 +125,11 @@ pub(super) fn leave(hit: &mut Hit<'_>, event: EventId, programs: (&Programs, Opt
     let occurrence = Occurrence { event, header, frames: &frames[..count] };
     let passes = watched.at_hit(hit, &occurrence, programs, stacks.is_some());
     let stops = passes && core::mem::take(&mut watched.stops);
-    let (_, scene) = hit.parts();
+    let (_, state) = hit.parts();
     if stops {
-        scene.watch.stopped = Some(event);
+        state.watch.stopped = Some(event);
     }
-    if let Some(place) = scene.watch.events.get_mut(event.0 as usize) {
+    if let Some(place) = state.watch.events.get_mut(event.0 as usize) {
         *place = Some(watched);
     }
     if stops {
@@ -146,8 +146,8 @@ impl Watched {
         (programs, access): (&Programs, Option<&Access>),
         leaves_stack: bool,
     ) -> bool {
-        let (cpu, scene) = hit.parts();
-        let Scene { watch, records, moves, .. } = scene;
+        let (cpu, state) = hit.parts();
+        let EngineState { watch, records, moves, .. } = state;
         let mut values = 0;
         let composed = records.compose(|payload| {
             programs.run(cpu, access, payload);

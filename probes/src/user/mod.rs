@@ -242,7 +242,7 @@ impl Engine {
             self.user.last.resize(guest.cpus(), Spot::default());
         }
         if probe.returns() {
-            self.scene.calls.reserve(MOST_CALLS);
+            self.state.calls.reserve(MOST_CALLS);
             self.follow_processes(guest);
         }
         // An address marks the carrier as registered, and resets its counters. Offset 0 is no instruction.
@@ -288,7 +288,7 @@ impl Engine {
 
     /// The counters of user probes.
     pub fn user_counts(&self) -> UserCounts {
-        UserCounts { left_behind: self.scene.calls.left_behind, ..self.user.counts }
+        UserCounts { left_behind: self.state.calls.left_behind, ..self.user.counts }
     }
 
     /// Starts to report each task switch to the machine, if the machine needs that.
@@ -353,7 +353,7 @@ impl Engine {
                 && !carrier.is_disabled()
             {
                 let handler = carrier.count_hit();
-                handler(&mut Hit::new(&mut RunningProgram(cpu), carrier, spot.pc, &mut self.scene, Stage::Before));
+                handler(&mut Hit::new(&mut RunningProgram(cpu), carrier, spot.pc, &mut self.state, Stage::Before));
             }
         }
         if !point.returns.is_empty() {
@@ -379,7 +379,7 @@ impl Engine {
         let is_followed = return_to.is_some_and(|return_to| {
             let task = cpu.task();
             let call = Call { task, sp: spot.sp, return_to, entry: spot.pc, point: number };
-            cpu.observe_arrival(return_to) && self.scene.calls.push(call)
+            cpu.observe_arrival(return_to) && self.state.calls.push(call)
         });
         if !is_followed {
             for probe in point.returns.iter().filter(|probe| !probe.is_disabled()) {
@@ -402,7 +402,7 @@ impl Engine {
             ReturnAddress::OnStack => cpu.narrow_word().unwrap_or(self.isa.word) as u64,
             ReturnAddress::In(_) => 0,
         };
-        while let Some(call) = self.scene.calls.take(task, pc, sp, popped) {
+        while let Some(call) = self.state.calls.take(task, pc, sp, popped) {
             self.user.counts.returned += 1;
             let Some(Some(point)) = self.user.points.get(call.point as usize) else { continue };
             for probe in &point.returns {
@@ -413,7 +413,7 @@ impl Engine {
                 carrier.count_return();
                 if let Some(handler) = carrier.return_handler() {
                     let mut program = RunningProgram(cpu);
-                    let hit = Hit::new(&mut program, carrier.kprobe(), call.entry, &mut self.scene, Stage::Return);
+                    let hit = Hit::new(&mut program, carrier.kprobe(), call.entry, &mut self.state, Stage::Return);
                     handler(&mut ReturnHit::new(hit, &mut [], pc));
                 }
             }
@@ -431,13 +431,13 @@ impl Engine {
 
     /// Forgets what is known of a task that does not exist any more.
     pub(crate) fn user_task_exited(&mut self, task: u64) {
-        self.scene.calls.forget(task);
+        self.state.calls.forget(task);
         self.user.restarts.forget(task);
     }
 
     /// Forgets all calls in flight, because a snapshot was restored.
     pub(crate) fn forget_user_calls(&mut self) {
-        self.scene.calls.clear();
+        self.state.calls.clear();
         self.user.restarts = Restarts::default();
         self.user.last.fill(Spot::default());
     }

@@ -100,8 +100,8 @@ impl Hit<'_> {
     }
 
     fn ask(&mut self, template: &Watchpoint, address: Option<u64>, sets: bool) -> bool {
-        let (cpu, scene) = self.parts();
-        let asked = scene.moves.ask(template, address, sets);
+        let (cpu, state) = self.parts();
+        let asked = state.moves.ask(template, address, sets);
         if asked == Asked::Waits {
             cpu.look_soon();
         }
@@ -112,10 +112,10 @@ impl Hit<'_> {
 impl Engine {
     /// Carries out the changes that handlers have asked for. To be called while the machine stands still.
     pub fn carry_out_watch_requests(&mut self, guest: &mut dyn Guest) {
-        if self.scene.moves.is_done() {
+        if self.state.moves.is_done() {
             return;
         }
-        let mut waiting = core::mem::take(&mut self.scene.moves.waiting);
+        let mut waiting = core::mem::take(&mut self.state.moves.waiting);
         for Request { template, address, sets } in waiting.drain(..) {
             let is_it =
                 |known: &Watchpoint| known.is_of(&template) && address.is_none_or(|address| known.0.area.start == address);
@@ -142,6 +142,6 @@ impl Engine {
                 _ => {}
             }
         }
-        self.scene.moves.waiting = waiting;
+        self.state.moves.waiting = waiting;
     }
 }

@@ -18,7 +18,7 @@ impl EventSet {
             "0" => Ok(None),
             text => Filter::parse(text, format, engine.isa.word).map(Some),
         };
-        if let Some(watched) = engine.scene.watch.entry(event, || layout) {
+        if let Some(watched) = engine.state.watch.entry(event, || layout) {
             watched.filter = parsed.as_ref().ok().and_then(Clone::clone);
             watched.filter_text = watched.filter.is_some().then(|| text.to_owned());
         }
@@ -28,6 +28,6 @@ impl EventSet {
 
     /// The text of an event's filter.
     pub fn filter_text(&self, engine: &Engine, event: EventId) -> Option<String> {
-        engine.scene.watch.get(event)?.filter_text.clone()
+        engine.state.watch.get(event)?.filter_text.clone()
     }
 }

@@ -87,7 +87,7 @@ impl EventSet {
     /// Gives the rule by which triggers and histograms find call chains.
     pub fn stacks_for_triggers(&mut self, engine: &mut Engine, stacks: Stacks) {
         self.know_stacks(stacks.rule.is_none());
-        engine.scene.watch.stacks = Some(Arc::new(stacks));
+        engine.state.watch.stacks = Some(Arc::new(stacks));
     }
 
     /// Executes a line of an event's file `trigger`.
@@ -133,7 +133,7 @@ impl EventSet {
         if written.removes {
             return self.remove_trigger(engine, guest, event, |trigger| trigger.action.clashes(&action));
         }
-        if engine.scene.watch.triggers(event).iter().any(|trigger| trigger.action.clashes(&action)) {
+        if engine.state.watch.triggers(event).iter().any(|trigger| trigger.action.clashes(&action)) {
             return refused(Errno::EEXIST, "the event has such a trigger already: a line that begins with '!' removes it");
         }
         if let Action::Switch { event: other, .. } | Action::Watch { event: other, sets: true, .. } = &action {
@@ -177,10 +177,10 @@ impl EventSet {
         trigger: Trigger,
     ) -> Result<(), TriggerError> {
         self.soften(engine, guest, event, true).map_err(of_probe)?;
-        if let Some(watched) = engine.scene.watch.get_mut(event) {
+        if let Some(watched) = engine.state.watch.get_mut(event) {
             watched.triggers.push(trigger);
         }
-        engine.scene.watch.refresh(event);
+        engine.state.watch.refresh(event);
         Ok(())
     }
 
@@ -192,15 +192,15 @@ impl EventSet {
         event: EventId,
         is_meant: impl Fn(&Trigger) -> bool,
     ) -> Result<(), TriggerError> {
-        let Some(watched) = engine.scene.watch.get_mut(event) else { return Ok(()) };
+        let Some(watched) = engine.state.watch.get_mut(event) else { return Ok(()) };
         let Some(place) = watched.triggers.iter().position(is_meant) else { return Ok(()) };
         let trigger = watched.triggers.remove(place);
-        engine.scene.watch.refresh(event);
+        engine.state.watch.refresh(event);
         if let Action::Hist(number) = trigger.action {
-            engine.scene.watch.release(number);
+            engine.state.watch.release(number);
         }
         if let Action::Watch { watchpoint, sets: true, .. } = &trigger.action {
-            engine.scene.moves.ask(&watchpoint.0, None, false);
+            engine.state.moves.ask(&watchpoint.0, None, false);
         }
         if let Action::Switch { event: other, .. } | Action::Watch { event: other, sets: true, .. } = trigger.action {
             self.soften(engine, guest, other, false).map_err(of_probe)?;
@@ -210,7 +210,7 @@ impl EventSet {
 
     /// Removes all histograms of an event, as opening its file `trigger` for writing from the start does.
     pub fn clear_hists(&mut self, engine: &mut Engine, guest: &mut dyn Guest, event: EventId) -> Result<(), TriggerError> {
-        while engine.scene.watch.triggers(event).iter().any(|trigger| matches!(trigger.action, Action::Hist(_))) {
+        while engine.state.watch.triggers(event).iter().any(|trigger| matches!(trigger.action, Action::Hist(_))) {
             self.remove_trigger(engine, guest, event, |trigger| matches!(trigger.action, Action::Hist(_)))?;
         }
         Ok(())
@@ -224,7 +224,7 @@ impl EventSet {
         (written, filter): (&Written<'_>, Option<Filter>),
         (spec, change): (Spec, Option<Change>),
     ) -> Result<(), TriggerError> {
-        let watch = &mut engine.scene.watch;
+        let watch = &mut engine.state.watch;
         let named = watch.named(&spec);
         let is_meant = |watch: &Watch, trigger: &Trigger| {
             let Action::Hist(number) = trigger.action else { return false };
@@ -280,13 +280,13 @@ impl EventSet {
 
     /// The lines of an event's triggers. Empty if it has none.
     pub fn triggers_text(&self, engine: &Engine, event: EventId) -> String {
-        let watch = &engine.scene.watch;
+        let watch = &engine.state.watch;
         watch.triggers(event).iter().map(|trigger| trigger.shown(watch) + "\n").collect()
     }
 
     /// The text of an event's file `hist`: all its histograms.
     pub fn hist_text(&self, engine: &Engine, event: EventId, lookup: &Lookup<'_>) -> String {
-        let watch = &engine.scene.watch;
+        let watch = &engine.state.watch;
         let mut text = String::new();
         for trigger in watch.triggers(event) {
             let Action::Hist(number) = trigger.action else { continue };
@@ -305,14 +305,14 @@ impl EventSet {
         let Some(format) = self.format(event) else { return Ok(()) };
         let layout = fields::layout(format);
         let is_armed = self.is_enabled(event);
-        let Some(watched) = engine.scene.watch.entry(event, || layout) else { return Ok(()) };
+        let Some(watched) = engine.state.watch.entry(event, || layout) else { return Ok(()) };
         if wanted {
             watched.soft_mode += 1;
             if watched.soft_mode == 1 && !is_armed {
                 watched.soft_disabled = true;
                 self.mark_watched(engine, event);
                 if let Err(refusal) = self.arm(engine, guest, event, true) {
-                    if let Some(watched) = engine.scene.watch.get_mut(event) {
+                    if let Some(watched) = engine.state.watch.get_mut(event) {
                         (watched.soft_mode, watched.soft_disabled) = (0, false);
                     }
                     self.mark_watched(engine, event);
@@ -334,10 +334,10 @@ impl EventSet {
 
     /// Sets in the probes of an event whether its hits need the slow path. Drops the event's entry if it has no effect.
     pub(in crate::events) fn mark_watched(&self, engine: &mut Engine, event: EventId) {
-        if engine.scene.watch.get(event).is_some_and(Watched::is_idle) {
-            engine.scene.watch.forget(event);
+        if engine.state.watch.get(event).is_some_and(Watched::is_idle) {
+            engine.state.watch.forget(event);
         }
-        let is_watched = engine.scene.watch.get(event).is_some();
+        let is_watched = engine.state.watch.get(event).is_some();
         for member in self.members_of(event) {
             member.programs.set_watched(is_watched);
         }
@@ -345,12 +345,12 @@ impl EventSet {
 
     /// Whether the event's hits leave records.
     pub fn is_switched_on(&self, engine: &Engine, event: EventId) -> bool {
-        self.is_enabled(event) && engine.scene.watch.get(event).is_none_or(|watched| !watched.soft_disabled)
+        self.is_enabled(event) && engine.state.watch.get(event).is_none_or(|watched| !watched.soft_disabled)
     }
 
     /// The text of an event's file `enable`, without the newline: a star says that triggers keep the probes armed.
     pub fn enable_text(&self, engine: &Engine, event: EventId) -> &'static str {
-        let soft = engine.scene.watch.get(event).is_some_and(|watched| watched.soft_disabled || watched.soft_mode > 0);
+        let soft = engine.state.watch.get(event).is_some_and(|watched| watched.soft_disabled || watched.soft_mode > 0);
         match (self.is_switched_on(engine, event), soft) {
             (true, false) => "1",
             (true, true) => "1*",
@@ -366,10 +366,10 @@ impl EventSet {
             if exists {
                 continue;
             }
-            let Some(watched) = engine.scene.watch.forget(*event) else { continue };
+            let Some(watched) = engine.state.watch.forget(*event) else { continue };
             for trigger in watched.triggers {
                 if let Action::Hist(number) = trigger.action {
-                    engine.scene.watch.release(number);
+                    engine.state.watch.release(number);
                 }
             }
         }

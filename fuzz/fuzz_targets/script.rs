@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::regs::Reg;
-use trapline_script::run::{Moment, Secret, Settings, State};
+use trapline_script::run::{ScriptContext, Secret, Settings, State};
 use trapline_script::show::{Names, Style};
 use trapline_script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 use trapline_script::{Knowledge, Options, PointKind, budget, compile_within};
@@ -99,7 +99,7 @@ impl Names for ToyNames {
 /// Memory with holes in which each byte depends on its address, and registers that point there.
 struct Somewhere;
 
-impl Moment for Somewhere {
+impl ScriptContext for Somewhere {
     fn argument(&mut self, number: usize) -> u64 {
         (number as u64) << 12 | 0x123
     }

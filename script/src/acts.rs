@@ -202,9 +202,9 @@ impl Runner<'_> {
                 return Goes::Return;
             }
             Act::Time(format) => {
-                let now = self.moment.now().wrapping_add(self.state.view.epoch);
+                let now = self.context.now().wrapping_add(self.state.view.epoch);
                 let State { scratch, out, view, .. } = &mut *self.state;
-                super::times::moment(scratch, format, now);
+                super::times::format_time(scratch, format, now);
                 view.show().text(out, "time", &scratch[mark..]);
             }
             Act::Join { at, separator } => self.join(at, separator, mark),
@@ -214,7 +214,7 @@ impl Runner<'_> {
                     return Goes::On;
                 }
                 for (watchpoint, offset) in &self.state.objects {
-                    self.moment.unwatch(watchpoint, address.wrapping_add(*offset));
+                    self.context.unwatch(watchpoint, address.wrapping_add(*offset));
                 }
             }
             Act::Override(value) => {
@@ -222,7 +222,7 @@ impl Runner<'_> {
                 if self.leaving != Goes::On {
                     return Goes::On;
                 }
-                if !self.moment.skip(value) {
+                if !self.context.skip(value) {
                     self.warn("override() did nothing here: the function is not at its first instruction");
                 }
             }

@@ -3,8 +3,8 @@
 //! A running script belongs to the engine, which lends it to one hit at a time ([`HitProgram`]). No lock is needed.
 //! [`ScriptId::add`] loads a script and [`ScriptId::attach`] registers its probes.
 
-pub use super::moments::Outside;
-use super::moments::{Entry, Marked, Recorded, Return};
+pub use super::contexts::Outside;
+use super::contexts::{Entry, Marked, Recorded, Return};
 use super::program::{Block, Collected, Collects, Point, PointKind, Program};
 use super::run::{Settings, State};
 use alloc::boxed::Box;
@@ -172,9 +172,9 @@ impl HitProgram for Running {
         if state.exit().is_some() {
             return Flow::Continue;
         }
-        let mut moment = Entry { hit, stacks, redirected: false };
-        state.run(program, block, point, &mut moment);
-        let flow = if moment.redirected { Flow::Redirected } else { Flow::Continue };
+        let mut context = Entry { hit, stacks, redirected: false };
+        state.run(program, block, point, &mut context);
+        let flow = if context.redirected { Flow::Redirected } else { Flow::Continue };
         if state.exit().is_some() {
             hit.end_run();
         }

@@ -227,7 +227,7 @@ impl Compiler<'_> {
                     return Err(format.at.error("strftime() begins with its format, in quotes"));
                 };
                 let num = self.number(when)?.0;
-                Ok((Any::Num(num), Type::Moment(format.as_slice().into())))
+                Ok((Any::Num(num), Type::Timestamp(format.as_slice().into())))
             }
             _ => return Ok(None),
         };

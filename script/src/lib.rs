@@ -5,7 +5,7 @@
 //! Parsing: `lex` and the files whose names begin with `parse`, and `expression`, read the text into an `ast`.
 //! Compiling: [`compile()`] makes a [`Program`] of the `ast`, with what [`Knowledge`] says about the guest. Attach
 //! points are compiled in `points`, statements in `statements`, expressions in `values` and the files that it calls.
-//! Running: [`run::State`] runs a block at one of the `moments` and keeps the maps. `acts`, `numbers` and `strings`
+//! Running: [`run::State`] runs a block in one of the `contexts` and keeps the maps. `acts`, `numbers` and `strings`
 //! execute the program. Output: [`show`] and `show_maps` write values and maps as text or JSON.
 
 #![no_std]
@@ -25,6 +25,7 @@ mod builtins;
 mod calls;
 mod cat;
 pub mod compile;
+mod contexts;
 pub mod error;
 mod expression;
 mod facts;
@@ -34,7 +35,6 @@ mod lex;
 mod lookups;
 mod map;
 mod map_types;
-mod moments;
 mod numbers;
 mod objects;
 mod operators;

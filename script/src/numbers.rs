@@ -26,24 +26,24 @@ impl Runner<'_> {
         match num {
             Num::Const(number) => *number,
             Num::Variable(variable) => self.state.variables.get(usize::from(*variable)).map_or(0, |variable| variable.number),
-            Num::Argument(number) => self.moment.argument((*number).into()),
-            Num::StackWord(number) => self.moment.stack_word((*number).into()),
-            Num::Result => self.moment.result(),
-            Num::Register(register) => self.moment.register(*register),
-            Num::Tgid => self.moment.process().into(),
-            Num::Pid => self.moment.pid().into(),
-            Num::Cpu => self.moment.cpu() as u64,
-            Num::Now => self.moment.now(),
-            Num::Elapsed => self.moment.now().wrapping_sub(self.state.started),
+            Num::Argument(number) => self.context.argument((*number).into()),
+            Num::StackWord(number) => self.context.stack_word((*number).into()),
+            Num::Result => self.context.result(),
+            Num::Register(register) => self.context.register(*register),
+            Num::Tgid => self.context.process().into(),
+            Num::Pid => self.context.pid().into(),
+            Num::Cpu => self.context.cpu() as u64,
+            Num::Now => self.context.now(),
+            Num::Elapsed => self.context.now().wrapping_sub(self.state.started),
             Num::Random => self.random(),
-            Num::Function => self.moment.address(),
+            Num::Function => self.context.address(),
             Num::InProgram(of) => {
                 let address = self.num(of);
-                in_mapping(address, self.moment.mapping_at(address))
+                in_mapping(address, self.context.mapping_at(address))
             }
-            Num::Task => self.moment.task(),
+            Num::Task => self.context.task(),
             Num::Cpus => self.state.cpus,
-            Num::InUser => self.moment.in_user().into(),
+            Num::InUser => self.context.in_user().into(),
             Num::Load { at, size, signed } => {
                 let at = self.num(at);
                 extend(self.load(at, *size), *size, *signed)
@@ -241,7 +241,7 @@ impl Runner<'_> {
     pub(super) fn load(&mut self, at: u64, size: u8) -> u64 {
         let mut bytes = [0; 8];
         let size = usize::from(size.min(8));
-        if !self.moment.read(at, &mut bytes[..size]) {
+        if !self.context.read(at, &mut bytes[..size]) {
             self.unread(at);
             return 0;
         }

@@ -1,7 +1,7 @@
 //! `last_write` and `last_writer`: questions of a script about the past of the run.
 //!
 //! A script runs in the middle of a run and cannot look back by itself. `trapline replay` gives it a [`Past`], which repeats
-//! the recorded run in a second machine up to the moment of the question. Without one the compiler refuses both functions.
+//! the recorded run in a second machine up to the hit that asks. Without one the compiler refuses both functions.
 
 use super::ast::Expr;
 use super::compile::Compiler;
@@ -21,7 +21,7 @@ use trapline_probes::watch::MOST_BYTES;
 
 /// The past of a run.
 pub trait Past: Send {
-    /// Returns the last write to some bytes before a moment. `None`: nobody has written to them.
+    /// Returns the last write to some bytes before a place of the run. `None`: nobody has written to them.
     fn last_write(&mut self, question: &Question) -> Result<Option<Write>, Unanswered>;
 }
 
@@ -34,7 +34,7 @@ pub struct Question {
     pub physical: Option<u64>,
     /// The number of bytes.
     pub length: u64,
-    /// The moment.
+    /// The place of the run.
     pub before: Instant,
 }
 
@@ -98,8 +98,8 @@ impl Runner<'_> {
     /// answer, which is counted.
     fn ask(&mut self, address: &Num, length: u64) -> Option<Option<Write>> {
         let address = self.num(address);
-        let question = self.moment.instant().map(|before| {
-            let physical = self.moment.physical_of(address);
+        let question = self.context.instant().map(|before| {
+            let physical = self.context.physical_of(address);
             Question { address, physical, length, before }
         });
         let answer = match (&mut self.state.past, question) {

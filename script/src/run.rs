@@ -1,5 +1,5 @@
-//! Runs a compiled script at a *moment*: a hit, BEGIN, END or a tick of a timer. [`State`] holds what the script keeps
-//! between moments.
+//! Runs a block of a compiled script: at a hit, at BEGIN or END, or at a tick of a timer. It sees the guest through a
+//! [`ScriptContext`]. [`State`] holds what the script keeps between these runs.
 //!
 //! Numbers are computed in 64 bits. Byte expressions append their result to one scratch buffer and nothing else. Once
 //! that buffer has its final size, a hit allocates only for new keys of maps.
@@ -19,8 +19,8 @@ use trapline_isa::regs::Reg;
 use trapline_probes::guest::Instant;
 use trapline_probes::watch::Watchpoint;
 
-/// The view that a script has of a moment.
-pub trait Moment {
+/// The guest as a block of a script sees it: at a hit, at BEGIN or END, or at a tick of a timer.
+pub trait ScriptContext {
     /// An argument of the function, counted from 0.
     fn argument(&mut self, number: usize) -> u64;
     /// A word of the stack, counted from the first one after the return address.
@@ -272,8 +272,8 @@ impl State {
 
     /// Runs a block, if its filter allows it. Does nothing once the script has ended.
     #[inline]
-    pub fn run(&mut self, program: &Program, block: &Block, point: &Point, moment: &mut dyn Moment) {
-        if self.exit.is_some() || block.counts_hits && !self.counts(point, moment) {
+    pub fn run(&mut self, program: &Program, block: &Block, point: &Point, context: &mut dyn ScriptContext) {
+        if self.exit.is_some() || block.counts_hits && !self.counts(point, context) {
             return;
         }
         let probe = point.name.as_str();
@@ -285,7 +285,7 @@ impl State {
                 variable.bytes.clear();
             }
         }
-        let mut runner = Runner { program, state: self, moment, probe, leaving: Goes::On };
+        let mut runner = Runner { program, state: self, context, probe, leaving: Goes::On };
         if let Some(filter) = &block.filter
             && runner.num(filter) == 0
         {
@@ -299,9 +299,9 @@ impl State {
 impl State {
     /// Checks the conditions of an attach point: its result and its hit count.
     #[inline(never)]
-    fn counts(&mut self, point: &Point, moment: &mut dyn Moment) -> bool {
+    fn counts(&mut self, point: &Point, context: &mut dyn ScriptContext) -> bool {
         if let Some((bits, wanted)) = point.result
-            && moment.result() & bits != wanted
+            && context.result() & bits != wanted
         {
             return false;
         }
@@ -329,7 +329,7 @@ pub(super) struct Runner<'a> {
     pub program: &'a Program,
     pub state: &'a mut State,
     /// The hit or timer tick that runs the block.
-    pub moment: &'a mut dyn Moment,
+    pub context: &'a mut dyn ScriptContext,
     /// The name of the attach point.
     pub probe: &'a str,
     /// The way in which a block inside an expression ended. The statement that contains the expression then does nothing more.

@@ -1,6 +1,6 @@
 //! Writes values as text, byte for byte as bpftrace does, and as bpftrace's JSON lines.
 
-use super::times::moment;
+use super::times::format_time;
 use super::types::{StackForm, Type};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -160,7 +160,7 @@ impl Show<'_> {
                     put(out, format_args!("{}{byte:02X}", if at == 0 { "" } else { ":" }));
                 }
             }
-            Type::Moment(format) => moment(out, format, number.wrapping_add(self.epoch)),
+            Type::Timestamp(format) => format_time(out, format, number.wrapping_add(self.epoch)),
             Type::Aggregate(_) => put(out, format_args!("{number}")),
         }
     }

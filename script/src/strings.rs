@@ -61,7 +61,7 @@ impl Runner<'_> {
                 }
             }
             Bytes::Comm => {
-                let comm = self.moment.comm();
+                let comm = self.context.comm();
                 self.state.scratch.extend_from_slice(&comm[..length(&comm)]);
             }
             Bytes::Probe => self.state.scratch.extend_from_slice(self.probe.as_bytes()),
@@ -74,7 +74,7 @@ impl Runner<'_> {
                 let (at, length) = (self.num(at), self.num(length).min(65_536) as usize);
                 self.state.scratch.resize(mark + length, 0);
                 let State { scratch, .. } = &mut *self.state;
-                if !self.moment.read(at, &mut scratch[mark..]) {
+                if !self.context.read(at, &mut scratch[mark..]) {
                     scratch[mark..].fill(0);
                     self.unread(at);
                 }
@@ -173,9 +173,9 @@ impl Runner<'_> {
     fn stack<const MOST: usize>(&mut self, user: bool, limit: u16) {
         let mut frames = [0; MOST];
         let most = usize::from(limit).min(MOST);
-        let found = self.moment.stack(user, &mut frames[..most]).min(most);
+        let found = self.context.stack(user, &mut frames[..most]).min(most);
         for frame in frames[..found].iter_mut().filter(|_| user) {
-            *frame = in_mapping(*frame, self.moment.mapping_at(*frame));
+            *frame = in_mapping(*frame, self.context.mapping_at(*frame));
         }
         frames[..found].iter().for_each(|frame| self.state.scratch.extend_from_slice(&frame.to_le_bytes()));
     }
@@ -234,7 +234,7 @@ impl Runner<'_> {
         while self.state.scratch.len() - start < most {
             // No read crosses a 64-byte boundary, so none touches a page that the string does not reach.
             let length = (64 - (at % 64) as usize).min(most - (self.state.scratch.len() - start));
-            if !self.moment.read(at, &mut chunk[..length]) {
+            if !self.context.read(at, &mut chunk[..length]) {
                 self.unread(at);
                 return;
             }
@@ -267,7 +267,7 @@ impl Runner<'_> {
             }
             // The most frequent part of a key, so it has a fast path: the length is computed first and needs no second write.
             Any::Bytes(Bytes::Comm) => {
-                let comm = self.moment.comm();
+                let comm = self.context.comm();
                 let (at, length) = (self.state.scratch.len(), length(&comm));
                 let mut part = [0; 4 + 16];
                 part[..4].copy_from_slice(&(length as u32).to_le_bytes());

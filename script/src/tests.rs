@@ -11,7 +11,7 @@ mod user_tests;
 
 use super::compile::{Knowledge, Options, compile};
 use super::program::{PointKind, Program};
-use super::run::{Moment, Secret, Settings, State};
+use super::run::{ScriptContext, Secret, Settings, State};
 use super::show::{Names, Style};
 use super::types::Types;
 use alloc::boxed::Box;
@@ -52,10 +52,10 @@ impl Names for NoNames {
     }
 }
 
-/// A moment outside of any hit. Its task is bpftrace itself.
+/// The context outside of any hit. Its task is bpftrace itself.
 struct Outside;
 
-impl Moment for Outside {
+impl ScriptContext for Outside {
     fn argument(&mut self, number: usize) -> u64 {
         number as u64
     }

@@ -4,7 +4,7 @@ use super::show::put;
 use alloc::vec::Vec;
 
 /// Formats a time in nanoseconds since 1970. `%f` prints microseconds.
-pub fn moment(out: &mut Vec<u8>, format: &[u8], nanoseconds: u64) {
+pub fn format_time(out: &mut Vec<u8>, format: &[u8], nanoseconds: u64) {
     let seconds = nanoseconds / 1_000_000_000;
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);

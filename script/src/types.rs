@@ -43,7 +43,7 @@ pub enum Type {
     /// A MAC address.
     Mac,
     /// A time with its strftime format.
-    Moment(Box<[u8]>),
+    Timestamp(Box<[u8]>),
     /// An aggregation, which only maps hold.
     Aggregate(Aggregate),
 }
@@ -183,7 +183,7 @@ impl Type {
             Type::UserSymbol => "usym_t".to_owned(),
             Type::Inet => "inet".to_owned(),
             Type::Mac => "mac_address".to_owned(),
-            Type::Moment(_) => "timestamp".to_owned(),
+            Type::Timestamp(_) => "timestamp".to_owned(),
             Type::Aggregate(aggregate) => aggregate.name().to_owned(),
         }
     }

@@ -3,7 +3,7 @@
 use super::layout_tests::On;
 use super::{NoNames, options};
 use crate::compile::compile;
-use crate::run::{Moment, Secret, Settings, State};
+use crate::run::{ScriptContext, Secret, Settings, State};
 use crate::show::Style;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -12,10 +12,10 @@ use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
 
-/// A moment whose guest has these bytes at 0x100 and no other memory.
+/// A context whose guest has these bytes at 0x100 and no other memory.
 struct Memory(Vec<u8>);
 
-impl Moment for Memory {
+impl ScriptContext for Memory {
     fn argument(&mut self, _: usize) -> u64 {
         0
     }

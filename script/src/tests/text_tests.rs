@@ -4,7 +4,7 @@
 use super::{NoNames, options};
 use crate::compile::{Knowledge, Options, compile};
 use crate::program::PointKind;
-use crate::run::{Moment, Secret, Settings, State};
+use crate::run::{ScriptContext, Secret, Settings, State};
 use crate::show::Style;
 use crate::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 use alloc::boxed::Box;
@@ -92,7 +92,7 @@ struct Hit {
     number: u64,
 }
 
-impl Moment for Hit {
+impl ScriptContext for Hit {
     fn argument(&mut self, number: usize) -> u64 {
         [0x4000, 2, 77].get(number).copied().unwrap_or(number as u64)
     }

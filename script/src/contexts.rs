@@ -1,8 +1,8 @@
-//! Implementations of [`Moment`], through which a script sees the guest: hits of probes, returns, tracepoint records and
+//! Implementations of [`ScriptContext`], through which a script sees the guest: hits of probes, returns, tracepoint records and
 //! timers. Also reads the kernel's and the user's stack.
 
 use super::attach::KEPT;
-use super::run::Moment;
+use super::run::ScriptContext;
 use super::strings::DEEPEST_STACK;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
@@ -172,7 +172,7 @@ macro_rules! of_the_hit {
     };
 }
 
-impl Moment for Entry<'_, '_> {
+impl ScriptContext for Entry<'_, '_> {
     fn instant(&mut self) -> Option<Instant> {
         self.hit.machine().instant()
     }
@@ -202,7 +202,7 @@ impl Moment for Entry<'_, '_> {
     of_the_hit!();
 }
 
-impl Moment for Return<'_, '_> {
+impl ScriptContext for Return<'_, '_> {
     fn instant(&mut self) -> Option<Instant> {
         let pc = self.hit.ret_addr();
         self.hit.machine().instant().map(|instant| Instant { pc, ..instant })
@@ -222,7 +222,7 @@ impl Moment for Return<'_, '_> {
     of_the_hit!();
 }
 
-impl Moment for Recorded<'_, '_> {
+impl ScriptContext for Recorded<'_, '_> {
     fn instant(&mut self) -> Option<Instant> {
         let pc = self.hit.address();
         self.hit.machine().instant().map(|instant| Instant { pc, ..instant })
@@ -250,7 +250,7 @@ pub(super) struct Marked<'a, 'b> {
     pub usdt: &'a Usdt,
 }
 
-impl Moment for Marked<'_, '_> {
+impl ScriptContext for Marked<'_, '_> {
     fn instant(&mut self) -> Option<Instant> {
         self.hit.machine().instant()
     }
@@ -269,7 +269,7 @@ impl Moment for Marked<'_, '_> {
     of_the_hit!();
 }
 
-impl Moment for Outside<'_> {
+impl ScriptContext for Outside<'_> {
     fn instant(&mut self) -> Option<Instant> {
         self.cpu.instant()
     }

@@ -20,7 +20,7 @@ pub struct Args {
     /// Prints a line of JSON for each mechanism
     #[arg(long, conflicts_with = "table")]
     json: bool,
-    /// How often to measure each mechanism; the fastest measurement counts
+    /// The number of measurements of each mechanism; the fastest one counts
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 }

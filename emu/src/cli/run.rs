@@ -107,7 +107,7 @@ pub struct Args {
     /// Does not replace breakpoints by jumps (like 0 in the sysctl debug.kprobes-optimization)
     #[arg(long)]
     no_optimize: bool,
-    /// How the detours of optimised probes treat the registers
+    /// The form of the detours of optimised probes
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     detour: DetourName,
 }

@@ -272,15 +272,15 @@ fn a_probe_on_every_instruction_changes_nothing() {
     let mut all = [0; 3];
     for (name, image, text) in programs {
         let plain = output(&image);
-        for how in [probes::How::Computed, probes::How::Stepped] {
+        for how in [probes::How::Computed, probes::How::Stepped, probes::How::Emulated] {
             let (output, executed, hits) = probed(&image, text.clone(), how);
             assert_eq!(output, plain.0, "{name}, {how:?}");
             assert_eq!(executed, plain.1, "{name}, {how:?}: {hits:?}");
             match how {
                 probes::How::Computed => assert_eq!(hits.stepped, 0),
-                probes::How::Stepped => all = [0, 1, 2].map(|slot| all[slot] + hits.in_slot[slot]),
+                probes::How::Stepped | probes::How::Emulated => all = [0, 1, 2].map(|slot| all[slot] + hits.in_slot[slot]),
             }
-            assert!(hits.stepped + hits.computed > 20, "{name}, {how:?}: {hits:?}");
+            assert!(hits.stepped + hits.computed + hits.emulated > 20, "{name}, {how:?}: {hits:?}");
         }
     }
     assert!(all.iter().all(|hits| *hits > 10_000), "hits in each slot: {all:?}");

@@ -4,30 +4,19 @@
 
 #[path = "ia64/probes/mod.rs"]
 mod probes;
+#[path = "ia64/tiny/mod.rs"]
+mod tiny;
 
 use probes::{Hits, How, Probes};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use tiny::{INTERRUPT, KERNEL_BASE, PORTS, RAM, SUMS, VECTORS};
 use trapline_core::ia64::{Core, Entry, Host, State, cr, psr, vector};
 
-/// The kernel's file.
-const KERNEL: &[u8] = include_bytes!("../../images/tiny/prebuilt/tiny-ia64.elf");
-/// Its sums, which are those of the tiny kernels for other ISAs. That of the byte code is its own.
-const SUMS: [&str; 4] =
-    ["pipe       45b271a1e74bdf94", "files      410d88f43df6e8b4", "fork       4ef2f532afe6dcc4", "fault      731d25655b18fbcb"];
-/// The guest's RAM, and behind it the memory of the probe window.
-const RAM: usize = 16 << 20;
+/// The memory of the probe window, behind the guest's RAM.
 const WINDOW_BYTES: usize = 4 << 20;
-/// The kernel's virtual addresses are physical ones plus this.
-const KERNEL_BASE: u64 = 0xe000_0000_0000_0000;
-/// The distance of the vectors from the start of the text.
-const VECTORS: usize = 0x8000;
 /// Instructions between two looks at the timer.
 const SLICE: u64 = 64;
-/// The address of the board's registers.
-const PORTS: u64 = 0x0900_0000;
-/// The number of the board's interrupt.
-const INTERRUPT: u8 = 0x30;
 
 struct Board {
     state: Rc<State>,
@@ -51,21 +40,14 @@ impl Board {
     fn now(&self) -> u64 {
         self.state.executed.get() * 4 / 3 + self.slept
     }
-
-    fn range(physical: u64, size: u32) -> std::ops::Range<usize> {
-        physical as usize..physical as usize + size as usize
-    }
 }
 
 impl Host for Board {
     fn load(&mut self, physical: u64, size: u32) -> Option<u64> {
-        let bytes = self.memory.get(Self::range(physical, size))?;
-        Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+        tiny::load(&self.memory, physical, size)
     }
     fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
-        let Some(bytes) = self.memory.get_mut(Self::range(physical, size)) else { return false };
-        bytes.copy_from_slice(&value.to_le_bytes()[..size as usize]);
-        true
+        tiny::store(&mut self.memory, physical, size, value)
     }
     fn device_in(&mut self, physical: u64, _: u32) -> u64 {
         match physical.wrapping_sub(PORTS) {
@@ -102,27 +84,6 @@ impl Host for Board {
     }
 }
 
-/// Memory with the kernel, its physical entry, and the physical addresses of its text.
-fn loaded() -> (Vec<u8>, u64, std::ops::Range<usize>) {
-    let word = |at: usize| u64::from_le_bytes(KERNEL[at..at + 8].try_into().expect("8 bytes"));
-    let mut memory = vec![0; RAM + WINDOW_BYTES];
-    let mut text = 0..0;
-    for number in 0..(word(56) & 0xffff) as usize {
-        let at = word(32) as usize + 56 * number;
-        let [offset, physical, bytes] = [8, 24, 32].map(|field| word(at + field) as usize);
-        if word(at) & 0xffff_ffff == 1 {
-            memory[physical..physical + bytes].copy_from_slice(&KERNEL[offset..offset + bytes]);
-            if text.is_empty() {
-                text = physical..physical + bytes;
-            }
-        }
-    }
-    for (number, value) in [0x5041_5254_u32, 1, RAM as u32, 1, 0x1100].into_iter().enumerate() {
-        memory[0x1000 + 4 * number..0x1004 + 4 * number].copy_from_slice(&value.to_le_bytes());
-    }
-    (memory, word(24), text)
-}
-
 /// Runs the kernel to its end, with a timer that is looked at after so many instructions, and with probes on all
 /// instructions of the kernel's text if they are to run in some way.
 fn run(slice: u64, probed: Option<How>) -> Board {
@@ -141,7 +102,7 @@ enum Runs {
 }
 
 fn run_by(slice: u64, probed: Option<How>, runs: Runs) -> Board {
-    let (mut memory, entry, text) = loaded();
+    let (mut memory, entry, text) = tiny::loaded(RAM + WINDOW_BYTES, 1);
     let mut core = Core::with_ram(0, memory.len() as u64);
     if runs == Runs::OneByOne {
         core.set_one_by_one(true);
@@ -224,8 +185,7 @@ fn run_by(slice: u64, probed: Option<How>, runs: Runs) -> Board {
 
 /// The kernel's checksum.
 fn checksum(board: &Board) -> &str {
-    let line = board.console.lines().find_map(|line| line.split_once("checksum: "));
-    line.map(|(_, sum)| sum).unwrap_or_else(|| panic!("no checksum in {}", board.console))
+    tiny::checksum(&board.console)
 }
 
 /// KP-9: the kernel runs to its end, and its sums are right.
@@ -266,18 +226,19 @@ fn the_kernel_runs_by_blocks() {
 }
 
 /// KP-1, KP-2: with a probe on every instruction of the kernel, its vectors included, the run is the same to the
-/// instruction, whether the instructions are computed or run in copies.
+/// instruction, whether the instructions are computed by the core or by `trapline-isa`, or run in copies.
 #[test]
 fn a_probe_on_every_instruction_of_the_kernel_changes_nothing() {
     let plain = run(SLICE, None);
-    for how in [How::Computed, How::Stepped] {
+    for how in [How::Computed, How::Stepped, How::Emulated] {
         let board = run(SLICE, Some(how));
         assert_eq!(board.console, plain.console, "{how:?}");
         assert_eq!(board.exceptions, plain.exceptions, "{how:?}");
         assert_eq!(board.state.executed.get(), plain.state.executed.get(), "{how:?}");
         let hits: Hits = board.probes.map(|probes| probes.hits).unwrap_or_default();
         println!("{how:?}: {hits:?}");
-        assert_eq!(hits.stepped > 0, how == How::Stepped);
+        assert_eq!(hits.stepped > 0, how != How::Computed);
+        assert!(how != How::Emulated || hits.emulated > 100 * hits.computed, "{hits:?}");
         assert!(hits.in_slot.iter().all(|hits| *hits > 100_000), "{how:?}: {hits:?}");
     }
 }

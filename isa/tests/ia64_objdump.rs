@@ -164,6 +164,23 @@ fn an_assembled_file_has_the_text_of_objdump() {
     assert!(listed.len() > 80, "{}", listed.len());
 }
 
+/// KP-2: every instruction of the tiny kernel has objdump's text.
+fn the_tiny_kernel_has_the_text_of_objdump() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../images/tiny/prebuilt/tiny-ia64.elf");
+    let kernel = std::fs::read(file).expect("the kernel");
+    let word = |at: usize| u64::from_le_bytes(kernel[at..at + 8].try_into().expect("8 bytes")) as usize;
+    // The first segment is the text: its offset and its size in the file.
+    let [offset, size] = [8, 32].map(|field| word(word(32) + field));
+    let folder = Folder::new("ia64-tiny");
+    std::fs::write(folder.0.join("text.bin"), &kernel[offset..offset + size]).expect("written");
+    std::fs::write(folder.0.join("text.s"), "\t.text\n\t.incbin \"text.bin\"\n").expect("written");
+    let (listed, bytes) = disassembled(&folder.0, "text.s");
+    assert_eq!(bytes[..size], kernel[offset..offset + size]);
+    let same = compare(&listed, &bytes);
+    // The only data are undefined instructions.
+    assert!(same > 15_000 && listed.len() - same < 20, "{same} of {}", listed.len());
+}
+
 fn main() -> ExitCode {
     let arguments = libtest_mimic::Arguments::from_args();
     let has_tools = [OBJDUMP, ASSEMBLER]
@@ -172,9 +189,10 @@ fn main() -> ExitCode {
     if !has_tools {
         println!("skipped: {OBJDUMP} is not installed; apt-get install binutils-ia64-linux-gnu");
     }
-    let tests: [(&str, fn()); 2] = [
+    let tests: [(&str, fn()); 3] = [
         ("random_bundles_have_the_text_of_objdump", random_bundles_have_the_text_of_objdump),
         ("an_assembled_file_has_the_text_of_objdump", an_assembled_file_has_the_text_of_objdump),
+        ("the_tiny_kernel_has_the_text_of_objdump", the_tiny_kernel_has_the_text_of_objdump),
     ];
     let trial = |(name, run): (&str, fn())| {
         let test = move || {

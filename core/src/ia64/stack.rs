@@ -35,6 +35,22 @@ impl State {
         skip(self.store_at.get(), self.dirty.get().into())
     }
 
+    /// Moves the frame so that register 32 is at this address of the backing store. The registers of a lower frame are loaded
+    /// before the next instruction.
+    pub fn set_frame_at(&self, address: u64) {
+        let now = self.frame_at();
+        let distance = if address < now { -registers(address, now) } else { registers(now, address) };
+        self.move_bottom(distance as i32);
+        self.loads.set(1);
+    }
+
+    /// Sets the current frame marker. A frame that does not fit beside the dirty registers is none.
+    pub fn set_frame(&self, frame: u64) {
+        let frame = frame & FRAME;
+        let fits = self.dirty.get().max(0) as u32 + size(frame) <= STACKED && locals(frame) <= size(frame);
+        self.frame.set(if fits { frame } else { frame & !SIZES });
+    }
+
     /// Moves the bottom of the frame by so many registers.
     fn move_bottom(&self, registers: i32) {
         let bottom = self.bottom.get() as i32 + registers;
@@ -61,10 +77,7 @@ impl State {
     /// Returns to a frame whose bottom lies so many registers below. Its registers may have to be loaded.
     pub(super) fn uncover(&self, frame: u64, registers: u32) {
         self.move_bottom(-(registers as i32));
-        let frame = frame & FRAME;
-        // A frame that does not fit beside the dirty registers is none.
-        let fits = self.dirty.get().max(0) as u32 + size(frame) <= STACKED && locals(frame) <= size(frame);
-        self.frame.set(if fits { frame } else { frame & !SIZES });
+        self.set_frame(frame);
         self.loads.set(1);
     }
 

@@ -31,7 +31,7 @@
 	.endm
 
 	.section .head.text, "ax"
-function _head /* r28: which CPU this is */
+function _head /* r8: which CPU this is */
 	rsm psr.i | psr.ic
 	;;
 	srlz.i
@@ -64,7 +64,7 @@ function _head /* r28: which CPU this is */
 	movl r15 = percpu_areas
 	movl r16 = no_program
 	mov r17 = PERCPU_SIZE
-	shl r18 = r28, 10 /* PERCPU_SIZE */
+	shl r18 = r8, 10 /* PERCPU_SIZE */
 	;;
 	mov r20 = 0x3f00 /* speculative loads defer their interruptions */
 	;;
@@ -75,7 +75,7 @@ function _head /* r28: which CPU this is */
 	mov ar.k3 = r15
 	mov ar.k7 = r16
 	movl r19 = boot_stacks
-	shl r18 = r28, 13 /* KERNEL_STACK_SIZE */
+	shl r18 = r8, 13 /* KERNEL_STACK_SIZE */
 	;;
 	add r19 = r19, r18
 	mov ar.rsc = 0
@@ -108,7 +108,7 @@ function _head /* r28: which CPU this is */
 	;;
 	mov ar.k6 = r16
 	mov ar.pfs = r0
-	cmp.ne p6, p7 = r0, r28
+	cmp.ne p6, p7 = r0, r8
 	;;
 	(p6) br.cond.spnt .Lsecondary
 	;;
@@ -125,7 +125,7 @@ function _head /* r28: which CPU this is */
 	;;
 	(p6) br.cond.spnt 2b
 	;;
-	mov r32 = r28
+	mov r32 = r8
 	br.call.sptk.many b0 = start_secondary
 	;;
 end _head

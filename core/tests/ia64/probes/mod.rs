@@ -4,12 +4,15 @@
 #![allow(dead_code)]
 
 use std::collections::HashMap;
-use trapline_core::ia64::{State, vector};
+use trapline_core::ia64::{State, ar, cr, vector};
+use trapline_isa::ia64::abi;
 use trapline_isa::ia64::bundle::Bundle;
 use trapline_isa::ia64::decode::in_bundle;
+use trapline_isa::ia64::emulate::emulate;
 use trapline_isa::ia64::rules::{Runs, plan};
 use trapline_isa::ia64::slot::{self, behind_step, copy, with_breakpoint};
 use trapline_isa::plan::Policy;
+use trapline_isa::regs::{Reg, Registers};
 
 /// The way in which instructions under a breakpoint run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub enum How {
     Computed,
     /// Those that may are stepped in a copy.
     Stepped,
+    /// Those that may are stepped, and of the others those that may are emulated by `trapline-isa`.
+    Emulated,
 }
 
 /// Counts of hits.
@@ -25,6 +30,7 @@ pub enum How {
 pub struct Hits {
     pub computed: u64,
     pub stepped: u64,
+    pub emulated: u64,
     pub in_slot: [u64; 3],
 }
 
@@ -108,17 +114,31 @@ impl Probes {
         let Some(place) = slot::instruction_slot(probed.original, place) else { return false };
         let Some(runs) = probed.runs[place] else { return false };
         self.hits.in_slot[place] += 1;
-        if runs == Runs::Stepped && self.how == How::Stepped {
+        if runs == Runs::Stepped && self.how != How::Computed {
             self.hits.stepped += 1;
             self.step = Some((ip, place, probed.copies[place]));
             state.go_to(probed.copies[place]);
             state.set_slot(place as u32);
+        } else if self.how == How::Emulated && self.emulates(state, probed.original, place) {
+            self.hits.emulated += 1;
         } else {
             self.hits.computed += 1;
             self.hit = Some(probed.original);
             state.stop.set(1);
         }
         true
+    }
+
+    /// Executes the instruction by `trapline-isa`, if it can.
+    fn emulates(&self, state: &State, bundle: Bundle, place: usize) -> bool {
+        let ip = state.ip();
+        let insn = in_bundle(bundle, place).expect("an instruction");
+        let is_emulated = emulate(&insn, &mut Cpu(state));
+        if is_emulated {
+            state.executed.set(state.executed.get() + 1);
+            state.last.set(ip);
+        }
+        is_emulated
     }
 
     /// Whether an instruction has run in its copy, and the break behind it has not.
@@ -129,5 +149,61 @@ impl Probes {
     /// Takes the original bundle of a hit whose instruction the core must execute.
     pub fn hit(&mut self) -> Option<Bundle> {
         self.hit.take()
+    }
+}
+
+/// The registers of a CPU, by the numbers of `trapline-isa`.
+struct Cpu<'a>(&'a State);
+
+impl Cpu<'_> {
+    fn application(&self, reg: Reg) -> Option<&std::cell::Cell<u64>> {
+        let number = match reg {
+            abi::PFS => ar::PFS,
+            abi::LC => ar::LC,
+            abi::EC => ar::EC,
+            _ => return None,
+        };
+        self.0.application.get(usize::from(number))
+    }
+}
+
+impl Registers for Cpu<'_> {
+    fn get(&self, reg: Reg) -> u64 {
+        let state = self.0;
+        let nats = |registers: std::ops::Range<u8>| {
+            registers.enumerate().fold(0, |nats, (bit, register)| nats | u64::from(state.is_nat(register)) << bit)
+        };
+        match reg {
+            Reg(general @ ..=127) => state.r(general),
+            Reg(branch @ 136..=143) => state.branch[usize::from(branch - 136)].get(),
+            abi::PSR => state.psr() & !(3 << 41),
+            abi::CFM => state.frame.get(),
+            abi::BSP => state.frame_at(),
+            abi::PR => state.predicates.get(),
+            abi::IPSR => state.control[cr::IPSR].get(),
+            abi::IIP => state.control[cr::IIP].get(),
+            abi::IFS => state.control[cr::IFS].get(),
+            reg if reg == abi::NATS[0] => nats(0..64),
+            reg if reg == abi::NATS[1] => nats(64..128),
+            _ => self.application(reg).expect("a register").get(),
+        }
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        let state = self.0;
+        match reg {
+            Reg(general @ ..=127) => state.set_r(general, value, false),
+            Reg(branch @ 136..=143) => state.branch[usize::from(branch - 136)].set(value),
+            abi::PSR => state.set_psr(value),
+            abi::CFM => state.set_frame(value),
+            abi::BSP => state.set_frame_at(value),
+            abi::PR => state.predicates.set(value | 1),
+            _ => self.application(reg).expect("a register").set(value),
+        }
+    }
+    fn pc(&self) -> u64 {
+        self.0.pc.get()
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.0.pc.set(pc);
     }
 }

@@ -1,0 +1,67 @@
+//! The tiny kernel's file, and the board's numbers.
+
+// Each test uses a part of it.
+#![allow(dead_code)]
+
+/// The kernel's file.
+pub const KERNEL: &[u8] = include_bytes!("../../../../images/tiny/prebuilt/tiny-ia64.elf");
+/// Its sums, which are those of the tiny kernels for other ISAs. That of the byte code is its own.
+pub const SUMS: [&str; 4] =
+    ["pipe       45b271a1e74bdf94", "files      410d88f43df6e8b4", "fork       4ef2f532afe6dcc4", "fault      731d25655b18fbcb"];
+/// The guest's RAM.
+pub const RAM: usize = 16 << 20;
+/// The most CPUs.
+pub const CPUS: usize = 2;
+/// The kernel's virtual addresses are physical ones plus this.
+pub const KERNEL_BASE: u64 = 0xe000_0000_0000_0000;
+/// The distance of the vectors from the start of the text. Code in front of them runs at physical addresses.
+pub const VECTORS: usize = 0x8000;
+/// The address of the board's registers.
+pub const PORTS: u64 = 0x0900_0000;
+/// The number of the board's interrupt.
+pub const INTERRUPT: u8 = 0x30;
+
+fn range(physical: u64, size: u32) -> std::ops::Range<usize> {
+    physical as usize..physical as usize + size as usize
+}
+
+/// Reads a little-endian number.
+pub fn load(memory: &[u8], physical: u64, size: u32) -> Option<u64> {
+    let bytes = memory.get(range(physical, size))?;
+    Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+}
+
+/// Writes a little-endian number; false where no memory is.
+pub fn store(memory: &mut [u8], physical: u64, size: u32, value: u64) -> bool {
+    let Some(bytes) = memory.get_mut(range(physical, size)) else { return false };
+    bytes.copy_from_slice(&value.to_le_bytes()[..size as usize]);
+    true
+}
+
+/// Memory of so many bytes with the kernel and the boot information, the kernel's physical entry, and the physical addresses
+/// of its text.
+pub fn loaded(bytes: usize, cpus: usize) -> (Vec<u8>, u64, std::ops::Range<usize>) {
+    let word = |at: usize| u64::from_le_bytes(KERNEL[at..at + 8].try_into().expect("8 bytes"));
+    let mut memory = vec![0; bytes];
+    let mut text = 0..0;
+    for number in 0..(word(56) & 0xffff) as usize {
+        let at = word(32) as usize + 56 * number;
+        let [offset, physical, bytes] = [8, 24, 32].map(|field| word(at + field) as usize);
+        if word(at) & 0xffff_ffff == 1 {
+            memory[physical..physical + bytes].copy_from_slice(&KERNEL[offset..offset + bytes]);
+            if text.is_empty() {
+                text = physical..physical + bytes;
+            }
+        }
+    }
+    for (number, value) in [0x5041_5254_u32, 1, RAM as u32, cpus as u32, 0x1100].into_iter().enumerate() {
+        memory[0x1000 + 4 * number..0x1004 + 4 * number].copy_from_slice(&value.to_le_bytes());
+    }
+    (memory, word(24), text)
+}
+
+/// The kernel's checksum.
+pub fn checksum(console: &str) -> &str {
+    let line = console.lines().find_map(|line| line.split_once("checksum: "));
+    line.map(|(_, sum)| sum).unwrap_or_else(|| panic!("no checksum in {console}"))
+}

@@ -1,5 +1,5 @@
 /*
- * The sizes of the TLBs (docs/unicorn.md, "How many translations are kept"). A part of loop.c. Each MMU mode has a
+ * The sizes of the TLBs (docs/unicorn.md, "The size of the TLB"). A part of loop.c. Each MMU mode has a
  * direct-mapped TLB, whose number of entries is a power of two, and a victim TLB of CPU_VTLB_SIZE entries.
  *
  * Unicorn sizes the TLB of a mode at each flush, from the number of entries used within the last 100 ms of host time. So a

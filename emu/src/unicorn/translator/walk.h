@@ -1,5 +1,5 @@
 /*
- * Walks the guest's page tables directly in host memory, for the common case (docs/unicorn.md, "Quick walks"). A part
+ * Walks the guest's page tables directly in host memory, for the common case (docs/unicorn.md, "Fast page-table walks"). A part
  * of loop.c.
  *
  * Unicorn reads each page table entry like device memory, through a search for the mapping of its address, and searches

@@ -1,5 +1,5 @@
 /*
- * Fast loads of segment registers of x86, for the common case (docs/unicorn.md, "Segments at hand"). A part of loop.c.
+ * Fast loads of segment registers of x86, for the common case (docs/unicorn.md, "Fast segment loads"). A part of loop.c.
  *
  * Unicorn reads a descriptor like device memory, with a search for each half, and reads the frame of an interrupt in
  * the same way, word by word; a system call of a 32-bit kernel loads eight descriptors and returns by such a frame.

@@ -115,7 +115,7 @@ mod tests {
     const MOST: u64 = 1 << 20;
 
     #[test]
-    fn what_was_kept_is_found_and_nothing_else() {
+    fn only_cached_files_are_found() {
         let folder = Folder::new("found");
         let shelf = Unpacked::within(&folder.0.join("of/its/own"));
         let kernel = [7; 5000];
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_off_changed_or_renamed_is_none() {
+    fn a_truncated_changed_or_renamed_file_is_ignored() {
         let folder = Folder::new("damaged");
         let shelf = Unpacked::within(&folder.0);
         shelf.keep(PACKED, b"a kernel, a kernel, a kernel");

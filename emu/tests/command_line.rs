@@ -48,7 +48,7 @@ impl Drop for File {
 
 /// KP-4, KP-5, KP-15, DV-4: each wrong command line ends with its exit status and a message that says what to do.
 #[test]
-fn what_is_wrong_is_said() {
+fn wrong_command_lines_get_a_message() {
     let tiny = trapline_images::find("tiny/x86_64").unwrap().bytes;
     let truncated = File::new("truncated", &tiny[..5000]);
     let foreign = File::new("foreign", &{

@@ -91,7 +91,7 @@ fn the_engines_log_is_shown() {
 
 /// RP-3: the summary shows missed calls with their cause.
 #[test]
-fn misses_are_told_with_their_cause() {
+fn misses_are_shown_with_their_cause() {
     let said = run(&["-q", "--summary", "json", "--out", "/dev/null", "-e", "r1:sleep vfs_read", "-e", "r:all vfs_read"]);
     let summary: Value = serde_json::from_str(said.out.lines().last().unwrap()).unwrap();
     let missed: u64 = summary["probes"][0]["misses"].as_array().unwrap().iter().map(|miss| miss["count"].as_u64().unwrap()).sum();
@@ -287,7 +287,7 @@ fn jprobe_events_record_arguments() {
 /// DV-4: an invalid command is refused before the guest boots. If the guest's state refuses a command, a message and
 /// the exit status say so.
 #[test]
-fn commands_that_cannot_be_are_told() {
+fn invalid_commands_get_a_message() {
     #[rustfmt::skip]
     let cases: [(&str, &[&str], i32, &[&str]); 6] = [
         ("no time",                 &["--at", "soon", "list"],                             2, &["`soon` is not a guest time", "50ms"]),

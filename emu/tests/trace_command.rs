@@ -205,7 +205,7 @@ fn scripts_and_events_run_together() {
 
 /// BY-1: values that do not fit into a map are counted, and the number is printed.
 #[test]
-fn what_finds_no_room_is_said() {
+fn values_without_room_are_counted() {
     let said = trace(&[TINY, "-e", "config = { max_map_keys = 3 } kprobe:vfs_read { @[nsecs] = 1; @n = count(); }", "-q"]);
     let count: u64 = said.out.lines().find_map(|line| line.strip_prefix("@n: ")?.parse().ok()).expect("a number");
     assert_eq!(said.out.lines().filter(|line| line.starts_with("@[")).count(), 3, "{}", said.out);
@@ -290,7 +290,7 @@ fn records_of_events_show_stacks() {
 
 /// BY-1: anything in place of a script gets an error message at once.
 #[test]
-fn scripts_that_are_no_scripts_are_said_so() {
+fn files_that_are_no_scripts_get_a_message() {
     let deep = format!("BEGIN {{ print({}1{}) }}", "(".repeat(10_000), ")".repeat(10_000));
     let long = format!("BEGIN {{ print(1{}) }}", " + 1".repeat(20_000));
     #[rustfmt::skip]

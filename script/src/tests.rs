@@ -237,7 +237,7 @@ fn constructs_mean_what_they_mean_in_bpftrace() {
 
 /// BY-1
 #[test]
-fn what_is_wrong_is_said_about_the_right_word() {
+fn errors_point_to_the_wrong_word() {
     #[rustfmt::skip]
     let cases = [
         ("BEGIN { printf(\"%d\\n\"); }",             "printf(\"%d\\n\")",  "Not enough arguments for format string (0 supplied, 1 expected)"),
@@ -406,7 +406,7 @@ fn no_damage_to_a_script_makes_it_panic() {
 
 /// BY-1: every error has a position inside the text, also if the text ends inside a string.
 #[test]
-fn what_an_error_points_at_lies_within_the_text() {
+fn errors_point_into_the_text() {
     for text in ["BEGIN { print(\"\\", "BEGIN { print(\"a", "BEGIN { print(\"\\x", "#define A \"\\\nBEGIN { A", "k\"\\"] {
         let errors = compile(text, &Plain, &options(false)).err().unwrap_or_else(|| panic!("{text:?} is a program"));
         for at in errors.iter().map(|error| error.at) {

@@ -12,7 +12,7 @@ use trapline_tests::lab::{Before, How, LAST_PAGE, Lab};
 
 /// Random descriptor tables, vectors and CPU states may crash the guest, but not the test.
 #[test]
-fn whatever_tables_a_guest_has_made_its_exceptions_end_in_the_guest() {
+fn random_tables_crash_only_the_guest() {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(400);
     for arch in ARCHES {
         // A vector without a handler faults again and again until the machine's watchdog ends the run, which takes time.
@@ -35,7 +35,7 @@ fn whatever_tables_a_guest_has_made_its_exceptions_end_in_the_guest() {
 
 /// Runs the saved inputs of the fuzz target `delivery`, as it does: the first byte of an input chooses the ISA.
 #[test]
-fn what_was_kept_of_the_fuzzers_cases_ends_in_the_guest() {
+fn saved_fuzzer_inputs_crash_only_the_guest() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/delivery");
     let mut guests: Vec<Guest> = ARCHES.iter().map(|arch| Guest::new(*arch)).collect();
     let mut count = 0;

@@ -73,7 +73,7 @@ fn by_brute_force(session: &mut Session, range: std::ops::Range<u64>) -> Rc<RefC
 /// BY-3: on one CPU and on two, the reports equal the accesses that callbacks before every access find, and the run is
 /// the same as without watchpoints.
 #[test]
-fn every_access_is_told_and_the_run_is_the_same() {
+fn every_access_is_reported_and_the_run_is_the_same() {
     for (_, name) in GUESTS.iter() {
         for cpus in [1, 2] {
             let what = format!("{name}, {cpus} CPUs");
@@ -97,7 +97,7 @@ fn every_access_is_told_and_the_run_is_the_same() {
 
 /// BY-3: a report of a store has the old bytes, and one of a load the present bytes.
 #[test]
-fn accesses_are_told_with_the_old_and_the_new_value() {
+fn accesses_are_reported_with_both_values() {
     for (arch, name) in GUESTS.iter() {
         let order = arch.isa().order;
         let mut session = session(name, 1);
@@ -191,7 +191,7 @@ fn no_write_escapes() {
 /// BY-3: with probes that step, boost, compute or replace every instruction, the reported accesses are those of the
 /// guest's own instructions.
 #[test]
-fn displaced_and_computed_instructions_are_told_as_the_guests_own() {
+fn displaced_instructions_are_reported_as_the_guests_own() {
     for (_, name) in GUESTS.iter() {
         let told = |probes: bool| {
             let mut session = session(name, 1);

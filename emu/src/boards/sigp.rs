@@ -215,9 +215,9 @@ mod tests {
         assert_eq!(send(&mut cpus, 1, &mut mailbox, SET_PREFIX, 0), [STATUS_STORED, INCORRECT_STATE]);
     }
 
-    /// A guest that asks for the registers of a CPU in memory must not believe that they are there.
+    /// SIGP orders that store a CPU's registers are refused, so that a guest does not read registers that were not stored.
     #[test]
-    fn no_status_is_said_to_be_stored() {
+    fn orders_that_store_status_are_invalid() {
         let (mut cpus, mut mailbox) = (Cpus::new(2), Mailbox::default());
         for order in [0x09, 0x0e] {
             assert_eq!(send(&mut cpus, 0, &mut mailbox, order, 0), [STATUS_STORED, INVALID_ORDER], "{order:#x}");

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_foreign_is_none() {
+    fn truncated_or_foreign_bytes_are_no_types() {
         let whole = sample(true);
         for length in 0..whole.len() {
             assert!(Btf::parse(&whole[..length]).is_none(), "{length} bytes");

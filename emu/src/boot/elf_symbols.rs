@@ -119,7 +119,7 @@ mod tests {
 
     /// KP-4, BY-1: in a string table without an end, each name costs at most the maximal length.
     #[test]
-    fn a_name_without_an_end_is_none() {
+    fn an_unterminated_name_is_ignored() {
         let long = vec![b'x'; 1 << 20];
         assert_eq!(name(&long, 0), None);
         assert_eq!(name(b"a name\0", 2), Some("name"));

@@ -86,7 +86,7 @@ mod tests {
 
     /// KP-4: segments of a vmlinux with virtual addresses as physical ones are loaded at the true physical addresses.
     #[test]
-    fn what_the_kernel_sees_lies_in_low_memory() {
+    fn virtual_segment_addresses_become_physical() {
         let cases = [
             (0x8010_0000, 0x10_0000),
             (0xffff_ffff_8110_0000, 0x110_0000),

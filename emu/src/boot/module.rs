@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_holds_no_module_is_none() {
+    fn memory_without_a_module_is_refused() {
         type Change = fn(&mut Vec<(u64, Vec<u8>)>);
         #[rustfmt::skip]
         let cases: &[(&str, Change)] = &[

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_slow_to_unpack_is_taken_from_the_shelf_the_next_time() {
+    fn a_slow_payload_is_cached() {
         let zstd = zstd::encode_all(INNER, 3).unwrap();
         #[rustfmt::skip]
         let cases = [
@@ -435,7 +435,7 @@ mod tests {
 
     /// KP-4
     #[test]
-    fn what_cannot_be_unpacked_is_said_in_words() {
+    fn a_payload_that_cannot_be_unpacked_gets_a_message() {
         let whole = bzimage(&sized(xz(INNER), INNER.len()), 0x20f);
         #[rustfmt::skip]
         let cases = [
@@ -459,7 +459,7 @@ mod tests {
 
     /// KP-4: a small file that unpacks to a huge one is refused before it fills the memory.
     #[test]
-    fn what_unpacks_to_more_than_any_kernel_is_refused() {
+    fn a_payload_larger_than_any_kernel_is_refused() {
         let bomb = xz(&vec![0; 1 << 20]);
         assert!(unpack_at_most(&bomb, 1 << 20).is_ok());
         let error = unpack_at_most(&bomb, (1 << 20) - 1).unwrap_err();

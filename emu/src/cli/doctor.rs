@@ -225,7 +225,7 @@ mod tests {
 
     /// AN-3: what is missing has a command that brings it, and named things are needed.
     #[test]
-    fn missing_things_are_told_with_how_to_get_them() {
+    fn doctor_prints_how_to_install_missing_things() {
         let all = rows(&[]).expect("answers");
         assert!(all.iter().all(|row| row.found == row.how.is_none() && row.found == row.place.is_some()), "{all:?}");
         assert!(all.iter().all(|row| !row.purpose.is_empty()));

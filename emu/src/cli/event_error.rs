@@ -155,7 +155,7 @@ mod tests {
 
     /// DV-4
     #[test]
-    fn what_is_missing_at_the_end_is_pointed_at_too() {
+    fn the_caret_may_stand_behind_the_end() {
         let script = Script { source: "-e".into(), text: "p".into() };
         let error = parse::line("p").unwrap_err();
         assert!(draw(&script, 0, &error, Paint::none()).contains('^'));

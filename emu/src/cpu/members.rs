@@ -240,7 +240,7 @@ mod tests {
 
     /// DV-4: each form in which compilers write this code, and code from which nothing is to be read.
     #[test]
-    fn number_and_name_are_told_from_what_else_the_code_does() {
+    fn number_and_name_are_found_among_other_code() {
         const NOTHING: Places = (None, None, None);
         const PLACE: Places = (None, Some(0x6b0), Some(0x814));
         let (task, number, name) = (Step::Task(TASK), load(9, TASK, 0x6b0), add(8, TASK, 0x814));

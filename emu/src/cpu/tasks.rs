@@ -99,7 +99,7 @@ mod tests {
 
     /// A symbol near the end of the address space, plus an offset that overflows, gives no place.
     #[test]
-    fn a_place_behind_the_end_of_all_addresses_is_none() {
+    fn an_offset_past_the_last_address_is_refused() {
         let kernel = |hot: u64| {
             let bytes = types();
             let (start, stop) = (TYPES, TYPES + bytes.len() as u64);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_remains_is_a_signed_distance_of_32_bits() {
+    fn the_timer_value_is_a_signed_32_bit_distance() {
         #[rustfmt::skip]
         let cases = [
             // at count     written         compared with   read 10 later

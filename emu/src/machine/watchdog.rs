@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_does_not_show_in_a_later_report() {
+    fn a_report_has_only_recent_events() {
         let mut dog = Watchdog::new(MOST);
         bites(&mut dog, MOST - 10, |_| 1);
         bites(&mut dog, MOST - 10, |_| 2);

@@ -215,7 +215,7 @@ mod tests {
 
     /// OH-3: a line round-trips through `read`, and only rows with a full batch are held to the goals.
     #[test]
-    fn a_row_is_read_as_it_was_told_and_held_to_its_goals() {
+    fn a_row_round_trips_and_is_checked_against_its_goals() {
         let time = |on_cpu: f64| Time { on_cpu, on_wall: 2.0 * on_cpu };
         let (arm, optimise, disarm) = (time(1.5), time(0.5), time(0.25));
         let all = Probes { many: many::FIRST, count: 100_000, batch: true };
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_armed_is_hit_and_goes_again() {
+    fn armed_probes_are_hit_and_removed() {
         for many in many::ALL {
             let of = Probes { many, count: 20, batch: true };
             let read = Probes::read(of.words().each_ref().map(String::as_str)).expect("its own words");

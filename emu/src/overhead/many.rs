@@ -184,7 +184,7 @@ mod tests {
 
     /// OP-1: every function of the largest guest can be probed at once.
     #[test]
-    fn as_many_stand_there_as_a_guest_has_functions() {
+    fn all_functions_can_be_probed_at_once() {
         for many in ALL {
             let mut bench = many.bench_loop(many.most).unwrap_or_else(|why| panic!("{}: {why}", many.name));
             let probes = many.probes(many.most);

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_taken_again_and_a_full_window_says_so() {
+    fn freed_units_are_reused_and_a_full_window_is_an_error() {
         let mut window = window();
         assert_eq!([window.take(64), window.take(64), window.take(64)], [Some(0x1000), Some(0x1040), None]);
         window.give(0x1000, 64);

@@ -37,7 +37,7 @@ fn ended_by(text: &str) -> &'static str {
 
 /// BY-1: every kind of nesting has a limit, and the parser refuses deeper scripts.
 #[test]
-fn what_is_nested_too_deeply_is_refused() {
+fn deep_nesting_is_refused() {
     let of = |before: &str, inside: &str, behind: &str, times: usize| {
         std::format!("BEGIN {{ $x = {}{inside}{}; }}", before.repeat(times), behind.repeat(times))
     };
@@ -82,7 +82,7 @@ fn what_is_nested_too_deeply_is_refused() {
 
 /// BY-1: nested macros and nested #defines cannot make a script larger than the limits.
 #[test]
-fn what_grows_when_it_is_put_in_is_refused() {
+fn growing_macros_are_refused() {
     let mut macros = String::from("macro m0(e) { e + e }\n");
     for number in 1..40 {
         macros += &std::format!("macro m{number}(e) {{ m{0}(e) + m{0}(e) }}\n", number - 1);
@@ -134,7 +134,7 @@ fn structures_larger_than_memory_are_laid_out() {
 
 /// BY-1: a script that runs too long or produces too much is ended.
 #[test]
-fn what_is_too_much_is_ended() {
+fn too_much_work_is_ended() {
     // No loop, but 2,000 statements of a megabyte each.
     let line = std::format!("$s = \"ab\"; unroll(19) {{ $s = str_concat($s, $s) }} {}", "$n = strlen($s); ".repeat(2_000));
     #[rustfmt::skip]

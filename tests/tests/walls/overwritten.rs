@@ -95,7 +95,7 @@ impl Writer {
 }
 
 #[test]
-fn what_a_handler_or_a_test_overwrites_runs_anew() {
+fn code_overwritten_by_a_handler_or_test_runs_anew() {
     let mut tried = 0;
     for arch in ARCHES.iter().copied() {
         for writer in WRITERS {
@@ -233,7 +233,7 @@ fn of_z() -> Vec<Case> {
 }
 
 #[test]
-fn what_an_instruction_or_interruption_of_z_overwrites_runs_anew() {
+fn code_overwritten_by_an_instruction_of_z_runs_anew() {
     let cases = of_z();
     cases.iter().for_each(Case::check);
     println!("{} writers", cases.len());
@@ -243,7 +243,7 @@ fn what_an_instruction_or_interruption_of_z_overwrites_runs_anew() {
 /// Firmware calls that write memory: SCLP of z/Architecture writes to the block of its request, OPAL of POWER to the
 /// address in an argument.
 #[test]
-fn what_firmware_overwrites_runs_anew() {
+fn code_overwritten_by_firmware_runs_anew() {
     const READ_SCP_INFO: u64 = 0x0002_0001;
     const POLL_EVENTS: u64 = 10;
     const ASKS: u64 = PLACE + 0x40;
@@ -270,7 +270,7 @@ fn what_firmware_overwrites_runs_anew() {
 
 /// Exception frames on x86: of a fault with and without an error code, and of an interrupt instruction.
 #[test]
-fn what_an_exception_frame_overwrites_runs_anew() {
+fn code_overwritten_by_an_exception_frame_runs_anew() {
     // ud2; mov 0x70000000,%eax; int $0x80
     let raising: [(&'static str, &[u8]); 3] =
         [("ud2", &[0x0f, 0x0b]), ("page fault", &[0x8b, 0x05, 0, 0, 0, 0x70]), ("int", &[0xcd, 0x80])];

@@ -138,7 +138,7 @@ mod tests {
 
     /// KP-15: the offsets of data words, for an instruction at the start and one behind it.
     #[test]
-    fn what_is_loaded_relative_to_the_pc_is_data() {
+    fn pc_relative_loads_read_data() {
         const NOP: u32 = 0xe320_f000;
         #[rustfmt::skip]
         let cases: [(&str, [u32; 2], &[u64]); 12] = [

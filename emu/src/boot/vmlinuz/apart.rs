@@ -299,7 +299,7 @@ mod tests {
 
     /// KP-4
     #[test]
-    fn the_function_that_unpacks_is_told_from_one_that_goes_through_the_list() {
+    fn the_unpacking_function_differs_from_one_that_walks_the_list() {
         for by_distance in [false, true] {
             let file = vmlinuz_whose_list_ends_at_the_payload(by_distance);
             let starter = unpack(&(), &file).unwrap_or_else(|error| panic!("{by_distance}: {error}")).starter.expect("a starter");

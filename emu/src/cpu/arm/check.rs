@@ -92,7 +92,7 @@ mod tests {
 
     /// The flags as set by code rather than by a write of CPSR, in every mode, and all other registers.
     #[test]
-    fn what_is_read_where_it_lies_is_what_the_library_says() {
+    fn registers_read_in_place_equal_the_librarys() {
         self_check().unwrap();
         let ram = Ram::at(0x4000_0000, 4 << 20, ByteOrder::Little).unwrap();
         let mut core: Core<RecordingEvents> = Core::new(&CORE, &ram).unwrap();

@@ -42,7 +42,7 @@ fn row(numbers: &mut Numbers, to: u64, last: bool) -> u64 {
 }
 
 #[test]
-fn what_a_quick_walk_fills_in_is_what_the_library_does() {
+fn the_fast_walk_fills_the_tlb_like_the_library() {
     let mut numbers = Numbers(1);
     for (stride, names) in GRANULES {
         let (mut quick, mut left) = (0, 0);

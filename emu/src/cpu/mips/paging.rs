@@ -43,7 +43,7 @@ mod tests {
     use super::direct;
 
     #[test]
-    fn what_needs_no_table_is_where_the_architecture_says() {
+    fn unmapped_segments_need_no_page_table() {
         #[rustfmt::skip]
         let cases = [
             (0x8010_0000,               Some(0x0010_0000), None),

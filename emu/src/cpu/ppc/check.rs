@@ -95,7 +95,7 @@ mod tests {
 
     /// Registers that are accessed by their offsets agree with Unicorn's register interface.
     #[test]
-    fn what_is_read_where_it_lies_is_what_the_library_says() {
+    fn registers_read_in_place_equal_the_librarys() {
         self_check().unwrap();
         let ram = Ram::at(0, 4 << 20, ByteOrder::Big).unwrap();
         let core: Core<RecordingEvents> = Core::new(&CORE, &ram).unwrap();

@@ -380,7 +380,7 @@ mod tests {
 
     /// The condition code as set by code rather than by a write of the PSW.
     #[test]
-    fn what_is_read_where_it_lies_is_what_the_library_says() {
+    fn registers_read_in_place_equal_the_librarys() {
         self_check().unwrap();
         let mut bench = Bench::new().unwrap();
         #[rustfmt::skip]
@@ -412,7 +412,7 @@ mod tests {
 
     /// Single-step (PER): the exception comes after the instruction, also after a branch, with its condition code.
     #[test]
-    fn what_the_guest_records_is_behind_the_instruction_with_its_condition_code() {
+    fn a_per_event_follows_its_instruction_with_the_condition_code() {
         self_check().unwrap();
         let mut bench = Bench::new().unwrap();
         for (number, value) in [(9, 1 << 30), (10, CODE), (11, CODE + 0xff)] {

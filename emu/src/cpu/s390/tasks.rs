@@ -172,7 +172,7 @@ mod tests {
     use crate::cpu::moment::{HARD_INTERRUPT, NEWER_HARD_INTERRUPT};
 
     #[test]
-    fn a_load_from_the_lowcore_is_told_from_others() {
+    fn a_load_from_the_lowcore_is_recognised() {
         #[rustfmt::skip]
         let cases = [
             ("lg %r1,832",              [0xe3, 0x10, 0x03, 0x40, 0x00, 0x04], None,     Some((1, 832))),

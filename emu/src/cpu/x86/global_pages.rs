@@ -140,7 +140,7 @@ impl Model {
 /// A guest may see a global page in any frame that it was in since the CPU last forgot that page, and a private one in
 /// any since the CPU last forgot it or loaded CR3.
 #[test]
-fn whatever_a_guest_does_it_meets_nothing_that_it_has_forgotten() {
+fn flushed_translations_never_come_back() {
     const PROGRAMS_EACH: usize = 80;
     let mut numbers = Numbers(20_221_211);
     for setup in SETUPS {

@@ -107,7 +107,7 @@ enum Tables {
 }
 
 #[test]
-fn what_a_quick_walk_fills_in_is_what_the_library_does() {
+fn the_fast_walk_fills_the_tlb_like_the_library() {
     const CR0: u64 = 0x8000_0001;
     const WRITE_PROTECT: u64 = 1 << 16;
     const CR4: [u64; 3] = [1 << 4, 1 << 20, 1 << 21];

@@ -75,7 +75,7 @@ fn only_pages_with_code_keep_stores_on_the_long_way() {
 }
 
 #[test]
-fn where_all_code_is_overwritten_stores_go_quickly_until_there_is_code_again() {
+fn stores_are_fast_while_a_page_has_no_code() {
     const FORGET: &[u8] = b"\x0f\x20\xda\x0f\x22\xda"; // mov edx, cr3; mov cr3, edx
     const PLACE_IN_DATA: &[u8] = b"\x66\xc7\x07\x40\xc3"; // as PLACE, by [edi]
     let once = [PAGING, PLACE, FORGET, CALL_DATA].concat();

@@ -188,7 +188,7 @@ mod tests {
 
     /// TT-7: each rule of a chain can be told, on every ISA that has one.
     #[test]
-    fn every_chain_is_told() {
+    fn every_chain_becomes_call_frame_information() {
         for (arch, chain) in CHAINS {
             let kernel = Kernel::from_parts(*arch, 0, Vec::new(), crate::symbols::Symbols::default());
             let chained = chain::Chained::new(&kernel, chain).expect("its registers have names");

@@ -36,7 +36,7 @@ fn the_configuration_says_how_large_the_disk_is() {
 
 /// DK-2
 #[test]
-fn what_was_written_is_read_and_the_rest_is_the_bases() {
+fn written_blocks_are_read_and_others_come_from_the_base() {
     let mut driver = disk(false);
     let base = |from: u64, bytes: u64| (from..from + bytes).map(Pattern::byte).collect::<Vec<u8>>();
     assert_eq!(read(&mut driver, 7, 1024), (base(7 * 512, 1024), 0));

@@ -3,7 +3,7 @@
 use super::{ENTRY_TEXT, Form, Looks, Marks};
 use trapline_probes::guest::Site;
 
-/// 64-bit kernels.
+/// The marks of 64-bit x86 kernels.
 pub static MARKS: Marks = BASE;
 
 /// 32-bit kernels. They patch static calls in their trampolines, not at the call sites.

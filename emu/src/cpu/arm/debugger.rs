@@ -1,11 +1,11 @@
-//! The registers as gdb knows them.
+//! The registers of 32-bit ARM CPUs under gdb's names, in the order in which gdb's remote protocol sends them.
 
 use crate::cpu::debugger::From::{Named, Pc, Reg as Of};
 use crate::cpu::debugger::{CODE, DATA, Description, Group, Row, many, one};
 use trapline_isa::arm::abi;
 use trapline_isa::regs::Reg;
 
-/// A32 and T32.
+/// The description for A32 and T32 code.
 pub static DESCRIPTION: Description = Description {
     architecture: "arm",
     watches_in_front: true,

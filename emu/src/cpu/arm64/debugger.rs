@@ -1,11 +1,11 @@
-//! The registers as gdb knows them.
+//! The registers of AArch64 CPUs under gdb's names, in the order in which gdb's remote protocol sends them.
 
 use crate::cpu::debugger::From::{Halves, Named, Nowhere, Pc, Reg as Of};
 use crate::cpu::debugger::{CODE, DATA, Description, Group, Row, many, one};
 use trapline_isa::arm64::abi;
 use trapline_isa::regs::Reg;
 
-/// A64.
+/// The description for A64 code.
 pub static DESCRIPTION: Description = Description {
     architecture: "aarch64",
     watches_in_front: true,

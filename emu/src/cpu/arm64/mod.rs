@@ -20,7 +20,7 @@ use super::{Choice, CoreFile, Entry, Exceptions, Firmware, Instructions, Interru
 use trapline_isa::arch::Arch;
 use trapline_isa::arm64::abi::AAPCS64;
 
-/// 64-bit ARM.
+/// The machine's model of 64-bit ARM.
 pub static ARM64: Model = Model {
     arch: Arch::Arm64,
     // Debian 6.1 does the same work at system calls on both, so neither is faster. The first is QEMU's default.

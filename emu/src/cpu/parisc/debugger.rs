@@ -1,11 +1,11 @@
-//! The registers as gdb knows them. gdb has no description of PA-RISC: it counts on these registers in this order, and takes
-//! the running PSW for `ipsw`.
+//! The registers of PA-RISC CPUs for gdb. gdb has no description of PA-RISC: it expects these registers in this order, and
+//! takes the running PSW for `ipsw`.
 
 use crate::cpu::debugger::From::{Nowhere, Pc, Reg as Of};
 use crate::cpu::debugger::{CODE, DATA, Description, Group, Row, one};
 use trapline_isa::parisc::abi::{self, r, sr};
 
-/// 32-bit PA-RISC.
+/// The description of 32-bit PA-RISC CPUs.
 pub static DESCRIPTION: Description =
     Description { architecture: "hppa1.1", watches_in_front: true, groups: &[Group { name: "", rows: ROWS }] };
 

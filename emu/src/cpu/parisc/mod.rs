@@ -15,7 +15,7 @@ pub mod window;
 use super::{Choice, CoreFile, Entry, Exception, Exceptions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
-/// 32-bit kernels.
+/// The machine's model for 32-bit PA-RISC kernels.
 pub static PARISC: Model = Model {
     arch: Arch::Parisc,
     choices: &[Choice::of("pa-7100lc", &core::CORE)],

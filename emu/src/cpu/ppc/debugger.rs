@@ -1,4 +1,4 @@
-//! The registers as gdb knows them.
+//! The registers of PowerPC CPUs under gdb's names, in the order in which gdb's remote protocol sends them.
 
 use crate::cpu::debugger::From::{Pc, Reg as Of};
 use crate::cpu::debugger::{CODE, Description, Group, many, one};
@@ -7,7 +7,7 @@ use trapline_isa::regs::Reg;
 
 macro_rules! description {
     ($name:ident, $architecture:literal, $bits:literal, $kind:literal) => {
-        /// A width of registers.
+        /// The description of CPUs with registers of this width.
         pub static $name: Description = Description {
             architecture: $architecture,
             watches_in_front: true,

@@ -26,9 +26,9 @@ use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
 use trapline_isa::riscv::abi::x;
 
-/// 64-bit kernels.
+/// The machine's model for 64-bit RISC-V kernels.
 pub static RISCV64: Model = model(Arch::Riscv64, &[Choice::of("sifive-u54", &core::WIDE)], check::wide, named::WIDE);
-/// 32-bit kernels.
+/// The machine's model for 32-bit RISC-V kernels.
 pub static RISCV32: Model = model(Arch::Riscv32, &[Choice::of("sifive-u34", &core::NARROW)], check::narrow, named::NARROW);
 
 /// a0 to a5, a6 and a7: the arguments, the function and the extension of an SBI call.

@@ -26,9 +26,9 @@ macro_rules! named {
     };
 }
 
-/// 64 bits.
+/// The named registers of 64-bit CPUs.
 pub const WIDE: Named = named!(TABLE_WIDE);
-/// 32 bits.
+/// The named registers of 32-bit CPUs.
 pub const NARROW: Named = named!(TABLE_NARROW);
 
 static TABLE_WIDE: LazyLock<Table> = LazyLock::new(|| Table::new(&core::WIDE));

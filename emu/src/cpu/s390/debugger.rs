@@ -1,10 +1,10 @@
-//! The registers as gdb knows them.
+//! The registers of z/Architecture CPUs under gdb's names, in the order in which gdb's remote protocol sends them.
 
 use crate::cpu::debugger::From::{Named, Nowhere, Pc, Reg as Of};
 use crate::cpu::debugger::{Description, Group, many, one};
 use trapline_isa::regs::Reg;
 
-/// z/Architecture.
+/// The description of z/Architecture CPUs.
 pub static DESCRIPTION: Description = Description {
     architecture: "s390:64-bit",
     watches_in_front: false,

@@ -1,11 +1,11 @@
-//! The registers as gdb knows them.
+//! The registers of SPARC V9 CPUs under gdb's names, in the order in which gdb's remote protocol sends them.
 
 use crate::cpu::debugger::From::{Named, Nowhere, Pc, Reg as Of};
 use crate::cpu::debugger::{CODE, DATA, Description, Group, Row, many, one};
 use trapline_isa::regs::Reg;
 use trapline_isa::sparc64::abi;
 
-/// SPARC V9.
+/// The description of SPARC V9 CPUs.
 pub static DESCRIPTION: Description = Description {
     architecture: "sparc:v9",
     watches_in_front: false,

@@ -17,7 +17,7 @@ use super::moment::Moments;
 use super::{Choice, CoreFile, Entry, Exception, Exceptions, Interrupts, Many, Model, Registers, TaskPlace, Tasks, Window};
 use trapline_isa::arch::Arch;
 
-/// 64-bit kernels.
+/// The machine's model for 64-bit SPARC kernels.
 pub static SPARC64: Model = Model {
     arch: Arch::Sparc64,
     choices: &[Choice::of("UltraSPARC-IV", &core::CORE)],

@@ -1,11 +1,11 @@
-//! The registers as gdb knows them.
+//! The registers of x86 CPUs under gdb's names, in the order in which gdb's remote protocol sends them.
 
 use crate::cpu::debugger::From::{Named, Nowhere, Pc, Reg as Of};
 use crate::cpu::debugger::{CODE, DATA, Description, Group, Row, many, one};
 use trapline_isa::regs::Reg;
 use trapline_isa::x86::abi;
 
-/// 64 bits.
+/// The description of 64-bit CPUs.
 pub static WIDE: Description = Description {
     architecture: "i386:x86-64",
     watches_in_front: false,
@@ -19,7 +19,7 @@ pub static WIDE: Description = Description {
     ],
 };
 
-/// 32 bits.
+/// The description of 32-bit CPUs.
 pub static NARROW: Description = Description {
     architecture: "i386",
     watches_in_front: false,

@@ -26,9 +26,9 @@ use super::moment::{Moments, PerCpu, Reschedule};
 use super::{Choice, Entry, Exceptions, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
 use trapline_isa::arch::Arch;
 
-/// 64-bit x86.
+/// The machine's model of 64-bit x86.
 pub static X86_64: Model = model::<true>(Arch::X86_64);
-/// 32-bit x86.
+/// The machine's model of 32-bit x86.
 pub static I386: Model = model::<false>(Arch::I386);
 
 const CHOICES: &[Choice] = &[

@@ -254,7 +254,7 @@ impl Guest {
         [load, &address[..], b"\xff\xd1", NOTE].concat()
     }
 
-    /// INVLPG.
+    /// Encodes INVLPG for a page.
     pub(super) fn forget(&self, page: Page, half: bool) -> Vec<u8> {
         [b"\x0f\x01\x3c\x25", &self.inside(page, half).to_le_bytes()[..]].concat()
     }

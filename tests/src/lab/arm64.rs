@@ -72,6 +72,7 @@ const HARD: &[(&str, Arch, &[u8])] = &[
     ("ldr that may fault",              Arch::Arm64, &0xf940_0042_u32.to_le_bytes()),
     ("str q that may fault",            Arch::Arm64, &0x3d80_0042_u32.to_le_bytes()),
     ("msr daifset, #2",                 Arch::Arm64, &0xd503_42df_u32.to_le_bytes()),
+    ("msr daifclr, #8, then a step",    Arch::Arm64, &0xd503_48ff_u32.to_le_bytes()),
     ("mrs x3, daif",                    Arch::Arm64, &0xd53b_4223_u32.to_le_bytes()),
     ("mrs x3, nzcv",                    Arch::Arm64, &0xd53b_4203_u32.to_le_bytes()),
     ("mrs x3, cntvct_el0",              Arch::Arm64, &0xd53b_e043_u32.to_le_bytes()),

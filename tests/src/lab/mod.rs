@@ -476,7 +476,9 @@ impl Lab {
 
 /// Memory filled with the halt instruction.
 fn halts(halt: &[u8], len: u64) -> Vec<u8> {
-    halt.iter().copied().cycle().take(len as usize).collect()
+    let mut bytes = halt.repeat((len as usize).div_ceil(halt.len()));
+    bytes.truncate(len as usize);
+    bytes
 }
 
 /// Pseudo-random bytes from a seed, with many halt instructions, so that a stray jump ends soon.
@@ -488,11 +490,13 @@ fn noise(seed: u64, halt: &[u8], len: u64) -> Vec<u8> {
         state ^= state << 17;
         state
     };
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(len as usize + halt.len());
     while bytes.len() < len as usize {
-        match next() & 3 {
+        let drawn: u64 = next();
+        match drawn & 3 {
             0 => bytes.extend_from_slice(halt),
-            _ => bytes.extend(halt.iter().map(|_| (next() >> 24) as u8)),
+            // The highest bytes of a number are independent of its lowest bits.
+            _ => bytes.extend_from_slice(&drawn.to_be_bytes()[..halt.len()]),
         }
     }
     bytes.truncate(len as usize);

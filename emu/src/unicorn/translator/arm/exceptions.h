@@ -1,5 +1,6 @@
 /*
- * Exceptions that ARM instructions raise, reported without leaving translated code. Part of hooks.h of both widths.
+ * Exceptions that ARM instructions raise, reported without leaving translated code, and masks of exceptions. Part of hooks.h
+ * of both widths.
  */
 #include "internals.h"
 
@@ -38,6 +39,19 @@ static void pause_loop(CPUARMState *env)
         machine->pauses(machine);
     }
 }
+
+/*
+ * Replaces `helper_msr_i_daifclear` of helper-a64.c, 2.1.5, which leaves the translator's flags as they were: a guest that
+ * single-steps itself and unmasks debug exceptions was not stepped until the next exception.
+ */
+static void unmask(CPUARMState *env, uint32_t masks)
+{
+    if (arm_current_el(env) == 0 && !(arm_sctlr(env, 0) & SCTLR_UMA)) {
+        raise_exception_ra(env, EXCP_UDEF, syn_aa64_sysregtrap(0, 7, 3, 4, masks, 0x1f, 0), exception_target_el(env), GETPC());
+    }
+    env->daif &= ~((uint64_t)masks << 6 & PSTATE_DAIF);
+    arm_rebuild_hflags(env);
+}
 #endif
 
 static const struct instead target_instead[] = {
@@ -47,6 +61,7 @@ static const struct instead target_instead[] = {
 #ifdef TARGET_AARCH64
     { HELPER(yield), pause_loop, true },
     { HELPER(wfe), pause_loop, true },
+    { HELPER(msr_i_daifclear), unmask, false },
 #endif
     { NULL, NULL, false },
 };

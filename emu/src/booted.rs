@@ -140,9 +140,11 @@ impl Recipe<'_> {
         let snapshot = snapshot_of(&mut machine);
         let mut kernel = self.kernel.clone();
         for segment in Arc::make_mut(&mut kernel.segments) {
-            if !machine.ram().read(segment.physical, &mut segment.bytes) {
+            let mut bytes = vec![0; segment.bytes.len()];
+            if !machine.ram().read(segment.physical, &mut bytes) {
                 return Err(BootedError::NotInMemory(segment.virtual_address));
             }
+            segment.bytes = bytes.into();
         }
         let kept = snapshot.map_err(NotKept::Snapshot).and_then(|snapshot| cache::keep(&key, &snapshot));
         Ok(Live { kernel, origin: Origin::Made(kept) })
@@ -196,7 +198,9 @@ impl Snapshot {
     pub fn live(&self, kernel: &Kernel) -> Kernel {
         let mut live = kernel.clone();
         for segment in Arc::make_mut(&mut live.segments) {
-            self.memory.read(segment.physical, &mut segment.bytes);
+            let mut bytes = vec![0; segment.bytes.len()];
+            self.memory.read(segment.physical, &mut bytes);
+            segment.bytes = bytes.into();
         }
         live
     }

@@ -58,6 +58,7 @@ pub mod error;
 pub mod files;
 #[cfg(feature = "cpu")]
 pub mod folders;
+mod frames;
 pub mod history;
 pub mod lines;
 pub mod outputs;

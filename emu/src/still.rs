@@ -18,9 +18,9 @@ const WINDOW_BYTES: u64 = 64 << 20;
 /// A kernel image with a writable copy of its text, and no CPU.
 pub struct StillGuest<'k> {
     kernel: &'k Kernel,
-    /// Copies of the segments that hold code, in the order of the file. Init text may lie in a segment that is not
-    /// marked executable.
-    text: Vec<Segment>,
+    /// The segments that hold code, in the order of the file, each with a copy of its bytes. Init text may lie in a segment
+    /// that is not marked executable.
+    text: Vec<(Range<u64>, Vec<u8>)>,
     window: Range<u64>,
     next: u64,
     free: HashMap<usize, Vec<u64>>,
@@ -36,7 +36,8 @@ impl<'k> StillGuest<'k> {
             let range = segment.range();
             segment.executable || texts.iter().flatten().any(|text| range.contains(&text.start))
         };
-        let text: Vec<Segment> = kernel.segments.iter().filter(has_text).cloned().collect();
+        let copy = |segment: &Segment| (segment.range(), segment.bytes.to_vec());
+        let text = kernel.segments.iter().filter(has_text).map(copy).collect();
         let window = window_of(kernel);
         StillGuest { kernel, text, next: window.start, window, free: HashMap::new(), booted: false }
     }
@@ -144,9 +145,9 @@ impl Guest for StillGuest<'_> {
 
     fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let end = address.checked_add(into.len() as u64);
-        let inside = |segment: &&Segment| segment.range().contains(&address) && end.is_some_and(|end| end <= segment.range().end);
-        let Some(segment) = self.text.iter().find(inside) else { return self.kernel.read(address, into) };
-        let held = segment.bytes.get((address - segment.virtual_address) as usize..).unwrap_or_default();
+        let inside = |(range, _): &&(Range<u64>, Vec<u8>)| range.contains(&address) && end.is_some_and(|end| end <= range.end);
+        let Some((range, held)) = self.text.iter().find(inside) else { return self.kernel.read(address, into) };
+        let held = held.get((address - range.start) as usize..).unwrap_or_default();
         let held = &held[..held.len().min(into.len())];
         into[..held.len()].copy_from_slice(held);
         into[held.len()..].fill(0);
@@ -155,9 +156,9 @@ impl Guest for StillGuest<'_> {
 
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         let fault = Fault { address, write: true };
-        let segment = self.text.iter_mut().find(|segment| segment.range().contains(&address)).ok_or(fault)?;
-        let start = (address - segment.virtual_address) as usize;
-        let place = start.checked_add(bytes.len()).and_then(|end| segment.bytes.get_mut(start..end)).ok_or(fault)?;
+        let (range, held) = self.text.iter_mut().find(|(range, _)| range.contains(&address)).ok_or(fault)?;
+        let start = (address - range.start) as usize;
+        let place = start.checked_add(bytes.len()).and_then(|end| held.get_mut(start..end)).ok_or(fault)?;
         place.copy_from_slice(bytes);
         Ok(())
     }

@@ -1,19 +1,19 @@
 //! A cache of unpacked kernels, in the folder `trapline/unpacked` of the user's cache. Reading one takes a tenth of the
 //! half second that unpacking with xz takes.
 //!
-//! A file's name is the BLAKE3 hash of the packed bytes. It holds the unpacked bytes as a zstd frame, followed by the
-//! BLAKE3 hash of the file's name and that frame. A file that is unreadable or damaged counts as missing, and the bytes
-//! are unpacked again.
+//! A file's name is the BLAKE3 hash of the packed bytes. It holds the unpacked bytes in [`frames`], then their number in
+//! eight bytes, little-endian, and the BLAKE3 hash of the file's name and everything before. A file that is unreadable or
+//! damaged counts as missing, and the bytes are unpacked again.
 
 use crate::boot::payload::Shelf;
 use crate::files::write_whole;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use crate::frames;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The fastest zstd level, because read time matters more than size.
-const LEVEL: i32 = 1;
+const LENGTH: usize = 8;
 const CHECKSUM: usize = 32;
 /// The number of files to keep. The oldest ones are deleted first.
 const MOST_FILES: usize = 12;
@@ -37,22 +37,21 @@ impl Unpacked {
 
     fn read(&self, packed: &[u8], most: u64) -> io::Result<Option<Vec<u8>>> {
         let path = self.file(packed);
-        let mut file = File::open(&path)?;
-        let mut held = Vec::with_capacity(usize::try_from(file.metadata()?.len().min(most)).unwrap_or(0));
-        file.read_to_end(&mut held)?;
-        let Some((frame, checksum)) = held.split_last_chunk::<CHECKSUM>() else { return Ok(None) };
-        if checksum_of(&path, frame) != *checksum {
+        let held = fs::read(&path)?;
+        let Some((body, checksum)) = held.split_last_chunk::<CHECKSUM>() else { return Ok(None) };
+        if checksum_of(&path, body) != *checksum {
             return Ok(None);
         }
-        let mut unpacked = Vec::new();
-        zstd::Decoder::with_buffer(frame)?.take(most.saturating_add(1)).read_to_end(&mut unpacked)?;
-        Ok((unpacked.len() as u64 <= most).then_some(unpacked))
+        let Some((frames, len)) = body.split_last_chunk::<LENGTH>() else { return Ok(None) };
+        let len = usize::try_from(u64::from_le_bytes(*len).min(most.saturating_add(1))).unwrap_or(usize::MAX);
+        Ok((len as u64 <= most).then(|| frames::unpack(frames, len).ok()).flatten())
     }
 
     fn write(&self, packed: &[u8], unpacked: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let path = self.file(packed);
-        let mut held = zstd::bulk::compress(unpacked, LEVEL)?;
+        let mut held = frames::pack(unpacked)?;
+        held.extend_from_slice(&(unpacked.len() as u64).to_le_bytes());
         let checksum = checksum_of(&path, &held);
         held.extend_from_slice(checksum.as_bytes());
         let written = write_whole(&path, &path.with_extension(format!("{}", std::process::id())), &held);
@@ -75,9 +74,9 @@ impl Unpacked {
 }
 
 /// The checksum over a file's name and its content.
-fn checksum_of(path: &Path, frame: &[u8]) -> blake3::Hash {
+fn checksum_of(path: &Path, body: &[u8]) -> blake3::Hash {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    blake3::Hasher::new().update(name).update(frame).finalize()
+    blake3::Hasher::new().update(name).update(body).finalize()
 }
 
 impl Shelf for Unpacked {

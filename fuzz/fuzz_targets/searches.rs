@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let arch = Arch::ALL[usize::from(*arch) % Arch::ALL.len()];
-    let segment = Segment { physical: 0x10_0000, virtual_address: START, bytes, size, executable: false };
+    let segment = Segment { physical: 0x10_0000, virtual_address: START, bytes: bytes.into(), size, executable: false };
     let kernel = Kernel::from_parts(arch, 0x10_0000, vec![segment], Symbols::default());
     let holds = |budget: &Budget| assert!(budget.spent() <= 2 * budget.most(), "{budget:?}: it went on when it was spent");
     let budget = kallsyms::budget(&kernel);

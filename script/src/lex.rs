@@ -68,6 +68,24 @@ const OPEN_STRING: &str = "this string does not end in its line: write \" behind
 /// The number of steps that a word from a `#define` costs. Reading the script itself costs one step per byte.
 const STEPS_A_WORD: u64 = 16;
 
+/// A branch of an `#if`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Branch {
+    /// Its text is read.
+    Read,
+    /// Its text is skipped, and no branch before it was read.
+    Waits,
+    /// Its text is skipped, and so are all branches after it: one was read, or the whole `#if` is in skipped text.
+    Over,
+}
+
+impl Branch {
+    /// The branch behind the first condition that may hold.
+    fn of(condition: bool) -> Branch {
+        if condition { Branch::Read } else { Branch::Waits }
+    }
+}
+
 /// The lexer: a position in the script's text and the state of its `#` lines.
 pub struct Lexer<'a> {
     text: &'a str,
@@ -81,8 +99,8 @@ pub struct Lexer<'a> {
     expanded: VecDeque<Token>,
     budget: &'a Budget,
     /// For each open `#if`, whether its condition is true.
-    conditions: Vec<bool>,
-    /// The number of false entries in `conditions`.
+    conditions: Vec<Branch>,
+    /// The number of entries in `conditions` that skip text.
     passed_over: usize,
 }
 
@@ -147,17 +165,28 @@ impl<'a> Lexer<'a> {
         self.passed_over == 0
     }
 
-    /// Enters an `#if` with this condition.
-    fn open(&mut self, counts: bool) {
-        self.conditions.push(counts);
-        self.passed_over += usize::from(!counts);
+    /// Enters a branch of an `#if`.
+    fn open(&mut self, branch: Branch) {
+        self.conditions.push(branch);
+        self.passed_over += usize::from(branch != Branch::Read);
     }
 
-    /// Leaves the innermost `#if` and returns its condition. `None` if none is open.
-    fn close(&mut self) -> Option<bool> {
-        let counts = self.conditions.pop()?;
-        self.passed_over -= usize::from(!counts);
-        Some(counts)
+    /// Leaves the branch of the innermost `#if` and returns it. `None` if none is open.
+    fn close(&mut self) -> Option<Branch> {
+        let branch = self.conditions.pop()?;
+        self.passed_over -= usize::from(branch != Branch::Read);
+        Some(branch)
+    }
+
+    /// The branch behind an `#if` or `#elif` with this condition. `whole` is the line, for errors.
+    fn branch(&self, condition: &str, whole: Span) -> Result<Branch, ScriptError> {
+        let condition = condition.split("//").next().and_then(|rest| rest.split("/*").next()).unwrap_or(condition).trim();
+        let (turned, asked) = condition.strip_prefix('!').map_or((false, condition), |rest| (true, rest.trim()));
+        match defined_name(asked) {
+            Some(name) => Ok(Branch::of(self.defined.contains_key(name) != turned)),
+            None if matches!(condition, "0" | "1") => Ok(Branch::of(condition == "1")),
+            None => Err(whole.error("an #if asks `defined(NAME)` or `!defined(NAME)` here, nothing else")),
+        }
     }
 
     /// Skips white space and comments, and executes `#` lines.
@@ -211,21 +240,21 @@ impl<'a> Lexer<'a> {
         let name = rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
         let is_defined = self.defined.contains_key(name);
         match command {
-            "ifdef" => self.open(is_defined),
-            "ifndef" => self.open(!is_defined),
-            "if" if !self.counts() => self.open(false),
-            "if" => {
-                let rest = rest.split("//").next().and_then(|rest| rest.split("/*").next()).unwrap_or(rest).trim();
-                let (turned, asked) = rest.strip_prefix('!').map_or((false, rest), |rest| (true, rest.trim()));
-                match defined_name(asked) {
-                    Some(name) => self.open(self.defined.contains_key(name) != turned),
-                    None if matches!(rest, "0" | "1") => self.open(rest == "1"),
-                    None => return Err(whole.error("an #if asks `defined(NAME)` or `!defined(NAME)` here, nothing else")),
-                }
-            }
-            "else" => match self.close() {
-                Some(counts) => self.open(!counts),
-                None => return Err(whole.error("this #else has no #if: take it away")),
+            "if" | "ifdef" | "ifndef" if !self.counts() => self.open(Branch::Over),
+            "ifdef" => self.open(Branch::of(is_defined)),
+            "ifndef" => self.open(Branch::of(!is_defined)),
+            "if" => self.open(self.branch(rest, whole)?),
+            "elif" | "else" => match self.close() {
+                Some(Branch::Waits) if command == "elif" => match self.branch(rest, whole) {
+                    Ok(branch) => self.open(branch),
+                    Err(error) => {
+                        self.open(Branch::Over);
+                        return Err(error);
+                    }
+                },
+                Some(Branch::Waits) => self.open(Branch::Read),
+                Some(Branch::Read | Branch::Over) => self.open(Branch::Over),
+                None => return Err(whole.error(format!("this #{command} has no #if: take it away"))),
             },
             "endif" => {
                 if self.close().is_none() {

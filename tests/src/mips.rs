@@ -83,7 +83,7 @@ pub fn session(set: Set, vectors: &[u32], text: &[u32], functions: &[(u64, &str)
         physical,
         virtual_address: set.cut(SEEN + physical),
         size: 4 * words.len() as u64,
-        bytes: words.iter().flat_map(|word| set.bytes(*word)).collect(),
+        bytes: words.iter().flat_map(|word| set.bytes(*word)).collect::<Vec<u8>>().into(),
         executable: true,
     };
     let end = (TEXT + 4 * text.len() as u64, "_end_of_text");

@@ -52,7 +52,7 @@ fn a_kernel_that_does_not_start_says_where_it_stopped() {
     for (name, code, expected) in cases {
         let (physical, virtual_address) = (0x4000_8000, 0xc000_8000);
         let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let segment = Segment { physical, virtual_address, size: 0x1000, bytes, executable: true };
+        let segment = Segment { physical, virtual_address, size: 0x1000, bytes: bytes.into(), executable: true };
         let entry = |address: u64, name: &str| Entry { address, name: name.into(), kind: 'T', module: None };
         let linux = ["__mmap_switched", "kernel_init_freeable"].map(|name| entry(virtual_address + 0x800, name));
         let symbols = Symbols::new([entry(virtual_address, name)].into_iter().chain(linux).collect());

@@ -435,8 +435,13 @@ mod tests {
         for (what, make) in cases {
             let steps = |size: usize| {
                 let budget = Budget::linear(size, STEPS_A_BYTE);
-                let segment =
-                    Segment { physical: 0, virtual_address: 0x1000, bytes: make(size), size: size as u64, executable: false };
+                let segment = Segment {
+                    physical: 0,
+                    virtual_address: 0x1000,
+                    bytes: make(size).into(),
+                    size: size as u64,
+                    executable: false,
+                };
                 let kernel = Kernel::from_parts(Arch::X86_64, 0, vec![segment], Symbols::default());
                 assert!(!matches!(Btf::search(&kernel, &budget), Ok(Some(_))), "{what}: there are no types");
                 assert!(!budget.is_spent(), "{what}: the budget is enough for every image");

@@ -44,7 +44,7 @@ mod tests {
     fn a_place_where_kernels_stop_is_explained() {
         let symbols = table(&[(0xc000_8000, 'T', "_stext"), (0xc000_8100, 't', "__error_p"), (0xc000_8110, 'T', "start_kernel")]);
         let (physical, virtual_address) = (0x4000_8000, 0xc000_8000);
-        let segment = Segment { physical, virtual_address, bytes: vec![0; 0x200], size: 0x200, executable: true };
+        let segment = Segment { physical, virtual_address, bytes: vec![0; 0x200].into(), size: 0x200, executable: true };
         let kernel = Kernel::from_parts(Arch::Arm, physical, vec![segment], symbols);
         for pc in [0x4000_8104, 0xc000_8104] {
             let told = describe(&kernel, pc, "cortex-a8");

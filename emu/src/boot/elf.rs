@@ -6,6 +6,7 @@ use super::kernels::{self, Identity};
 use super::{Section, Segment, Starter, elf_symbols, unplaced};
 use crate::error::BootError;
 use crate::symbols::Symbols;
+use bytes::Bytes;
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, ET_CORE, ET_DYN, ET_EXEC, ET_REL, Header};
 use goblin::elf::program_header::{PF_X, PT_LOAD};
@@ -36,8 +37,8 @@ pub struct Image {
     pub starter: Option<Starter>,
 }
 
-/// Parses an ELF file.
-pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
+/// Parses an ELF file. `keep` makes a segment's bytes of a piece of the file.
+pub fn parse(bytes: &[u8], keep: impl Fn(&[u8]) -> Bytes) -> Result<Image, BootError> {
     if !bytes.starts_with(&ELFMAG[..]) {
         return Err(not_elf(bytes));
     }
@@ -49,7 +50,7 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
     let arch = arch_of(&header)?;
     kind_of(&header)?;
     let ctx = context(&header);
-    let segments = segments(bytes, &header, ctx, arch)?;
+    let segments = segments(bytes, &header, ctx, arch, keep)?;
     let entry = entry(&segments, header.e_entry).ok_or(BootError::EntryOutside { entry: header.e_entry })?;
     let headers = section_headers(bytes, &header, ctx)?;
     let sections = sections(bytes, &header, &headers);
@@ -123,7 +124,13 @@ fn malformed(error: goblin::error::Error) -> BootError {
     BootError::Malformed(error.to_string())
 }
 
-fn segments(bytes: &[u8], header: &Header, ctx: Ctx, arch: Arch) -> Result<Vec<Segment>, BootError> {
+fn segments(
+    bytes: &[u8],
+    header: &Header,
+    ctx: Ctx,
+    arch: Arch,
+    keep: impl Fn(&[u8]) -> Bytes,
+) -> Result<Vec<Segment>, BootError> {
     let headers = program_headers(bytes, header, ctx)?;
     let mut segments: Vec<(usize, Segment)> = Vec::new();
     let mut total: u64 = 0;
@@ -132,7 +139,7 @@ fn segments(bytes: &[u8], header: &Header, ctx: Ctx, arch: Arch) -> Result<Vec<S
         if total > MOST_MEMORY {
             return Err(BootError::SegmentTooLarge { number, size: header.p_memsz, most: MOST_MEMORY });
         }
-        segments.push((number, segment(bytes, number, header, arch)?));
+        segments.push((number, segment(bytes, number, header, arch, &keep)?));
     }
     if segments.is_empty() {
         return Err(BootError::NothingToLoad);
@@ -185,7 +192,13 @@ fn section_names<'a>(bytes: &'a [u8], header: &Header, sections: &[SectionHeader
     names.and_then(|names| piece(bytes, names.sh_offset, names.sh_size, String::new).ok()).unwrap_or_default()
 }
 
-fn segment(bytes: &[u8], number: usize, header: &ProgramHeader, arch: Arch) -> Result<Segment, BootError> {
+fn segment(
+    bytes: &[u8],
+    number: usize,
+    header: &ProgramHeader,
+    arch: Arch,
+    keep: impl Fn(&[u8]) -> Bytes,
+) -> Result<Segment, BootError> {
     let size = header.p_memsz;
     if header.p_filesz > size {
         return Err(BootError::SegmentShrinks { number, in_file: header.p_filesz, in_memory: size });
@@ -203,7 +216,7 @@ fn segment(bytes: &[u8], number: usize, header: &ProgramHeader, arch: Arch) -> R
     Ok(Segment {
         physical: (kernels::of(arch).lies_at)(header.p_paddr),
         virtual_address: header.p_vaddr,
-        bytes: held.to_vec(),
+        bytes: keep(held),
         size,
         executable: header.p_flags & PF_X != 0,
     })

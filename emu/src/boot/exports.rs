@@ -75,7 +75,8 @@ mod tests {
                 let from = if form == Form::Relative { BASE + at as u64 } else { 0 };
                 order.put(to.wrapping_sub(from), &mut bytes[at..at + field]);
             }
-            let segment = Segment { physical: 0, virtual_address: BASE, size: bytes.len() as u64, bytes, executable: false };
+            let segment =
+                Segment { physical: 0, virtual_address: BASE, size: bytes.len() as u64, bytes: bytes.into(), executable: false };
             let kernel = Kernel::from_parts(arch, BASE, vec![segment], Symbols::default());
             assert_eq!(find(&kernel, "jiffies"), Some(SYMBOL), "{arch:?}, {form:?}");
             assert_eq!(find(&kernel, "iffies"), None, "a part of a name is no name");

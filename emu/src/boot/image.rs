@@ -12,6 +12,7 @@ use super::payload::Shelf;
 use super::{Segment, Starter, elf_wrapper, kallsyms, vmlinuz, zimage};
 use crate::error::BootError;
 use crate::symbols::Symbols;
+use bytes::Bytes;
 use goblin::elf::Elf;
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
@@ -228,13 +229,14 @@ impl Raw {
     /// Splits the image into two segments. The first, up to the end of the text, is executable; the second contains
     /// init text.
     fn into_image(self, arch: Arch) -> Image {
-        let Raw { mut bytes, size, text_offset, start, entry, symbols, starter, arch: own } = self;
+        let Raw { bytes, size, text_offset, start, entry, symbols, starter, arch: own } = self;
         let arch = own.unwrap_or(arch);
         let physical = kernels::of(arch).ram_start + text_offset;
         let code = symbols.address_of("_etext").and_then(|end| end.checked_sub(start)).unwrap_or(0);
+        let mut bytes = Bytes::from(bytes);
         let rest = bytes.split_off((code as usize).min(bytes.len()));
         let code = bytes.len() as u64;
-        let segment = |offset: u64, bytes: Vec<u8>, size: u64, executable: bool| Segment {
+        let segment = |offset: u64, bytes: Bytes, size: u64, executable: bool| Segment {
             physical: physical + offset,
             virtual_address: start + offset,
             bytes,

@@ -32,7 +32,9 @@ pub mod zimage;
 
 use crate::error::BootError;
 use crate::symbols::Symbols;
+use bytes::Bytes;
 use payload::Shelf;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use tables::Tables;
@@ -79,8 +81,8 @@ pub struct Segment {
     pub physical: u64,
     /// The virtual address.
     pub virtual_address: u64,
-    /// The bytes from the file.
-    pub bytes: Vec<u8>,
+    /// The bytes from the file. Segments of one unpacked file share its memory.
+    pub bytes: Bytes,
     /// The size in memory, at least the number of bytes.
     pub size: u64,
     /// Whether it holds code.
@@ -132,7 +134,16 @@ impl Kernel {
     /// neither a header nor a symbol table.
     pub fn from_shelf_with(shelf: &dyn Shelf, bytes: &[u8], given: Option<Symbols>) -> Result<Kernel, BootError> {
         let inner = payload::unpack_from(shelf, bytes, &payload::budget())?;
-        let image = image::parse(shelf, &inner, given.as_ref()).unwrap_or_else(|| elf::parse(&inner))?;
+        let image = match image::parse(shelf, &inner, given.as_ref()) {
+            Some(image) => image?,
+            None => match inner {
+                Cow::Borrowed(inner) => elf::parse(inner, Bytes::copy_from_slice)?,
+                Cow::Owned(inner) => {
+                    let inner = Bytes::from(inner);
+                    elf::parse(&inner, |piece| inner.slice_ref(piece))?
+                }
+            },
+        };
         let tables = Arc::default();
         let kernel = Kernel {
             arch: image.arch,

@@ -132,7 +132,13 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
             }
         }
         let bytes = if section.sh_type == SHT_NOBITS { Vec::new() } else { memory.section(section)? };
-        segments.push(Segment { physical: 0, virtual_address: range.start, bytes, size: section.sh_size, executable });
+        segments.push(Segment {
+            physical: 0,
+            virtual_address: range.start,
+            bytes: bytes.into(),
+            size: section.sh_size,
+            executable,
+        });
         sections.push(Section { name: name.to_string(), range });
     }
     let name = own_name(&words)?;

@@ -417,7 +417,7 @@ mod tests {
             physical: virtual_address & 0x0fff_ffff,
             virtual_address,
             size: bytes.len() as u64,
-            bytes,
+            bytes: bytes.into(),
             executable,
         };
         let segments = vec![segment(text, code, true), segment(data, bytes, false)];
@@ -484,7 +484,7 @@ mod tests {
             [entry(TEXT, "_stext")].into_iter().chain(named).chain([entry(TEXT + FUNCTIONS * BYTES, "_etext")]).collect();
         let segment = |virtual_address: u64, bytes: Vec<u8>, executable| {
             let size = bytes.len() as u64;
-            Segment { physical: virtual_address & 0x0fff_ffff, virtual_address, size, bytes, executable }
+            Segment { physical: virtual_address & 0x0fff_ffff, virtual_address, size, bytes: bytes.into(), executable }
         };
         let segments = vec![segment(TEXT, code, true), segment(DATA, data, false)];
         let kernel = Kernel::from_parts(Arch::Arm, 0x10_0000, segments, Symbols::in_table_order(entries));

@@ -4,6 +4,7 @@
 
 use super::kernels;
 use super::{Segment, elf};
+use bytes::Bytes;
 use trapline_isa::arch::Arch;
 
 /// No board of these ISAs has RAM below this address.
@@ -42,7 +43,7 @@ pub fn place(arch: Arch, segments: &mut [(usize, Segment)]) {
         relocate(&mut image, linked_at);
         for (_, segment) in segments {
             let held = range(segment);
-            segment.bytes.copy_from_slice(&image[held]);
+            segment.bytes = Bytes::copy_from_slice(&image[held]);
         }
     }
 }
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     fn segment(physical: u64, virtual_address: u64) -> Segment {
-        Segment { physical, virtual_address, bytes: vec![0; 0x40], size: 0x1000, executable: true }
+        Segment { physical, virtual_address, bytes: vec![0; 0x40].into(), size: 0x1000, executable: true }
     }
 
     fn placed(arch: Arch, physical: &[u64]) -> Vec<u64> {

@@ -221,7 +221,7 @@ mod tests {
         for (what, runs, expected) in cases {
             let bytes: Vec<u8> = runs.iter().flat_map(|(bytes, count)| bytes.repeat(*count)).collect();
             let size = bytes.len() as u64;
-            let segment = Segment { physical: 0x1000, virtual_address: 0x1000, bytes, size, executable: true };
+            let segment = Segment { physical: 0x1000, virtual_address: 0x1000, bytes: bytes.into(), size, executable: true };
             let kernel = Kernel::from_parts(Arch::S390x, 0x1000, vec![segment], Default::default());
             assert_eq!(without_padding(&kernel, &(0x1000..0x1000 + size)), 0x1000 + expected, "{what}");
         }

@@ -103,7 +103,13 @@ mod tests {
         let kernel = |hot: u64| {
             let bytes = types();
             let (start, stop) = (TYPES, TYPES + bytes.len() as u64);
-            let segment = Segment { physical: TYPES, virtual_address: TYPES, size: bytes.len() as u64, bytes, executable: false };
+            let segment = Segment {
+                physical: TYPES,
+                virtual_address: TYPES,
+                size: bytes.len() as u64,
+                bytes: bytes.into(),
+                executable: false,
+            };
             let names = [("__start_BTF", start), ("__stop_BTF", stop), ("pcpu_hot", hot)];
             let entries = names.map(|(name, address)| Entry { name: name.into(), address, kind: 'D', module: None });
             Kernel::from_parts(Arch::X86_64, TYPES, vec![segment], Symbols::new(entries.to_vec()))

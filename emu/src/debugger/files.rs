@@ -12,13 +12,12 @@ use std::collections::BTreeMap;
 pub(super) const MODULES: &str = "target:/modules/";
 const FOLDER: &[u8] = b"/modules/";
 /// The largest number of files that are open at once.
-const MOST: usize = 64;
+const MOST: u32 = 64;
 
 /// The open files, by their numbers.
 #[derive(Default)]
 pub(super) struct Files {
     open: BTreeMap<u32, Vec<u8>>,
-    next: u32,
 }
 
 impl Files {
@@ -62,12 +61,11 @@ impl HostIoOpen for Debugger {
         let Some(bytes) = name.and_then(|name| self.module_file(name)) else {
             return Err(HostIoError::Errno(HostIoErrno::ENOENT));
         };
-        if self.files.open.len() >= MOST {
+        let open = &mut self.files.open;
+        let Some(number) = (0..MOST).find(|number| !open.contains_key(number)) else {
             return Err(HostIoError::Errno(HostIoErrno::EMFILE));
-        }
-        let number = self.files.next;
-        self.files.next = number.wrapping_add(1) & 0xffff;
-        self.files.open.insert(number, bytes);
+        };
+        open.insert(number, bytes);
         Ok(number)
     }
 }

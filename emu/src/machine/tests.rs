@@ -58,7 +58,7 @@ impl Board for Toy {
 fn run(arch: Arch, start: u64, words: &[u32]) -> Machine<()> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let size = bytes.len() as u64;
-    let segment = Segment { physical: start, virtual_address: start, bytes, size, executable: true };
+    let segment = Segment { physical: start, virtual_address: start, bytes: bytes.into(), size, executable: true };
     let kernel = Kernel::from_parts(arch, start, vec![segment], Symbols::default());
     let mut machine = Machine::new(&kernel, &Config::default(), |_| ()).expect("a machine");
     machine.inner.board = Box::<Toy>::default();

@@ -127,7 +127,7 @@ impl Many {
 
     fn piece(&self, offset: u64, bytes: Vec<u8>, executable: bool) -> Segment {
         let size = (bytes.len() as u64).next_multiple_of(PAGE);
-        Segment { physical: self.ram + offset, virtual_address: self.base + offset, bytes, size, executable }
+        Segment { physical: self.ram + offset, virtual_address: self.base + offset, bytes: bytes.into(), size, executable }
     }
 
     fn kernel_of(&self, pieces: Vec<Segment>, names: impl IntoIterator<Item = (u64, String)>) -> Kernel {

@@ -283,7 +283,7 @@ mod tests {
         assert!(session.machine_mut().write_physical(PHYSICAL, &CODE));
         let range = at..at + CODE.len() as u64;
         let segment =
-            Segment { physical: 0, virtual_address: at, bytes: CODE.to_vec(), size: CODE.len() as u64, executable: true };
+            Segment { physical: 0, virtual_address: at, bytes: CODE.to_vec().into(), size: CODE.len() as u64, executable: true };
         let entry = Entry { address: at, name: "work".into(), kind: 'T', module: Some("far".into()) };
         let symbols = Symbols::within(vec![entry], vec![range.clone()]);
         let sections = vec![Section { name: ".text".into(), range: range.clone() }];

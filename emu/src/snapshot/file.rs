@@ -11,11 +11,10 @@
 //!
 //! Numbers are little-endian. For any input, reading returns the snapshot that was written or an error message.
 
-use super::memory::{CHUNK, Memory, PAGE, Run};
+use super::memory::{Memory, PAGE, Run};
 use super::{Snapshot, SnapshotError, State};
+use crate::frames;
 use serde::{Deserialize, Serialize};
-use std::num::NonZero;
-use std::thread::{self, ScopedJoinHandle};
 
 const MAGIC: &[u8; 8] = b"trapsnap";
 /// The format number. It must be increased whenever the meaning of the header or the data changes.
@@ -24,8 +23,6 @@ const HEAD_AT: usize = 16;
 const CHECKSUM: usize = 32;
 /// Largest header in bytes.
 const LONGEST_HEAD: usize = 512 << 20;
-/// The compression level. It is low, because the speed of reading counts.
-const LEVEL: i32 = 1;
 
 /// Identifies what a snapshot was made from, and by which program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +98,7 @@ pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
     let head = head.map_err(|error| cannot(error.to_string()))?;
     let too_long = || cannot("its head is too long, as with very much data written to disks".into());
     let head_len = u32::try_from(head.len()).ok().filter(|_| head.len() <= LONGEST_HEAD).ok_or_else(too_long)?;
-    let memory: Vec<u8> = snapshot.memory.chunks.iter().flat_map(|chunk| pack(chunk)).collect();
+    let memory = pack(&snapshot.memory.contents);
     let mut file = Vec::with_capacity(HEAD_AT + head.len() + memory.len() + CHECKSUM);
     file.extend_from_slice(MAGIC);
     file.extend_from_slice(&FORMAT.to_le_bytes());
@@ -111,10 +108,10 @@ pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
     Ok(seal(file))
 }
 
-/// Compresses a chunk of memory as in a file.
+/// Compresses memory as in a file.
 pub fn pack(memory: &[u8]) -> Vec<u8> {
-    // zstd cannot fail on bytes in memory. An empty result would not be a valid frame, so a reader would refuse it.
-    zstd::bulk::compress(memory, LEVEL).unwrap_or_default()
+    // zstd cannot fail on bytes in memory. A reader would refuse an empty result, because frames are missing.
+    frames::pack(memory).unwrap_or_default()
 }
 
 /// Appends the checksum to a file.
@@ -137,8 +134,8 @@ pub fn read(file: &[u8], key: &Key, most: u64) -> Result<Snapshot, SnapshotError
     }
     head.state.check()?;
     let runs = runs(&head.runs, most)?;
-    let chunks = unpack(memory, &runs)?;
-    Ok(Snapshot { state: head.state, memory: Memory { runs, chunks, ..Memory::default() } })
+    let contents = unpack(memory, &runs)?;
+    Ok(Snapshot { state: head.state, memory: Memory { runs, contents, ..Memory::default() } })
 }
 
 fn damaged<T>(why: &str) -> Result<T, SnapshotError> {
@@ -186,45 +183,10 @@ fn runs(written: &[(u64, u32)], most: u64) -> Result<Vec<Run>, SnapshotError> {
     Ok(runs)
 }
 
-/// Unpacks the chunks of all runs, on all cores.
-fn unpack(packed: &[u8], runs: &[Run]) -> Result<Vec<Vec<u8>>, SnapshotError> {
-    let len: usize = runs.iter().map(|run| run.pages as usize * PAGE).sum();
-    let frames = frames(packed, len.div_ceil(CHUNK))?;
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let share = frames.len().div_ceil(cores).max(1);
-    let unpacked = thread::scope(|scope| {
-        let begun: Vec<_> = frames.chunks(share).map(|frames| scope.spawn(|| unpack_frames(frames))).collect();
-        let join = |share: ScopedJoinHandle<'_, _>| share.join().unwrap_or_else(|_| damaged("its memory cannot be unpacked"));
-        begun.into_iter().map(join).collect::<Result<Vec<Vec<Vec<u8>>>, _>>()
-    })?;
-    let chunks: Vec<Vec<u8>> = unpacked.into_iter().flatten().collect();
-    let is_whole = |chunk: &Vec<u8>| chunk.len() == CHUNK;
-    if chunks.iter().map(Vec::len).sum::<usize>() != len || !chunks.iter().rev().skip(1).all(is_whole) {
-        return damaged("its memory is not as long as its head says");
-    }
-    Ok(chunks)
-}
-
-/// The frames of the compressed memory, which must be this many.
-fn frames(mut packed: &[u8], count: usize) -> Result<Vec<&[u8]>, SnapshotError> {
-    let mut frames = Vec::new();
-    while !packed.is_empty() {
-        let len = zstd::zstd_safe::find_frame_compressed_size(packed).ok();
-        let Some((frame, rest)) = len.filter(|len| *len > 0).and_then(|len| packed.split_at_checked(len)) else {
-            return damaged("its memory cannot be unpacked: it has a frame without an end");
-        };
-        frames.push(frame);
-        packed = rest;
-    }
-    if frames.len() != count {
-        return damaged("its memory is not as long as its head says");
-    }
-    Ok(frames)
-}
-
-fn unpack_frames(frames: &[&[u8]]) -> Result<Vec<Vec<u8>>, SnapshotError> {
-    let no_frame = |error| SnapshotError::Damaged(format!("its memory cannot be unpacked: {error}"));
-    frames.iter().map(|frame| zstd::bulk::decompress(frame, CHUNK).map_err(no_frame)).collect()
+/// Unpacks the memory of these runs.
+fn unpack(packed: &[u8], runs: &[Run]) -> Result<Vec<u8>, SnapshotError> {
+    let len = runs.iter().map(|run| run.pages as usize * PAGE).sum();
+    frames::unpack(packed, len).map_err(|why| SnapshotError::Damaged(format!("its memory cannot be unpacked: {why}")))
 }
 
 #[cfg(test)]
@@ -233,6 +195,7 @@ mod tests {
     use super::super::{Build, Counts, Cpu};
     use super::*;
     use crate::clock::Stopped;
+    use crate::frames::PIECE;
     use proptest::prelude::*;
 
     const MOST: u64 = 1 << 20;
@@ -301,20 +264,20 @@ mod tests {
         assert_eq!(read(&file, &key(), MOST).expect("a snapshot"), snapshot());
     }
 
-    /// Chunks do not begin where runs begin, and the last one is shorter.
+    /// Frames do not begin where runs begin, and the last one is shorter.
     #[test]
-    fn memory_of_several_chunks_can_be_read() {
+    fn memory_of_several_frames_can_be_read() {
         let mut snapshot = snapshot();
-        let pages = 2 * CHUNK / PAGE + 100;
+        let pages = 2 * PIECE / PAGE + 100;
         snapshot.memory.gather(0x1_0000, 0x1_0000 + (pages * PAGE) as u64, |at, into| {
             let page = |number: usize| if number % 700 == 3 { 0 } else { number as u32 ^ 0x5a5a_0000 };
             for (at, word) in (at as usize..).step_by(4).zip(into.chunks_exact_mut(4)) {
                 word.copy_from_slice(&page(at / PAGE).to_le_bytes());
             }
         });
-        assert_eq!(snapshot.memory.chunks.len(), 3);
+        assert_eq!(snapshot.memory.contents.len().div_ceil(PIECE), 3);
         let file = write(&key(), &snapshot).expect("a file");
-        let most = (4 * CHUNK) as u64;
+        let most = (4 * PIECE) as u64;
         let read = super::read(&file, &key(), most).expect("a snapshot");
         assert!(read == snapshot);
         let mut words = vec![0; 300 * PAGE];
@@ -377,8 +340,8 @@ mod tests {
             ("no pages",        |head| head["runs"][1] = serde_json::json!([0x7000, 0]),    "overlap"),
             ("half a page",     |head| head["runs"][1] = serde_json::json!([0x7800, 2]),    "overlap"),
             ("the end",         |head| head["runs"][1] = serde_json::json!([u64::MAX - 0xfff, 2]), "overlap"),
-            ("too little",      |head| head["runs"][1] = serde_json::json!([0x7000, 3]),    "not as long"),
-            ("too much",        |head| head["runs"][1] = serde_json::json!([0x7000, 1]),    "not as long"),
+            ("too little",      |head| head["runs"][1] = serde_json::json!([0x7000, 3]),    "cannot be unpacked"),
+            ("too much",        |head| head["runs"][1] = serde_json::json!([0x7000, 1]),    "cannot be unpacked"),
             ("no machine's",    |head| head["runs"][1] = serde_json::json!([0x7000, u32::MAX]), "more memory"),
             ("a stranger",      |head| head["x"] = 1.into(),                                "unknown field"),
             ("in the state",    |head| head["state"]["x"] = 1.into(),                       "unknown field"),

@@ -1,17 +1,13 @@
-//! Guest memory in a snapshot: only the pages that are not zero. Their contents lie in chunks of one size, so that a file's
-//! chunks can be unpacked by several threads.
+//! Guest memory in a snapshot: only the pages that are not zero.
 
 use std::any::Any;
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes in a page.
 pub const PAGE: usize = 4096;
 /// Number of pages read at a time.
 const PAGES_AT_ONCE: usize = 256;
-/// Bytes in each chunk except the last one, which may be shorter.
-pub(super) const CHUNK: usize = 512 * PAGE;
 
 /// A run of consecutive pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +30,8 @@ impl Run {
 pub struct Memory {
     /// The runs, in order of address, with gaps between them.
     pub(super) runs: Vec<Run>,
-    /// The contents of all runs, one after another, in pieces of [`CHUNK`] bytes.
-    pub(super) chunks: Vec<Vec<u8>>,
+    /// The contents of all runs, one after another.
+    pub(super) contents: Vec<u8>,
     /// The pages in the form in which machines share them, if one has asked for it.
     pub(super) shared: Shared,
 }
@@ -79,14 +75,9 @@ impl Memory {
             Some(run) if run.end() == start => run.pages += 1,
             _ => self.runs.push(Run { start, pages: 1 }),
         }
-        match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
-            Some(chunk) => append(chunk, page),
-            None => {
-                let mut chunk = Vec::with_capacity(CHUNK);
-                append(&mut chunk, page);
-                self.chunks.push(chunk);
-            }
-        }
+        self.contents.extend_from_slice(page);
+        // The last page of an odd range is filled up with zeros.
+        self.contents.resize(self.contents.len().next_multiple_of(PAGE), 0);
     }
 
     /// The shared form of this memory. The first caller's `make` makes it; `None` if that failed.
@@ -105,35 +96,20 @@ impl Memory {
         &self.runs
     }
 
-    /// Consecutive bytes of memory, each piece with its address, in order. A run that crosses chunks comes in several pieces.
+    /// The runs in order, each with its address and its contents.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        let mut behind = 0;
-        self.runs.iter().flat_map(move |run| {
-            let begin = behind;
-            behind += run.pages as usize * PAGE;
-            self.contents(begin..behind).map(move |(at, bytes)| (run.start + (at - begin) as u64, bytes))
-        })
-    }
-
-    /// A range of the contents of all runs, in pieces that begin at these offsets.
-    fn contents(&self, range: Range<usize>) -> impl Iterator<Item = (usize, &[u8])> {
-        let first = range.start / CHUNK;
-        self.chunks.iter().enumerate().skip(first).map_while(move |(number, chunk)| {
-            let start = number * CHUNK;
-            let (from, to) = (range.start.max(start), range.end.min(start + chunk.len()));
-            Some((from, chunk.get(from - start..to.checked_sub(start)?)?)).filter(|_| from < to)
+        let mut rest = &self.contents[..];
+        self.runs.iter().map_while(move |run| {
+            let (piece, behind) = rest.split_at_checked(run.pages as usize * PAGE)?;
+            rest = behind;
+            Some((run.start, piece))
         })
     }
 
     /// Adds all addresses and contents to a hash.
     pub fn hash_into(&self, hasher: &mut blake3::Hasher) {
-        let mut end = None;
         for (at, bytes) in self.pieces() {
-            if end != Some(at) {
-                hasher.update(&at.to_le_bytes());
-            }
-            hasher.update(bytes);
-            end = Some(at + bytes.len() as u64);
+            hasher.update(&at.to_le_bytes()).update(bytes);
         }
     }
 
@@ -154,12 +130,6 @@ impl Memory {
     pub fn lies_in(&self, places: &[core::ops::Range<u64>]) -> bool {
         self.runs.iter().all(|run| places.iter().any(|place| place.start <= run.start && run.end() <= place.end))
     }
-}
-
-/// Appends a page to a chunk. The last page of an odd range is filled up with zeros.
-fn append(chunk: &mut Vec<u8>, page: &[u8]) {
-    chunk.extend_from_slice(page);
-    chunk.resize(chunk.len().next_multiple_of(PAGE), 0);
 }
 
 /// Whether all bytes are zero.

@@ -3,6 +3,7 @@
 
 use crate::boot::Kernel;
 use crate::symbols::Symbols;
+use bytes::Bytes;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
@@ -30,7 +31,7 @@ pub struct RegisterWindows {
     shape: Shape,
     link: Option<Reg>,
     symbols: Symbols,
-    kernel: Vec<(u64, Vec<u8>)>,
+    kernel: Vec<(u64, Bytes)>,
 }
 
 impl RegisterWindows {

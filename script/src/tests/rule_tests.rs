@@ -120,6 +120,17 @@ fn conditions_of_skipped_text_are_skipped() {
     let kept =
         "#if 0\n#if KERNEL_VERSION > 5\nx\n#else\ny\n#endif\n#endif\n#ifdef NO\n#if A\n#endif\n#else\n#define TWO 2\n#endif\n";
     assert_eq!(said(kept, "print(TWO)"), "2");
+    for (defined, wanted) in [("A", "1"), ("B", "2"), ("C", "3"), ("D", "4")] {
+        let chain = "#if defined(A)\n#define N 1\n#elif defined(B)\n#define N 2\n#elif defined(C)\n#define N 3\n#else\n#define N 4\n#endif\n";
+        assert_eq!(said(&std::format!("#define {defined}\n{chain}"), "print(N)"), wanted, "{defined}");
+        assert_eq!(
+            said(
+                &std::format!("#define {defined}\n#if 0\n{chain}#elif 1\n#define N 5\n#elif A > 5\n#else\nx\n#endif\n"),
+                "print(N)"
+            ),
+            "5"
+        );
+    }
     for condition in ["A > 5", "defined(A) && defined(B)", "defined(A)B", "defined"] {
         let text = std::format!("#if {condition}\n#endif\nBEGIN {{ }}");
         let errors = compile(&text, &Plain, &options(false)).err().unwrap_or_else(|| panic!("{condition} is compiled"));

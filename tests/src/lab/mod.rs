@@ -532,7 +532,7 @@ fn kernel_named(arch: Arch, others: &[(&'static str, u64)]) -> Kernel {
     let segment = |(at, bytes, size): Piece| Segment {
         physical: bench.base + at,
         virtual_address: bench.seen_from + at,
-        bytes,
+        bytes: bytes.into(),
         size,
         executable: at == CODE,
     };

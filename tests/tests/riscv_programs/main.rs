@@ -198,7 +198,7 @@ fn here(width: &Width, code: &[u8], seed: u64, how: How) -> Here {
         physical: RAM + distance,
         virtual_address: width.seen_from + distance,
         size: bytes.len() as u64,
-        bytes,
+        bytes: bytes.into(),
         executable,
     };
     let pieces = vec![

@@ -172,7 +172,7 @@ fn here(seed: u64, how: How) -> (Vec<u8>, u64, usize) {
         physical,
         virtual_address,
         size: bytes.len() as u64,
-        bytes,
+        bytes: bytes.into(),
         executable,
     };
     let length = 4 * Program::of(seed).len() as u64;

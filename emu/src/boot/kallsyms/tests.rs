@@ -171,7 +171,7 @@ fn kernel(arch: Arch, bytes: Vec<u8>) -> Kernel {
     let segment = |virtual_address: u64, bytes: Vec<u8>, size: u64| Segment {
         physical: virtual_address & 0x0fff_ffff,
         virtual_address,
-        bytes,
+        bytes: bytes.into(),
         size,
         executable: false,
     };

@@ -109,7 +109,7 @@ mod tests {
         let size = bytes.len() as u64;
         let entry = |offset: u64, name: &str| Entry { address: TEXT + offset, name: name.into(), kind: 'T', module: None };
         let entries = vec![entry(0, "_stext"), entry(20, "table"), entry(32, "behind"), entry(size, "_etext")];
-        let segment = Segment { physical: 0x10_0000, virtual_address: TEXT, size, bytes, executable: true };
+        let segment = Segment { physical: 0x10_0000, virtual_address: TEXT, size, bytes: bytes.into(), executable: true };
         Kernel::from_parts(Arch::Arm, 0x10_0000, vec![segment], Symbols::in_table_order(entries))
     }
 

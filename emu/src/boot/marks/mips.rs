@@ -107,7 +107,8 @@ mod tests {
         let entry = |offset: u64, name: &str| Entry { address: TEXT + offset, name: name.into(), kind: 'T', module: None };
         let names = [(0, "_stext"), (8, "handle_sys"), (16, "sys_call_table"), (28, "behind"), (40, "_etext")];
         let entries = names.iter().map(|(offset, name)| entry(*offset, name)).collect();
-        let segment = Segment { physical: 0x10_0000, virtual_address: TEXT, size: 40, bytes: vec![0; 40], executable: true };
+        let segment =
+            Segment { physical: 0x10_0000, virtual_address: TEXT, size: 40, bytes: vec![0; 40].into(), executable: true };
         let kernel = Kernel::from_parts(Arch::Mipsel, 0x10_0000, vec![segment], Symbols::in_table_order(entries));
         let data: Vec<u64> =
             kernel.tables.sites.iter().filter(|(_, site)| **site == Site::Data).map(|(at, _)| at - TEXT).collect();

@@ -127,7 +127,7 @@ mod tests {
             let bytes = bytes(code);
             let size = bytes.len() as u64;
             let start = 0xc000_0000_0010_0000;
-            let segment = Segment { physical: 0x10_0000, virtual_address: start, size, bytes, executable: true };
+            let segment = Segment { physical: 0x10_0000, virtual_address: start, size, bytes: bytes.into(), executable: true };
             let names = [("dump_stack_print_info", start), ("_etext", start + size)];
             let entries = names.map(|(name, address)| Entry { name: name.into(), address, kind: 'T', module: None });
             Kernel::from_parts(Arch::Ppc64le, start, vec![segment], Symbols::new(entries.to_vec()))

@@ -102,7 +102,8 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let kernel = |sections: &[Range<u64>]| {
             let section = |range: &Range<u64>| Section { name: ".data".into(), range: LINEAR + range.start..LINEAR + range.end };
-            let text = Segment { physical: 0, virtual_address: LINEAR, bytes: Vec::new(), size: 48 * MIB, executable: true };
+            let text =
+                Segment { physical: 0, virtual_address: LINEAR, bytes: Vec::new().into(), size: 48 * MIB, executable: true };
             Kernel::of_sections(Arch::Ppc64le, vec![text], sections.iter().map(section).collect(), Symbols::default())
         };
         #[rustfmt::skip]

@@ -112,7 +112,7 @@ mod tests {
         let kernel = |code: &[u32]| {
             let bytes = bytes(code);
             let (size, start) = (bytes.len() as u64, 0xc02e_8fcc);
-            let segment = Segment { physical: 0x2e_8fcc, virtual_address: start, size, bytes, executable: true };
+            let segment = Segment { physical: 0x2e_8fcc, virtual_address: start, size, bytes: bytes.into(), executable: true };
             let names = [("dump_stack_print_info", start), ("_etext", start + size)];
             let entries = names.map(|(name, address)| Entry { name: name.into(), address, kind: 'T', module: None });
             Kernel::from_parts(Arch::Ppc, start, vec![segment], Symbols::new(entries.to_vec()))

@@ -2,6 +2,7 @@
 //! ([`Refusal`], [`Rule`]).
 
 use crate::arch::Emulation;
+use crate::insn::Insn;
 use crate::linux::Release;
 use crate::regs::Reg;
 use alloc::borrow::Cow;
@@ -133,6 +134,20 @@ impl Rule {
     pub const fn refusal(&self) -> Refusal {
         Refusal::new(self.errno, self.why)
     }
+}
+
+/// The refusal of a branch whose target lies in the bytes that its breakpoint replaces. It can occur where a breakpoint has
+/// several units of the ISA's alignment.
+pub static BRANCH_INTO_ITSELF: Rule = Rule::new(
+    "branch-into-itself",
+    Errno::EINVAL,
+    "it branches into its own bytes, which the breakpoint replaces; probe the instruction before it instead",
+);
+
+/// Refuses a branch into its own bytes, the first `replaced` of which are the breakpoint's.
+pub fn check_target(insn: &Insn, replaced: usize) -> Result<(), Refusal> {
+    let inside = |target: u64| (1..replaced as u64).contains(&target.wrapping_sub(insn.address));
+    if insn.flow.target().is_some_and(inside) { Err(BRANCH_INTO_ITSELF.refusal()) } else { Ok(()) }
 }
 
 impl core::fmt::Display for Refusal {

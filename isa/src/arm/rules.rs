@@ -16,7 +16,7 @@ use super::slot;
 use crate::arch::{Emulation, Isa};
 use crate::function::{Exclusive, between_exclusives};
 use crate::insn::Insn;
-use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
+use crate::plan::{BRANCH_INTO_ITSELF, Errno, Plan, Policy, Refusal, Rule, check_target};
 use crate::region::Surroundings;
 use crate::rows::{Rows, filled};
 use Errno::EINVAL;
@@ -71,6 +71,7 @@ pub(super) use reasons::*;
 pub static RULES: &[&Rule] = &[
     &REGISTERS, &UNKNOWN, &UNDEFINED, &EXCEPTION, &RETURN, &EXCLUSIVE, &BETWEEN_EXCLUSIVES, &STATE, &TRAP_STATE, &COPROCESSOR, &BARRIER,
     &STATUS, &UNPRIVILEGED, &HINT, &WAIT, &DIVIDE, &LITERAL, &STACK, &slot::OUT_OF_REACH, &slot::NO_WAY_BACK,
+    &BRANCH_INTO_ITSELF,
 ];
 
 /// Decides whether an instruction may be probed, and how it runs.
@@ -87,7 +88,8 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     };
     match policy {
         Policy::Linux(_) if stack::is_too_deep(set, insn.bytes().len(), word) => Err(STACK.refusal()),
-        _ => Ok(plan),
+        Policy::Best | Policy::Outside => check_target(insn, insn.bytes().len()).map(|()| plan),
+        Policy::Linux(_) => Ok(plan),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::arch::Emulation;
 use crate::function::{Exclusive, between_exclusives};
 use crate::insn::Insn;
 use crate::linux::Release;
-use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
+use crate::plan::{BRANCH_INTO_ITSELF, Errno, Plan, Policy, Refusal, Rule, check_target};
 use crate::region::Surroundings;
 use crate::rows::{Rows, filled};
 use Errno::EINVAL;
@@ -57,7 +57,7 @@ pub(super) use reasons::*;
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &COMPRESSED_CALL, &BREAKPOINT, &EXCEPTION, &RETURN, &WAIT, &STATE, &TRAP_STATE, &SYSTEM, &ORDERING,
-    &UNDEFINED, &UNKNOWN, &slot::OUT_OF_REACH,
+    &UNDEFINED, &UNKNOWN, &slot::OUT_OF_REACH, &BRANCH_INTO_ITSELF,
 ];
 
 /// Decides whether an instruction may be probed, and how it runs.
@@ -68,6 +68,9 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
         Policy::Best | Policy::Outside => found.map_or(Boost, |row| row.best),
         Policy::Linux(release) => found.map_or(Step, |row| row.linux_of(release)),
     };
+    if !policy.is_linux() {
+        check_target(insn, slot::breakpoint_over(insn).len())?;
+    }
     match verdict {
         Compute(computation) => {
             computation(set, insn, word).map(|what| Plan::Emulate(Emulation::Riscv(what))).ok_or(UNDEFINED.refusal())

@@ -238,9 +238,16 @@ fn ruined(set: Set, after: &After) -> bool {
         bytes.get((at - start) as usize..).map(|bytes| set.word(bytes.get(..4).unwrap_or_default()))
     };
     // The pc is behind the `wait`.
-    let before = after.register("pc").and_then(|pc| word_at(pc.wrapping_sub(8) & 0x1fff_ffff));
+    let before = after.register("pc").and_then(|pc| word_at(physical(pc.wrapping_sub(8))));
     let in_slot = before.is_some_and(has_delay_slot);
     !has_slept(after) || status & !known != 0 || status & STATUS_CU0 == 0 || in_slot
+}
+
+/// The physical address of code or data. The TLB maps the data twice, one mapping behind the other.
+fn physical(address: u64) -> u64 {
+    let at = address & 0x1fff_ffff;
+    let is_second = address as u32 & !0x1fff_ffff != SEEN as u32 && (DATA + DATA_BYTES..DATA + 2 * DATA_BYTES).contains(&at);
+    if is_second { at - DATA_BYTES } else { at }
 }
 
 /// Outcomes in place that a copy need not have, with the reason.

@@ -254,6 +254,8 @@ pub struct Lab {
     pub may_miss: bool,
     /// The pre-handler of the probes.
     pub pre: fn(&mut Hit<'_>),
+    /// The case before, which may have left something to this one.
+    last: Option<Before>,
 }
 
 impl Lab {
@@ -275,6 +277,7 @@ impl Lab {
             dead: None,
             may_miss: false,
             pre: |_| (),
+            last: None,
         }
     }
 
@@ -319,7 +322,9 @@ impl Lab {
         self.hits = probe.as_ref().map_or(0, Kprobe::hits);
         if let Some(probe) = &probe {
             let expected = (self.bench.is_hit)(case).filter(|_| !self.may_miss);
-            assert!(expected.is_none_or(|expected| expected == (probe.hits() >= 1)), "whether the probe was hit: {case:x?}");
+            if expected.is_some_and(|expected| expected != (probe.hits() >= 1)) {
+                panic!("whether the probe was hit: {case:x?}; it ran behind {:x?}", self.last);
+            }
             // Also if the instruction faults: the guest returns to the original address, not to the detour's start.
             assert!(!self.jumped || probe.hits() <= 1, "{} hits: {case:x?}", probe.hits());
             self.session.unregister_kprobe(probe);
@@ -328,6 +333,7 @@ impl Lab {
             assert_eq!((probe.hits(), probe.returns(), probe.nmissed()), (1, 1, 0), "the call is followed: {case:x?}");
             self.session.unregister_kretprobe(probe);
         }
+        self.last = Some(case.clone());
         let machine = self.session.machine_mut();
         let mut happened = machine.happenings()[self.happened..].to_vec();
         self.happened += happened.len();

@@ -361,6 +361,7 @@ fn every_row_of_t32_gives_the_specified_answer() {
         ("beq.w #0xc606",                       0xf004_8301, EMULATE,             EMULATE),
         ("blx #0xc0c604",                       0xf004_c300, EMULATE,             EMULATE),
         ("b.w #0xc0c606",                       0xf004_9301, EMULATE,             EMULATE),
+        ("b.w #0x8002",                         0xf7ff_bfff, EMULATE,             "branch-into-itself"),
         ("bl #0xc0c606",                        0xf004_d301, EMULATE,             EMULATE),
         ("vld1.8 {d2, d3}, [r4]",               0xf924_2a0f, "coprocessor",       STEP),
         ("pld [pc, #-0x301]",                   0xf81f_f301, EMULATE,             EMULATE),

@@ -55,6 +55,9 @@ fn instructions_that_use_the_pc_are_emulated() {
         ("funct3 2",           0x0094_2463, "step",    "undefined"),
         ("funct3 3",           0x0094_3463, "step",    "undefined"),
         ("lui a0, 0x12345",    0x1234_5537, "step",    "boost"),
+        ("j to its own end",   0x0020_006f, "compute", "branch-into-itself"),
+        ("blt to its own end", 0x0039_4163, "compute", "branch-into-itself"),
+        ("c.j to its end",     0xa009,      "compute", "compute"),
     ]);
     assert_eq!([Policy::LINUX_6_12, Policy::Best].map(|policy| answer(Set::Rv64, 0x2ffd, policy)), ["step", "boost"], "c.addiw");
     let call = [Policy::LINUX_6_12, Policy::LINUX_7_2, Policy::Best].map(|policy| answer(Set::Rv32, 0x2ffd, policy));

@@ -166,15 +166,16 @@ stands_on unicorn
 stands_on clock unicorn
 stands_on devices clock
 stands_on files
+stands_on frames
 stands_on disks devices
 stands_on folders devices
-stands_on snapshot clock files
+stands_on snapshot clock files frames
 stands_on error snapshot
 stands_on symbols error
 stands_on outputs
 stands_on vectors
 stands_on boot error symbols
-stands_on unpacked boot files
+stands_on unpacked boot files frames
 stands_on lines boot outputs symbols
 stands_on config boot devices
 stands_on boards clock config devices error snapshot

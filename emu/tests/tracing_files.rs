@@ -121,6 +121,23 @@ cat events/kprobes/read/filter error_log events/kprobes/read/enable
     }
 }
 
+/// DV-4: a filter of a group is in force for each of its events that has the filter's fields.
+#[test]
+fn a_filter_of_a_group_is_for_the_events_that_have_its_fields() {
+    let lines = "\
+echo 'p:other vfs_write' >> kprobe_events
+echo 'p:read vfs_read count=$arg3:u32' >> kprobe_events
+echo 'count > 1' > events/kprobes/filter
+cat events/kprobes/read/filter
+echo 'nothing > 1' > events/kprobes/filter
+";
+    let said = run("tiny/x86_64", lines, &["--summary", "none"]);
+    assert_eq!(said.status, 1, "{}", said.err);
+    assert!(said.out.contains("count > 1\n"), "{}", said.out);
+    assert_eq!(said.err.matches("the command failed").count(), 1, "{}", said.err);
+    assert!(said.err.contains("`nothing > 1`, column 1: "), "{}", said.err);
+}
+
 /// DV-4: with filters, triggers and histograms, the run is the same on every tiny kernel.
 #[test]
 fn filters_and_histograms_work_on_all_isas() {

@@ -3,6 +3,7 @@
 use super::state::State;
 use super::{Fault, cr, isr, psr, vector};
 use core::cell::Cell;
+use core::cmp::Ordering;
 
 /// Translation registers of each kind.
 const REGISTERS: usize = 16;
@@ -119,9 +120,8 @@ pub(super) enum Purpose {
 
 /// Whether the access rights of a page allow an access, by the table of the manual: at this level, with the page's level.
 fn allows(rights: u64, page_level: u64, level: u64, purpose: Purpose) -> bool {
-    let inner = level <= page_level;
-    // Letters: read, write, execute; for levels up to the page's, and for the kernel.
-    let (user, kernel): (&str, &str) = match rights {
+    // Letters: read, write, execute; at the page's level, and at levels with more privileges.
+    let (own, above): (&str, &str) = match rights {
         0 => ("r", "r"),
         1 => ("rx", "rx"),
         2 => ("rw", "rw"),
@@ -131,12 +131,13 @@ fn allows(rights: u64, page_level: u64, level: u64, purpose: Purpose) -> bool {
         6 => ("rwx", "rw"),
         _ => ("x", "rx"),
     };
-    let allowed = match (inner, level) {
-        (_, 0) => kernel,
-        (true, _) => user,
-        // Pages that a lower level may only enter.
-        (false, _) if rights == 7 => "x",
-        (false, _) => "",
+    let allowed = match level.cmp(&page_level) {
+        _ if level == 0 => above,
+        // Such a page may be entered at any level and is read by the kernel alone.
+        _ if rights == 7 => own,
+        Ordering::Less => above,
+        Ordering::Equal => own,
+        Ordering::Greater => "",
     };
     match purpose {
         Purpose::Fetch => allowed.contains('x'),
@@ -265,6 +266,34 @@ mod tests {
 
     const LOAD: Purpose = Purpose::Data { read: true, write: false, status: 0 };
     const STORE: Purpose = Purpose::Data { read: false, write: true, status: 0 };
+
+    /// KP-2: the manual's table of access rights: for each level of a page, the rights at levels 3, 2, 1 and 0.
+    #[test]
+    fn levels_above_that_of_the_page_have_rights_of_their_own() {
+        #[rustfmt::skip]
+        let cases: [(u64, u64, [&str; 4]); 8] = [
+            (0, 3, ["r", "r", "r", "r"]),
+            (2, 1, ["", "", "rw", "rw"]),
+            (4, 3, ["r", "rw", "rw", "rw"]),
+            (4, 2, ["", "r", "rw", "rw"]),
+            (5, 3, ["rx", "rwx", "rwx", "rwx"]),
+            (6, 1, ["", "", "rwx", "rw"]),
+            (6, 0, ["", "", "", "rw"]),
+            (7, 2, ["x", "x", "x", "rx"]),
+        ];
+        for (rights, page_level, expected) in cases {
+            for (level, expected) in [3, 2, 1, 0].into_iter().zip(expected) {
+                for (letter, purpose) in [('r', LOAD), ('w', STORE), ('x', Purpose::Fetch)] {
+                    let allowed = allows(rights, page_level, level, purpose);
+                    assert_eq!(
+                        allowed,
+                        expected.contains(letter),
+                        "rights {rights} of a page of level {page_level}, {letter} at {level}"
+                    );
+                }
+            }
+        }
+    }
 
     /// KP-2: translations are found by region and page size, replaced, and purged; registers stay.
     #[test]

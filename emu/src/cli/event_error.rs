@@ -85,6 +85,12 @@ pub(super) type Expand<'a> = &'a mut dyn FnMut(&str) -> Option<Result<Vec<String
 /// Parses all lines of a script that may have shell commands on tracing files, after `expand` has turned the other lines into
 /// lines of kprobe_events.
 pub(super) fn read_lines(script: Script, expand: Expand<'_>) -> Result<(Vec<Event>, Vec<Placed>), Failure> {
+    let (events, commands, drawn) = read_drawn(script, expand);
+    if drawn.is_empty() { Ok((events, commands)) } else { Err(Failure::drawn(drawn)) }
+}
+
+/// Like [`read_lines`], with a drawing of every wrong line.
+fn read_drawn(script: Script, expand: Expand<'_>) -> (Vec<Event>, Vec<Placed>, String) {
     let script = Arc::new(script);
     let (mut events, mut commands, mut drawn) = (Vec::new(), Vec::new(), String::new());
     for line in parse::script(&script.text) {
@@ -100,7 +106,9 @@ pub(super) fn read_lines(script: Script, expand: Expand<'_>) -> Result<(Vec<Even
             Some(Ok(lines)) => {
                 let origin = format!("{}, written out", script.source);
                 for text in lines {
-                    events.extend(read_events(Script { source: origin.clone(), text })?);
+                    let (found, _, refused) = read_drawn(Script { source: origin.clone(), text }, &mut |_| None);
+                    events.extend(found);
+                    drawn += &refused;
                 }
                 continue;
             }
@@ -117,7 +125,7 @@ pub(super) fn read_lines(script: Script, expand: Expand<'_>) -> Result<(Vec<Even
         }
     }
     tracing_script::settle(&mut commands);
-    if drawn.is_empty() { Ok((events, commands)) } else { Err(Failure::drawn(drawn)) }
+    (events, commands, drawn)
 }
 
 /// The start of the character that contains the byte; the end of the text for bytes behind it.

@@ -164,7 +164,9 @@ impl Tracefs {
             }
             Some(Path::Filter { group, event }) => {
                 let chosen = chosen(about.events, group, event, name)?;
-                chosen.into_iter().try_for_each(|event| self.filter(about, event, text))
+                let written: Vec<_> = chosen.into_iter().map(|event| self.filter(about, event, text)).collect();
+                // A group's filter is in force for those events that have its fields, and is refused if none has.
+                if written.iter().any(Result::is_ok) { Ok(()) } else { written.into_iter().collect() }
             }
             Some(Path::Trigger { group, event }) => {
                 let chosen = chosen(about.events, Some(group), Some(event), name)?;
@@ -330,7 +332,7 @@ impl Tracefs {
                 None => format!("{text}\nError: (0)\n"),
             };
             self.refused_filters.insert(event, shown);
-            refused(Errno::EINVAL, format!("`{text}`, column {}: {}", error.at, error.code.why()))
+            refused(Errno::EINVAL, format!("`{text}`, column {}: {}", error.at + 1, error.code.why()))
         })
     }
 

@@ -1,7 +1,7 @@
 //! A cache of unpacked kernels, in the folder `trapline/unpacked` of the user's cache. Reading one takes a tenth of the
 //! half second that unpacking with xz takes.
 //!
-//! A file's name is the BLAKE3 hash of the packed bytes. It holds the unpacked bytes in [`frames`], then their number in
+//! A file's name is the BLAKE3 hash of the packed bytes. It holds the unpacked bytes as `frames` packs them, then their number in
 //! eight bytes, little-endian, and the BLAKE3 hash of the file's name and everything before. A file that is unreadable or
 //! damaged counts as missing, and the bytes are unpacked again.
 

@@ -371,7 +371,7 @@ fn begins_a_call(info: &Info<'_>, kernel: &Kernel, asked: &str, place: &str) -> 
 }
 
 /// Whether a place is in the other entry of the same system call, such as `__ia32_sys_open` beside `__x64_sys_open`.
-/// The same function is inlined into both, and perf prints the addresses of both.
+/// One function is inlined into both, and perf prints the addresses of both.
 fn is_in_other_entry(asked: &str, place: &str) -> bool {
     let call = |text: &str| {
         let end = text.find(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric()).unwrap_or(text.len());

@@ -135,7 +135,7 @@ fn faults_of_a_module_lead_to_their_functions(kind: &'static str) {
 }
 
 /// TT-2, TT-8: the end of a recording that ended in a panic is replayed with a probe on every instruction of panic().
-/// The same panic happens at the same time.
+/// The replay panics when the recording did, with the same report.
 fn every_instruction_of_panic_is_probed_in_a_replay(name: &'static str) {
     let folder = Folder::new(&format!("on-panic-last-{}", name.replace('/', "-")));
     let recording = folder.0.join("panic.rec").to_str().unwrap().to_string();

@@ -133,7 +133,7 @@ fn allows(rights: u64, page_level: u64, level: u64, purpose: Purpose) -> bool {
     };
     let allowed = match level.cmp(&page_level) {
         _ if level == 0 => above,
-        // Such a page may be entered at any level and is read by the kernel alone.
+        // Any level may execute a page with rights 7, and the kernel alone reads it.
         _ if rights == 7 => own,
         Ordering::Less => above,
         Ordering::Equal => own,

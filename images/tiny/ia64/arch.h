@@ -41,7 +41,7 @@
 #define SWITCH_SIZE (18 * WORD)
 
 #define PSR_I (1 << 14)
-/* Of the kernel: IC, DT, RT, IT, BN. */
+/* The bits of the kernel are IC, DT, RT, IT and BN. */
 #define PSR_KERNEL 0x101008022000
 
 /* Page-table words: present, accessed, dirty; privilege level 3; rights. */

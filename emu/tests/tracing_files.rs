@@ -135,7 +135,7 @@ echo 'nothing > 1' > events/kprobes/filter
     assert_eq!(said.status, 1, "{}", said.err);
     assert!(said.out.contains("count > 1\n"), "{}", said.out);
     assert_eq!(said.err.matches("the command failed").count(), 1, "{}", said.err);
-    assert!(said.err.contains("`nothing > 1`, column 1: "), "{}", said.err);
+    assert!(said.err.contains("`nothing > 1`, column 9: "), "{}", said.err);
 }
 
 /// DV-4: with filters, triggers and histograms, the run is the same on every tiny kernel.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs random instructions in place and out of line on all cores, and prints a table: cases, cases per second, rows met.
+# Runs random instructions in place and out of line on all cores, and prints a table: cases, cases per second, and the
+# rows that were met, by a comparison or by a refusal.
 #
 #   scripts/differential.sh CASES [ARCH...]     so many cases for each ISA (default: all that the lab compares)
 #
@@ -23,7 +24,7 @@ PROPTEST_CASES=$cases TRAPLINE_VOLUME=$folder "${CARGO:-cargo}" nextest run --lo
     --no-fail-fast --profile volume -E "$filter" || status=$?
 cat "$folder"/*.tsv | awk -F'\t' '
     $1 == "part" { compared[$2] += $3; refused[$2] += $4; seconds[$2] += $5; rows[$2] = $6 }
-    $1 == "row" && $3 != "none" && !(($2, $3) in met) { met[$2, $3] = 1; count[$2]++ }
+    ($1 == "row" || $1 == "refused") && $3 != "none" && !(($2, $3) in met) { met[$2, $3] = 1; count[$2]++ }
     END {
         printf "%-10s %12s %12s %14s %12s\n", "ISA", "compared", "left out", "a second/core", "rows met"
         for (isa in compared)

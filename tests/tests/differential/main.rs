@@ -187,6 +187,8 @@ struct Labs {
     saved: u64,
     /// Compared cases by the row of the ISA's table that decides about the instruction.
     rows: BTreeMap<Option<usize>, u64>,
+    /// The rows by which a probe was refused.
+    refused_rows: BTreeSet<usize>,
     /// The number of hits of the last probe with only a pre-handler.
     hits: u64,
     /// Whether a case may end before it reaches the instruction.
@@ -204,6 +206,7 @@ impl Labs {
             jumped: 0,
             saved: 0,
             rows: BTreeMap::new(),
+            refused_rows: BTreeSet::new(),
             hits: 0,
             may_miss: false,
         }
@@ -232,7 +235,8 @@ impl Labs {
     }
 
     fn compare(&mut self, case: &Before) -> Result<(), String> {
-        let bench = bench(self.labs[0].arch());
+        let arch = self.labs[0].arch();
+        let bench = bench(arch);
         if bench.left_out.iter().any(|(_, is)| is(&case.bytes)) {
             self.refused += 1;
             return Ok(());
@@ -242,6 +246,7 @@ impl Labs {
             Ok(after) => after,
             Err(_) => {
                 self.refused += 1;
+                self.refused_rows.extend(volume::row(arch, &case.bytes));
                 return Ok(());
             }
         };
@@ -269,7 +274,6 @@ impl Labs {
         let ruined = [(&*in_place, &expected), (probed, &out_of_line), (stepped, &with_post), (jumped, &by_jump)]
             .into_iter()
             .any(|(lab, after)| lab.is_ruined(after));
-        let arch = in_place.arch();
         let no_promise = bench.no_promise.iter().any(|(_, is)| is(case, &expected));
         if ruined || no_promise {
             self.renew();

@@ -35,6 +35,9 @@ pub fn report(arch: Arch, part: u8, took: Duration, labs: &Labs) {
         let row = row.map_or("none".into(), |row| row.to_string());
         let _ = writeln!(text, "row\t{name}\t{row}\t{cases}");
     }
+    for row in &labs.refused_rows {
+        let _ = writeln!(text, "refused\t{name}\t{row}");
+    }
     let file = std::path::Path::new(&folder).join(format!("{name}-{part}.tsv"));
     std::fs::write(&file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }

@@ -57,7 +57,7 @@ recorded: ## records the guests' runs again (tests/recorded.tsv), after a delibe
 	TRAPLINE_RECORD_RUNS=1 $(CARGO) test --locked --package trapline-tests --test recorded -- --test-threads=1
 
 .PHONY: lint
-lint: ## rustfmt, clippy with warnings denied, layer rules, references between files
+lint: ## rustfmt, clippy with warnings denied, the fuzz targets compile, layer rules, references between files
 	@scripts/setup.sh build
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
@@ -65,6 +65,8 @@ lint: ## rustfmt, clippy with warnings denied, layer rules, references between f
 		{ echo "fuzz/Cargo.lock is behind: run 'cargo fetch --manifest-path fuzz/Cargo.toml' and commit it"; exit 1; }
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --package trapline --no-default-features --lib -- -D warnings
+	@if command -v c++ >/dev/null; then set -x; $(CARGO) check --locked --manifest-path fuzz/Cargo.toml --bins; \
+		else echo "the fuzz targets are not compiled: libFuzzer needs c++, which is missing"; fi
 	scripts/check-floors.sh
 	scripts/core-exits.sh
 	scripts/core-functions.sh

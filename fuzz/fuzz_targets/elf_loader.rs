@@ -72,7 +72,7 @@ fn look_at(file: &[u8]) {
         }
     };
     let mut byte = [0; 1];
-    for segment in &kernel.segments {
+    for segment in kernel.segments.iter() {
         assert!(segment.bytes.len() as u64 <= segment.size, "more bytes than room: {:#x?}", segment.range());
         assert!(segment.size == 0 || kernel.read(segment.virtual_address, &mut byte).is_ok());
         let _ = kernel.read(segment.range().end.wrapping_sub(1), &mut [0; 16]);

@@ -15,7 +15,7 @@ use trapline_isa::ia64::op::{Op, System};
 /// The maximum number of instructions in a block.
 const LONGEST: u32 = 64;
 /// The smallest page.
-const PAGE: u64 = 1 << 12;
+pub(super) const PAGE: u64 = 1 << 12;
 /// Places in a page at which a block may start.
 const PLACES: usize = PAGE as usize / 16 * 3;
 

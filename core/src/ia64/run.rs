@@ -1,7 +1,7 @@
 //! The loop that runs blocks. It loads the registers of an incomplete frame, finds the block at the pc, counts its bytes or
 //! calls the host, and executes the slots of its bundles.
 
-use super::blocks::{Block, Blocks};
+use super::blocks::{Block, Blocks, PAGE};
 use super::bundles::{Bundles, Decoded};
 use super::execute::Next;
 use super::state::State;
@@ -15,9 +15,6 @@ use trapline_isa::ia64::op::{Op, System, Update};
 
 /// Translations of data pages that the core remembers.
 const SEEN: usize = 64;
-/// The smallest page.
-const PAGE: u64 = 1 << 12;
-
 /// A translated page. Valid as long as the TLB has not changed, at the same privilege level.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {

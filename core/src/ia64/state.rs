@@ -8,8 +8,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::cell::Cell;
 
-/// The distance of two slots in [`State::pc`].
-pub const SLOT_STEP: u32 = 6;
+pub use trapline_isa::ia64::bundle::SLOT_STEP;
 
 /// Registers in the stacked part of the general registers.
 pub(super) const STACKED: u32 = 96;

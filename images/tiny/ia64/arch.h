@@ -88,7 +88,7 @@ static inline void local_irq_restore(unsigned long flags)
 		local_irq_disable();
 }
 
-/* Instructions that kernel and programs execute on purpose, in slot 0 of a bundle; the second is none. */
+/* A breakpoint and an undefined instruction, which kernel and programs execute on purpose in slot 0 of a bundle. */
 #define BREAKPOINT "{ .mii\n\tbreak.m 1\n\tnop.i 0\n\tnop.i 0\n\t}"
 #define UNDEFINED ".balign 16\n\tdata8 0xc0000000000, 0x4000000000200"
 #define CODE_STATE ".balign 16\n"

@@ -4,6 +4,9 @@
 //! The address of a slot is that of the bundle plus the slot's number, 0 to 2. In an MLX bundle, slot 1 only holds
 //! bits of the long instruction in slot 2; the assembler and Linux name that instruction by slot 1 or 2.
 
+/// The distance of two slots in a pc, which is the address of the bundle plus this for each slot in front.
+pub const SLOT_STEP: u32 = 6;
+
 /// Bytes in a bundle.
 pub const BUNDLE: u64 = 16;
 /// Slots in a bundle.

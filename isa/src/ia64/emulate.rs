@@ -7,7 +7,7 @@ use super::op::{Condition, Op, System};
 use crate::regs::Registers;
 
 /// The distance of two slots in a pc.
-const SLOT_STEP: u64 = 6;
+const SLOT_STEP: u64 = super::bundle::SLOT_STEP as u64;
 /// The lowest bit of the epilogue count in [`PFS`], and of the privilege level.
 const PREVIOUS_EC: u32 = 52;
 const PREVIOUS_LEVEL: u32 = 62;

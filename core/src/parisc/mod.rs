@@ -8,6 +8,8 @@ mod access;
 mod blocks;
 mod decode;
 mod execute;
+#[cfg(test)]
+mod protection_tests;
 mod run;
 mod state;
 mod system;

@@ -131,7 +131,7 @@ impl Core {
         } else {
             self.space_of(bits(word, 16, 17) as u8, base)
         };
-        let needs_privilege = matches!(code, 0x00 | 0x01 | 0x08 | 0x09 | 0x40 | 0x41 | 0x48 | 0x49 | 0x4d);
+        let needs_privilege = matches!(code, 0x00 | 0x01 | 0x08 | 0x09 | 0x40 | 0x41 | 0x48 | 0x49 | 0x4c | 0x4d);
         if needs_privilege && self.is_program() {
             return Step::Exception(number::PRIVILEGED);
         }
@@ -167,6 +167,8 @@ impl Core {
             0x0a | 0x0b | 0x4a | 0x4b | 0x4e | 0x4f => {} // fic, fice, fdc, fdce, pdc, fic
             // prober and probew
             0x46 | 0x47 => return self.probe(op, space, base),
+            // lci: addresses with the same coherence index share a cache line. Without caches all are coherent.
+            0x4c if !modifies => self.set(op.t, 0),
             // lpa
             0x4d => match self.translated(space, address) {
                 Some(physical) => self.set(op.t, physical),
@@ -217,7 +219,7 @@ impl Core {
         let purpose = if bits(op.word, 25, 25) != 0 { Purpose::Store } else { Purpose::Load };
         if self.state.status.get() & psw::D != 0 {
             let Some(entry) = self.state.entry(space, address) else { return self.missed(space, address) };
-            let allows = entry.allows(purpose, level);
+            let allows = entry.allows(purpose, level) && self.state.has_identifier(&entry, purpose);
             self.set(op.t, allows.into());
         } else {
             self.set(op.t, 1);

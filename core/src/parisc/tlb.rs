@@ -63,6 +63,8 @@ impl Default for Tlb {
 const HAS_ADDRESS: u32 = 1;
 const HAS_RIGHTS: u32 = 2;
 const OFFSET: u32 = (1 << PAGE_BITS) - 1;
+/// The bits of a protection identifier: 18, the most that PA-RISC 1.1 allows.
+const IDENTIFIER: u32 = (1 << 18) - 1;
 
 /// The purpose of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +103,7 @@ impl Entry {
 
     /// The protection identifier.
     fn identifier(&self) -> u32 {
-        self.rights.get() >> 1 & 0x3_ffff
+        self.rights.get() >> 1 & IDENTIFIER
     }
 
     fn is_dirty(&self) -> bool {
@@ -135,7 +137,7 @@ impl State {
         if !entry.allows(purpose, level) {
             return Err(if is_fetch { number::CODE_RIGHTS } else { number::DATA_RIGHTS });
         }
-        if self.status.get() & psw::P != 0 && !self.has_identifier(entry.identifier(), purpose) {
+        if !self.has_identifier(&entry, purpose) {
             return Err(if is_fetch { number::CODE_RIGHTS } else { number::DATA_IDENTIFIER });
         }
         if purpose == Purpose::Store && !entry.is_dirty() {
@@ -144,11 +146,14 @@ impl State {
         Ok(entry.physical.get() | address & OFFSET)
     }
 
-    /// Whether one of the four protection registers has the identifier. Their lowest bit forbids stores.
-    fn has_identifier(&self, identifier: u32, purpose: Purpose) -> bool {
-        let mut registers = [8, 9, 12, 13].iter().map(|number: &usize| self.control[*number].get());
-        identifier == 0
-            || registers.any(|register| register >> 1 & 0x7fff == identifier && (purpose != Purpose::Store || register & 1 == 0))
+    /// Whether one of the four protection registers has the entry's identifier, which is not needed for a page without
+    /// one, nor while PSW P is 0. The lowest bit of a register forbids stores.
+    pub(super) fn has_identifier(&self, entry: &Entry, purpose: Purpose) -> bool {
+        let identifier = entry.identifier();
+        let allows = |register: u32| register >> 1 & IDENTIFIER == identifier && (purpose != Purpose::Store || register & 1 == 0);
+        self.status.get() & psw::P == 0
+            || identifier == 0
+            || [8, 9, 12, 13].iter().any(|number: &usize| allows(self.control[*number].get()))
     }
 
     /// `idtlba`, `iitlba`: inserts the physical address of a page. The entry is unused until [`State::insert_rights`].

@@ -1,8 +1,9 @@
-//! PA-RISC: random programs must end the same here as under qemu-hppa-static: in place, with every instruction probed by
-//! the copies and emulations of `trapline-isa`, and with every instruction replaced by a jump that may be.
+//! Runs random PA-RISC programs on our core and under qemu-hppa-static, and compares the results. Our core runs each program
+//! unprobed, with every instruction probed by the copies and emulations of `trapline-isa`, and with a jump to a detour at every
+//! instruction that may be replaced by one.
 //!
-//! A program has the same bytes at the same addresses in both, and the same system calls: it writes its data to a pipe
-//! and exits.
+//! A program has the same bytes at the same addresses under both, and makes the same system calls: it writes its data to a
+//! pipe and exits.
 
 mod program;
 
@@ -28,7 +29,7 @@ const TEXT: u32 = 0x0100_0000;
 const WINDOW: u32 = TEXT + 0x1_0000;
 const DATA: u32 = TEXT + 0x4_0000;
 const BYTES: usize = 0x4_1000;
-/// The kernel's page with the entry of system calls.
+/// The address on Linux's gateway page at which programs enter system calls.
 const GATE: u32 = 0x100;
 
 /// The program in memory: registers from the data page, the body, registers to the data page, the system calls.
@@ -66,7 +67,7 @@ impl Program {
         words.extend(registers.iter().map(|register| store(*register, 512 + 4 * *register as i32)));
         // The carry and the shift amount: addc r0,r0,r3; mfctl sar,r4.
         words.extend([2 << 26 | 0x1c << 6 | 3, 11 << 21 | 0x45 << 5 | 4, store(3, 512), store(4, 640)]);
-        // write(1, DATA, 1024); exit(0). The copy of the address is `or`.
+        // write(1, DATA, 1024); exit(0). `or POINTER,r0,r25` passes the address of the data.
         // be,l 0x100(sr2,r0)
         let enter = 0xe400_8200;
         words.extend([2 << 26 | POINTER << 16 | 9 << 6 | 25, set(26, 1), set(24, 1024), enter, set(20, 4)]);
@@ -111,7 +112,7 @@ impl Program {
     }
 }
 
-/// The way in which a program is run here.
+/// The way in which our core runs a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     InPlace,
@@ -120,7 +121,7 @@ enum How {
     Jumped,
 }
 
-/// The stand-in of one probed instruction.
+/// One probed instruction, and the address of its copy.
 struct Point {
     insn: Insn,
     plan: Plan,
@@ -190,7 +191,7 @@ impl Machine {
         self.memory[from..from + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Probes all of the body.
+    /// Probes every instruction of the body. With [`How::Jumped`], instructions that may be replaced by a jump get one.
     fn arm(&mut self, body: std::ops::Range<u32>) {
         let text = self.memory.clone();
         self.start = body.start;
@@ -319,7 +320,7 @@ impl Host for Machine {
     }
 }
 
-/// The output of the program, the hits and the jumps.
+/// Runs the program on our core. Returns its output, the number of hits and the number of jumps that were written.
 fn here(program: &Program, how: How) -> Result<(Vec<u8>, u64, u64), String> {
     let mut core = Core::new(TEXT.into(), BYTES as u64);
     let mut machine = Machine {
@@ -449,7 +450,8 @@ fn speed() {
     println!("{:.0} million instructions a second", f64::from(rounds) * 9.0 / time / 1e6);
 }
 
-/// The shortest beginning of a program that ends differently, and its last instruction.
+/// Finds by bisection the shortest beginning of a program that ends differently. Returns its last three instructions and the
+/// differences. The environment variable `TRAPLINE_SHORTEST` runs this instead of the tests, for that many seeds.
 fn shortest(seed: u64) -> Option<String> {
     let differs = |len: usize| {
         let program = Program::of(seed, len);

@@ -62,8 +62,8 @@ fn record(hit: &mut Hit<'_>) {
     hit.emit(EventId(0), |cpu, payload| payload.put(&cpu.pc().to_le_bytes()));
 }
 
-/// KP-16: kprobes with every plan, jumps, return probes, jprobes and records. The run calls the allocator exactly as
-/// often as one without probes.
+/// KP-16: kprobes by a breakpoint, by two and by a jump, return probes, jprobes and records. The run calls the allocator
+/// exactly as often as one without probes.
 #[test]
 fn a_hit_does_not_allocate_in_the_machine_either() {
     for name in ["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "tiny/thumb2"] {

@@ -9,7 +9,7 @@ const ENTRIES: usize = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Claim {
-    /// The register's number: 0 to 31, 32 and more for the physical number of a stacked one, or 128 and more for a
+    /// The register's number: 0 to 31, 32 and more for the physical number of a stacked one, or 256 and more for a
     /// floating-point one.
     pub register: u32,
     /// Bytes of the load; 0 in a free entry.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use trapline_isa::ia64::bundle::{BUNDLE, Bundle, Template};
 use trapline_isa::ia64::decode::{Instruction, in_bundle};
 
-/// Places in the cache.
+/// The number of entries of the cache.
 const PLACES: usize = 1 << 13;
 
 /// A bundle with its instructions. `None` is no instruction: it raises an exception if it is reached.
@@ -25,7 +25,7 @@ impl Decoded {
     }
 }
 
-/// A cache with one place for each bundle, by its address.
+/// A direct-mapped cache of decoded bundles.
 #[derive(Debug)]
 pub(super) struct Bundles {
     places: Box<[Option<Decoded>]>,

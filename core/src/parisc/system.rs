@@ -84,6 +84,7 @@ impl Core {
         }
         match register {
             1..=7 => self.set(op.t, 0),
+            // The host writes the time to the register `clock_to`, which may be r0. So r0 becomes 0 again behind the call.
             number::ITMR => {
                 self.state.front.set(pc);
                 self.state.back.set(back);
@@ -119,7 +120,8 @@ impl Core {
         }
     }
 
-    /// Executes the instructions for the TLB and for caches. The CPU has no caches, so their flushes do nothing.
+    /// Executes the instructions for the TLB and for caches. The CPU has no caches, so their flushes do nothing. A change of the
+    /// TLB starts a new generation of the decoded blocks, which invalidates the links between them.
     pub(super) fn manage(&mut self, op: Op) -> Step {
         let word = op.word;
         let (base, index) = (self.r(op.a), self.r(op.b));
@@ -212,7 +214,7 @@ impl Core {
         Step::Exception(number::OTHER_MISS)
     }
 
-    /// `probe`: whether a level may read or write an address.
+    /// Executes `prober` and `probew`. The target becomes 1 if the privilege level may read or write the address, and 0 if not.
     fn probe(&mut self, op: Op, space: u32, address: u32) -> Step {
         let asked = if bits(op.word, 18, 18) != 0 { op.b.into() } else { self.r(op.b) } & 3;
         let level = asked.max(self.state.front_level.get());

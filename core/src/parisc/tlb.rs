@@ -73,7 +73,7 @@ pub enum Purpose {
     Load,
     /// A store.
     Store,
-    /// An instruction.
+    /// An instruction fetch.
     Fetch,
 }
 

@@ -26,7 +26,8 @@ const DELETES: &str = "list_del_entry_valid";
 /// The most callers that are printed for a write, and the most registers that are followed.
 const CALLERS: usize = 8;
 const REGISTERS: usize = 2;
-/// The canary is loaded at most this number of steps back in the run before the call that reports it.
+/// The code that checks the canary loads it at most this number of instructions before it calls the function that reports the
+/// damage.
 const LAST_LOADS: usize = 16;
 
 /// Returns the symbolic name of an address.

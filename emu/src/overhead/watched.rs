@@ -31,7 +31,7 @@ pub const ROWS: &[Row] = &[
 /// Prefix of an ISA's name on the command line.
 pub const PREFIX: &str = "watch/";
 
-/// The loop of an ISA, not watched.
+/// A guest that runs the loop of an ISA. [`Bench::watch`] sets a watchpoint on its data.
 pub struct Bench {
     /// The guest in its loop.
     pub bench: BenchLoop,
@@ -58,7 +58,7 @@ impl Bench {
         Ok(watchpoint)
     }
 
-    /// Removes it.
+    /// Removes the watchpoint of a row.
     pub fn end(&mut self, watchpoint: &Watchpoint) {
         self.bench.session().unregister_watchpoint(watchpoint);
     }
@@ -68,7 +68,7 @@ impl Bench {
         chosen.rounds_in(bench.session().machine().time()) * ACCESSES
     }
 
-    /// The loop.
+    /// The loop that the guest runs, for [`Bench::accesses`].
     pub fn chosen(&self) -> &'static Loop {
         self.chosen
     }

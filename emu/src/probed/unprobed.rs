@@ -24,8 +24,8 @@ pub struct TextPiece {
 }
 
 impl Session {
-    /// A session at the kernel's entry without any probe, not even the internal ones. So it does not notice modules and freed
-    /// init text, and no probes must be registered in it.
+    /// A session at the kernel's entry without any probe, not even the internal ones. Without those it does not notice modules
+    /// and freed init text, so the caller must not register probes in it.
     pub fn unprobed(kernel: Kernel, config: &Config) -> Result<Session, MachineError> {
         let machine = Machine::new(&kernel, config, |place| Probes::new(&kernel, config, Policy::Best, place))?;
         Ok(Session { machine, stops_at_modules: false })
@@ -89,7 +89,8 @@ impl Session {
         changed
     }
 
-    /// The bytes of code at an address, with the original bytes at probes. `None` if it is not code of the kernel.
+    /// Up to `len` bytes of code at an address, with the original bytes at probes: as many as can be read. `None` if not even the
+    /// first one can.
     pub fn original_code(&mut self, address: u64, len: usize) -> Option<Vec<u8>> {
         let (probes, parts) = self.machine.parts();
         let guest = Live { parts, window: &mut probes.window, facts: &mut probes.facts };

@@ -42,7 +42,8 @@ pub fn thumb_breakpoint_over(insn: &Insn) -> &'static [u8] {
     if insn.bytes().len() == LENGTH { &THUMB_WIDE_BREAKPOINT } else { NARROW }
 }
 
-/// Whether this A32 word traps as the breakpoint does: it is undefined, or undefined while its coprocessor is off.
+/// Whether this A32 word may be a breakpoint, ours or the guest's: it is undefined, undefined while its coprocessor is off, or
+/// BKPT.
 pub fn is_breakpoint(bytes: &[u8]) -> bool {
     let word = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     TRAPS.iter().any(|(mask, value)| word & mask == *value)
@@ -68,7 +69,7 @@ const TRAPS: &[(u32, u32)] = &[
     (0x0f00_0000, 0x0e00_0000),
 ];
 
-/// The only refusal that depends on the place of the copy.
+/// The refusal of a jump back that a branch cannot encode.
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,

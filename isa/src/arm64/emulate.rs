@@ -124,7 +124,8 @@ fn read(regs: &dyn Registers, number: u8) -> u64 {
     if number == ZERO { 0 } else { regs.get(x(number)) }
 }
 
-/// The target of a branch to a register's value, with the tag removed if there is one.
+/// The target of a branch to a register's value. [`TAGS`] says for each half of the address space whether the CPU ignores the top
+/// byte of code addresses (TBI). If it does, the target is sign-extended from bit 55.
 fn target(regs: &dyn Registers, number: u8) -> u64 {
     let value = read(regs, number);
     let is_upper = value >> 55 & 1;

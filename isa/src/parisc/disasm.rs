@@ -1,4 +1,5 @@
-//! Disassembly: the text of an instruction in binutils' notation, which writes numbers in hexadecimal without a prefix.
+//! Disassembly in binutils' notation. Operands are hexadecimal without a prefix. Bit positions and lengths of shifts, extracts
+//! and deposits are decimal, and branch targets have the prefix 0x.
 //!
 //! It knows the integer and system instructions of 32-bit PA-RISC. Floating point, coprocessors and 64-bit forms have no
 //! text here.
@@ -9,12 +10,12 @@ use crate::insn::Insn;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// The text of an instruction; `None` if it is none that is known here.
+/// The text of an instruction; `None` if this disassembler does not know it.
 pub fn of(insn: &Insn) -> Option<String> {
     text(insn.address, word(insn))
 }
 
-/// The text of the instruction in this word; `None` if it is none that is known here.
+/// The text of the instruction in this word; `None` if this disassembler does not know it.
 pub fn text(address: u64, word: u32) -> Option<String> {
     match opcode(word) {
         0x00 => system(word),
@@ -63,7 +64,8 @@ fn hex(value: i32) -> String {
     format!("{sign}{:x}", value.unsigned_abs())
 }
 
-/// A base register with the space register of 2 bits in front of it. Number 0 chooses the space by the address.
+/// A base register as an operand, with the space register that the instruction's 2-bit field names. In a field of 0 the
+/// address selects the space register, so the text has none.
 fn base(word: u32) -> String {
     let base = r(bits(word, 6, 10));
     match bits(word, 16, 17) {
@@ -72,7 +74,7 @@ fn base(word: u32) -> String {
     }
 }
 
-/// The condition of 4 bits, if it exists.
+/// The name of the condition in the instruction's 4-bit field; `None` if the field has a reserved value.
 fn condition(names: &[&'static str; 16], word: u32) -> Option<&'static str> {
     let name = names[(bits(word, 16, 18) | bits(word, 19, 19) << 3) as usize];
     (name != "?").then_some(name)
@@ -81,7 +83,7 @@ fn condition(names: &[&'static str; 16], word: u32) -> Option<&'static str> {
 fn system(word: u32) -> Option<String> {
     let (upper, middle, target) = (bits(word, 6, 10), bits(word, 11, 15), bits(word, 27, 31));
     let has = |text: String, zeros: u32| (word & zeros == 0).then_some(text);
-    // Fields that must be zero: above, in the middle, below, and the three bits in front of the code.
+    // Register fields that must be zero in instructions without that operand: bits 6-10, 11-15, 16-18 and 27-31.
     const UPPER: u32 = 0x03e0_0000;
     const MIDDLE: u32 = 0x001f_0000;
     const SPACE: u32 = 0x0000_e000;
@@ -192,7 +194,7 @@ fn arithmetic(word: u32) -> Option<String> {
     }
 }
 
-/// Accesses with an index register or a distance of 5 bits. Those with cache hints have no text here.
+/// Accesses with an index register or a displacement of 5 bits. The only cache hint with a text is `,co` of `ldcw`.
 fn short_access(word: u32) -> Option<String> {
     let code = bits(word, 22, 25);
     let (modifies, after, is_short) = (bits(word, 26, 26) != 0, bits(word, 18, 18) == 0, bits(word, 19, 19) != 0);
@@ -245,7 +247,7 @@ fn short_access(word: u32) -> Option<String> {
     })
 }
 
-/// Accesses and `ldo` with a distance of 14 bits.
+/// Accesses and `ldo` with a displacement of 14 bits.
 fn long_access(word: u32) -> Option<String> {
     let (code, distance, other) = (opcode(word), signed14(word), r(bits(word, 11, 15)));
     if code == 0x0d {
@@ -271,7 +273,7 @@ fn long_access(word: u32) -> Option<String> {
 fn immediate(word: u32) -> Option<String> {
     let has_option = bits(word, 20, 20) != 0;
     let (name, option, names) = match opcode(word) {
-        // Its option bit makes it a 64-bit instruction.
+        // The option bit makes `cmpiclr` a 64-bit instruction.
         0x24 if has_option => return None,
         0x24 => ("cmpiclr", "", &SUBTRACT),
         0x25 => ("subi", ",tsv", &SUBTRACT),

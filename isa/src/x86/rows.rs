@@ -1,22 +1,23 @@
-//! The rows of x86: the opcodes of each map. The tables of `rules.rs` are about mnemonics and bytes of these.
+//! The rows of x86 for `isa/src/rows.rs`: one for each opcode of each opcode map. The tables of `rules.rs` list mnemonics, which
+//! give no bytes for an example.
 
 use super::Mode;
 use super::shape::{Map, Shape};
 use crate::insn::{Insn, LONGEST};
 use alloc::vec::Vec;
 
-/// The maps, in the order of the rows.
+/// The opcode maps, in the order of the rows.
 const MAPS: [Map; 7] = [Map::One, Map::Two, Map::Three38, Map::Three3A, Map::Vector(1), Map::Vector(2), Map::Vector(3)];
-/// Opcodes of a map.
+/// The number of opcodes in a map.
 const OPCODES: usize = 256;
 
-/// The row of an instruction's opcode.
+/// The row of an instruction's opcode; `None` if the bytes cannot be decoded or the map has no rows.
 pub fn number_of(mode: Mode, insn: &Insn) -> Option<usize> {
     let shape = Shape::of(mode, insn.bytes()).ok()?;
     MAPS.iter().position(|map| *map == shape.map).map(|map| map * OPCODES + usize::from(shape.opcode))
 }
 
-/// Bytes with the opcode of a row: prefixes in front of it, operands behind it.
+/// An instruction with the opcode of a row. The random bits `free` choose its prefixes and operands.
 pub fn example(mode: Mode, row: usize, free: u64) -> Option<Vec<u8>> {
     let map = MAPS.get(row / OPCODES)?;
     let opcode = (row % OPCODES) as u8;

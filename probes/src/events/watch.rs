@@ -16,19 +16,19 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// The event of records that hold only a call chain: those of the trigger `stacktrace`.
+/// The event number of records that hold only a call chain: those of the trigger `stacktrace`.
 pub const KERNEL_STACK: EventId = EventId(u32::MAX);
-/// The event of marks that the trigger `snapshot` leaves between the records.
+/// The event number of the marks that the trigger `snapshot` leaves between the records.
 pub const SNAPSHOT: EventId = EventId(u32::MAX - 1);
 
 /// The filters and triggers of all events.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// By the event's number. `None` for events without a filter and trigger, and while such an event is hit.
+    /// The filter and triggers of each event, indexed by its number. `None` for an event without any, and during a hit of it.
     events: Vec<Option<Box<Watched>>>,
     /// Histograms by their number; several triggers may share one.
     pub(super) hists: Vec<Option<Box<Hist>>>,
-    /// The rule by which call chains are found.
+    /// The unwinder for the call chains that triggers need.
     pub(super) stacks: Option<Arc<Stacks>>,
     /// The event whose hit has ended the run.
     stopped: Option<EventId>,
@@ -56,7 +56,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Whether nothing of it makes a difference.
+    /// Whether the entry has no effect, so that it may be dropped.
     pub fn is_idle(&self) -> bool {
         self.filter.is_none() && self.triggers.is_empty() && self.soft_mode == 0 && !self.soft_disabled && !self.stops
     }
@@ -114,8 +114,8 @@ struct Occurrence<'a> {
     frames: &'a [Frame],
 }
 
-/// Writes the record of a hit of a watched event, if its filter lets it pass, and fires its triggers. In front of the
-/// record, or behind it, as Linux does.
+/// Writes the record of a hit of a watched event, if its filter lets it pass, and fires its triggers. Each trigger fires in
+/// front of the record or behind it, as in Linux.
 pub(super) fn leave(hit: &mut Hit<'_>, event: EventId, programs: (&Programs, Option<&Access>), stacks: &Option<Arc<Stacks>>) {
     let Some(mut watched) = hit.parts().1.watch.forget(event) else { return };
     let mut frames = [Frame::default(); super::format::DEEPEST];
@@ -138,7 +138,7 @@ pub(super) fn leave(hit: &mut Hit<'_>, event: EventId, programs: (&Programs, Opt
 }
 
 impl Watched {
-    /// Returns whether the record passes the filter.
+    /// Composes the record, fires the triggers, and keeps the record if it passes the filter. Returns whether it passes.
     fn at_hit(
         &mut self,
         hit: &mut Hit<'_>,
@@ -190,15 +190,15 @@ impl Watched {
 /// The effects of triggers on the ring buffer.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Whether records are kept now.
+    /// Whether the ring keeps records at present, for the triggers that depend on it.
     pub recording: bool,
-    /// Switches recording.
+    /// The new state of recording, if a trigger switches it.
     pub switch: Option<bool>,
-    /// Marks the place of a snapshot.
+    /// Whether to leave the mark of a snapshot.
     pub snapshot: bool,
-    /// Leaves a record with the call chain.
+    /// Whether to leave a record with the call chain.
     pub stack: bool,
-    /// A watchpoint is to be set or removed somewhere.
+    /// Whether a trigger has asked to set or remove a watchpoint, which needs a stop of the machine.
     pub moved: bool,
 }
 

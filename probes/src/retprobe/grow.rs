@@ -2,7 +2,7 @@
 //! the machine to stop soon, and [`crate::Engine::tick`] doubles the pool. A hit still allocates nothing.
 //!
 //! Each instance in use is a call that is on some task's stack, or was abandoned there. So the number of tasks times the
-//! depth of their stacks bounds a pool. The limits here only hold for a guest that makes up tasks.
+//! depth of their stacks bounds a pool. The limits here only matter for a hostile guest that pretends to have more tasks.
 
 use super::{Pool, Returns};
 use crate::instances::{Instance, Instances, NONE};

@@ -1,5 +1,5 @@
-//! The right of an x86 program to use an I/O port, by IOPL and by the bitmap of its task. Every instruction that
-//! accesses a port is tried at each privilege level and in virtual-8086 mode, with bitmaps that allow and refuse it.
+//! The right of an x86 program to use an I/O port, by IOPL and by the bitmap of its task. The instructions that access a
+//! port are tried in the kernel, in a program and in virtual-8086 mode, with bitmaps that allow and refuse the access.
 
 use crate::frames::{self, TASK, USER_CODE, USER_DATA};
 use trapline::machine::{Happening, What};

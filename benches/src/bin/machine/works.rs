@@ -1,6 +1,6 @@
-//! Workloads in a booted guest. Each contestant boots once, and the guest's script runs one work after another and
-//! prints a line before each and after the last. The user time of a work is what the contestant's process has used
-//! between two such lines.
+//! Workloads in a booted guest. Each contestant boots once. The guest's script runs one workload after another and
+//! prints a line before each and after the last. The user time of a workload is the user time of the contestant's
+//! process between two such lines.
 
 use crate::contest::{self, Contest, Contestant, Prepared};
 use crate::{Options, guest};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use trapline_benches::peer::Peer;
 use trapline_benches::user_time::{self, median};
 
-/// A work for the guest's shell. Its output is ignored, but its status must be 0.
+/// A workload: a command for the guest's shell. Its output is ignored, but its exit status must be 0.
 pub struct Work {
     pub name: &'static str,
     /// A description for the table.
@@ -21,7 +21,7 @@ pub struct Work {
     command: &'static str,
 }
 
-/// The works. Each takes QEMU between half a second and two. Add a row for another work.
+/// All workloads. Each takes QEMU between half a second and two.
 pub const WORKS: &[Work] = &[
     Work {
         name: "syscalls",
@@ -62,19 +62,19 @@ pub fn headings(peers: &[Peer]) -> Vec<String> {
     ["kernel", "work", "user s"].map(String::from).into_iter().chain(contest::peer_headings(peers)).collect()
 }
 
-/// Upper bound for a run.
+/// Upper bound for the boot and all workloads of one contestant.
 const MOST: Duration = Duration::from_secs(900);
-/// The mark after the last work.
+/// The mark after the last workload.
 const END: &str = "end";
 
-/// The result of one work with one kernel.
+/// The user times of one workload with one kernel, in seconds.
 pub struct Figures {
     kernel: &'static str,
     work: &'static Work,
     ours: f64,
     /// The other build's result.
     beside: Option<f64>,
-    /// Under each QEMU, in the order of the headings.
+    /// The result of each QEMU, in the order of the headings.
     peers: Vec<Option<f64>>,
 }
 
@@ -102,7 +102,7 @@ impl Figures {
     }
 }
 
-/// Measures all works with one kernel. In each round every contestant boots once and does them one after another.
+/// Measures all workloads with one kernel. In each round every contestant boots once and runs them one after another.
 pub fn measure(contest: &Contest, options: &Options) -> Result<Vec<Figures>, String> {
     let works = &options.works;
     let prepared = contest.prepare(&script(works))?;
@@ -131,7 +131,7 @@ pub fn measure(contest: &Contest, options: &Options) -> Result<Vec<Figures>, Str
     Ok(works.iter().enumerate().map(row).collect())
 }
 
-/// The guest's script. A line marks the start of each work and the end of the last.
+/// The guest's script. A line marks the start of each workload and the end of the last.
 fn script(works: &[&Work]) -> String {
     let mut script = String::new();
     for work in works {
@@ -156,7 +156,7 @@ fn spawn(contest: &Contest, prepared: &Prepared, who: &Contestant) -> Result<Chi
     child.map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))
 }
 
-/// The user time of each work in seconds, in their order.
+/// Waits for the contestant's process to end. Returns the user time of each workload in seconds.
 fn watch(mut child: Child, works: &[&Work]) -> Result<Vec<f64>, String> {
     let watched = follow(&mut child, works);
     if watched.is_err() {

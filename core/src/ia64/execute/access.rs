@@ -13,7 +13,7 @@ const fn is_speculative(early: Early) -> bool {
     matches!(early, Early::Speculative | Early::SpeculativeAdvanced)
 }
 
-/// The number of a floating-point register in the ALAT.
+/// The ALAT's number for f0. The other floating-point registers follow it.
 pub(super) const FLOATS: u32 = 256;
 
 impl Core {
@@ -31,7 +31,8 @@ impl Core {
         }
     }
 
-    /// Whether a speculative load sets NaT instead of raising this interruption.
+    /// Whether a speculative load sets NaT instead of raising this interruption. A bit of DCR asks for that by the kind of fault;
+    /// bit 63 is never set, for faults without such a bit.
     fn defers(&self, fault: Fault) -> bool {
         let state = self.state();
         let status = state.status.get();
@@ -49,7 +50,7 @@ impl Core {
             || fault.vector == vector::UNALIGNED
     }
 
-    /// The physical address of an early load; `None` if it defers.
+    /// The physical address of a load; `None` if a speculative load defers its fault, so that the target becomes NaT.
     fn early_address(&mut self, at: u8, size: u32, early: Early) -> Result<Option<u64>, Fault> {
         let speculative = is_speculative(early);
         let status = if speculative { isr::SP } else { 0 };
@@ -68,7 +69,8 @@ impl Core {
         }
     }
 
-    /// Whether a check finds its entry of the ALAT, so that nothing is loaded. Updates the table for the load.
+    /// Whether a check load finds its entry in the ALAT, so that nothing is loaded. Updates the ALAT for advanced and check
+    /// loads.
     fn is_held(&self, register: u32, size: u32, physical: Option<u64>, early: Early) -> bool {
         let alat = &self.state().alat;
         let claim = physical.map(|address| Claim { register, size, address });
@@ -232,7 +234,7 @@ impl Core {
     }
 }
 
-/// The alignment of a number in memory, which is its size. Numbers of 80 bits are aligned to 16 bytes.
+/// The number of bytes of a floating-point access, for the checks of alignment and the ALAT. An access of 10 bytes counts as 16.
 const fn bytes(format: Float) -> u32 {
     match format {
         Float::Single => 4,

@@ -18,7 +18,8 @@ use trapline_isa::ia64::op::Op;
 pub(super) enum Next {
     /// The next slot.
     Slot,
-    /// The next slot. The status has changed, so the run looks at everything again.
+    /// The next slot. The instruction may have changed PSR or a translation, so the block ends and the next fetch translates
+    /// the pc again.
     Look,
     /// The first slot of a bundle.
     Bundle(u64),
@@ -27,7 +28,7 @@ pub(super) enum Next {
 }
 
 impl Core {
-    /// Executes an instruction. A fault leaves the state as it is before the instruction, but for registers that the
+    /// Executes an instruction. A fault leaves the state as it is before the instruction, except for registers that the
     /// register stack engine has stored or loaded.
     #[inline(always)]
     pub(super) fn execute(&mut self, host: &mut impl Host, instruction: &Instruction) -> Result<Next, Fault> {

@@ -7,7 +7,7 @@ use super::Next;
 use trapline_isa::ia64::op::{File, Op};
 
 impl Core {
-    /// Executes a move; `None` if it is none.
+    /// Executes a move or `alloc`; `None` for all other instructions.
     pub(super) fn moves(&mut self, host: &mut impl Host, op: &Op) -> Option<Result<Next, Fault>> {
         let state = self.shared_state();
         let set = |to: u8, value: u64| {
@@ -39,6 +39,7 @@ impl Core {
             },
             Op::MoveFromCr { to, cr } => self.control(cr).and_then(|value| set(to, value)),
             Op::MoveToCr { cr, from } => self.set_control(cr, from).map(|()| Next::Look),
+            // `mov r = psr` reads bits 0 to 31, MC and IT. All other bits read as 0.
             Op::MoveFromPsr { user, to } => match user {
                 true => set(to, state.status.get() & psr::USER_MASK),
                 false => state.check_kernel().and_then(|()| set(to, state.status.get() & 0x18_ffff_ffff)),
@@ -51,7 +52,7 @@ impl Core {
         })
     }
 
-    /// Registers that may only be moved while the engine is in its lazy mode.
+    /// Fails for BSPSTORE and RNAT unless the register stack engine is in enforced lazy mode (RSC.mode is 0).
     fn check_engine(&self, number: u8) -> Result<(), Fault> {
         let lazy = self.state().application[usize::from(ar::RSC)].get() & 3 == 0;
         if matches!(number, ar::BSPSTORE | ar::RNAT) && !lazy { Err(Fault::ILLEGAL) } else { Ok(()) }
@@ -71,7 +72,7 @@ impl Core {
             ar::BSP => return Err(Fault::ILLEGAL),
             ar::BSPSTORE => state.store_at.set(value & !7),
             ar::RNAT => state.collection.set(value & (u64::MAX >> 1)),
-            // The engine's level cannot be above that of the program.
+            // The register stack engine (RSE) never gets more privilege than the code that writes RSC.pl.
             ar::RSC => cell.set(value & !0xc | (value >> 2 & 3).max(state.level()) << 2),
             ar::EC => cell.set(value & 0x3f),
             _ => cell.set(value),
@@ -79,7 +80,7 @@ impl Core {
         Ok(())
     }
 
-    /// Checks an access to a control register. Those of an interruption are out of reach while `psr.ic` is 1.
+    /// Checks an access to a control register. The interruption registers (cr16 to cr27) are inaccessible while `psr.ic` is 1.
     fn check_control(&self, number: u8) -> Result<(), Fault> {
         let state = self.state();
         state.check_kernel()?;
@@ -121,7 +122,8 @@ impl Core {
         Ok(Next::Look)
     }
 
-    /// The place of a register in a file that the core keeps, and does not use.
+    /// The cell of a register that can be read and written but has no effect: breakpoints, protection keys, and performance
+    /// monitors.
     fn kept(&self, file: File, index: u64) -> Result<&core::cell::Cell<u64>, Fault> {
         let number = match file {
             File::Dbr => 0,
@@ -165,7 +167,8 @@ impl Core {
         Ok(())
     }
 
-    /// `alloc`: a frame of other sizes with the same bottom. Registers that do not fit are stored first.
+    /// Executes `alloc`: resizes the current frame, whose bottom stays. If the register stack has no room for the frame, the
+    /// oldest registers are stored first.
     fn alloc(&mut self, host: &mut impl Host, to: u8, sizes: [u8; 3]) -> Result<Next, Fault> {
         let state = self.shared_state();
         let [size, locals, rotating] = sizes.map(u64::from);

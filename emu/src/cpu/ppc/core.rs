@@ -5,10 +5,11 @@ use crate::unicorn::cpus::ppc::LIBRARY;
 use crate::unicorn::kinds::CoreKind;
 use unicorn_engine_sys::RegisterPPC;
 
-/// Unicorn's POWER10, which implements ISA 3.0 like a POWER9. Unicorn's default, and the only 64-bit model that it can
-/// create.
+/// Unicorn's POWER10, which implements ISA 3.0 like a POWER9. It is Unicorn's default, and the only 64-bit model that
+/// Unicorn can create.
 pub static BIG: CoreKind = kind(false);
-/// The core for little-endian guests. Byte order is a bit of the core's state.
+/// The POWER10 for little-endian guests. Unicorn's build is big-endian, and a bit of the CPU's state selects little-endian
+/// accesses.
 pub static LITTLE: CoreKind = kind(true);
 
 const fn kind(turned_round: bool) -> CoreKind {

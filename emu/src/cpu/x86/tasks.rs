@@ -41,7 +41,7 @@ pub static SWITCHED: Switched = Switched {
     popped: Some((7, abi::SP)),
 };
 
-/// The bytes of a word of a 32-bit program on a 64-bit CPU.
+/// The word size of the running program, 4 bytes, if its code is not 64-bit code.
 pub fn narrow_word(handle: &Handle) -> Option<usize> {
     (handle.live32(state::HFLAGS) & state::HF_CS64 == 0).then_some(4)
 }
@@ -52,8 +52,8 @@ pub fn own_data<const LONG: bool>(handle: &Handle) -> u64 {
     handle.live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE)
 }
 
-/// The place of the preemption count: the word to which this code adds an interrupt, in the per-CPU data or, in a
-/// kernel for one CPU, in a variable.
+/// The place of `preempt_count`: the word to which this code adds `interrupt`, the kernel's HARDIRQ_OFFSET. The word is in the
+/// per-CPU data or, in a kernel for one CPU, in a variable.
 pub fn count_by_code<const BITS: u32>(start: u64, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let adds = |insn: &Instruction| {
         let fixed = matches!(insn.memory_base(), Register::None | Register::RIP) && insn.memory_index() == Register::None;

@@ -25,7 +25,7 @@ pub struct Row {
     pub arch: Arch,
     /// The machine that runs this ISA. `None` if there is none yet.
     pub machine: Option<Machine>,
-    /// The disassembler.
+    /// Prints instructions of this ISA as text.
     #[cfg(feature = "cpu")]
     pub disassembler: Disassembler,
 }

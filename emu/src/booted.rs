@@ -75,7 +75,7 @@ pub enum BootedError {
 
 /// A guest to boot.
 pub struct Recipe<'a> {
-    /// The kernel.
+    /// The kernel to boot.
     pub kernel: &'a Kernel,
     /// The bytes of the kernel's file.
     pub image: &'a [u8],

@@ -56,7 +56,7 @@ pub struct Config {
 /// Turns of several CPUs whose lengths and order are drawn from a seed. Equal draws give the equal run, probed or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draws {
-    /// The seed.
+    /// The seed of the generator.
     pub seed: u64,
     /// The longest turn, in nanoseconds of guest time.
     pub longest: u64,

@@ -42,7 +42,7 @@ pub enum PullError {
     /// A tool is not installed.
     #[error("`{tool}` cannot be run: {cause}")]
     NoTool {
-        /// Its name.
+        /// The name of the program.
         tool: String,
         /// The error of the operating system.
         cause: io::Error,
@@ -58,7 +58,7 @@ pub enum PullError {
     /// A tool was terminated.
     #[error("`{tool}` was terminated before the download was complete")]
     Interrupted {
-        /// Its name.
+        /// The name of the program.
         tool: String,
     },
     /// The archive's signature cannot be checked.
@@ -96,9 +96,9 @@ pub enum PullError {
     Failed {
         /// The task of the tool.
         doing: String,
-        /// Its name.
+        /// The name of the program.
         tool: String,
-        /// Its output.
+        /// The messages that it has printed.
         said: String,
     },
     /// A package lacks the expected file.

@@ -44,7 +44,7 @@ pub enum RebuildError {
     /// A tool is not installed.
     #[error("{tool} cannot be run ({cause}): install it (Debian, Ubuntu: the packages gcc and binutils, or gcc-TARGET)")]
     NoTool {
-        /// Its name.
+        /// The name of the program.
         tool: &'static str,
         /// The error of the operating system.
         cause: io::Error,

@@ -271,7 +271,7 @@ pub(crate) fn order(version: &str) -> Vec<u64> {
 /// A stock kernel on this computer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Local {
-    /// `6.1.0-56`
+    /// The version of the package, such as `6.1.0-56`.
     pub version: String,
     /// The file to boot.
     pub kernel: PathBuf,

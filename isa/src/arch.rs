@@ -121,7 +121,7 @@ impl Arch {
 pub enum Emulation {
     /// A32 or Thumb.
     Arm(crate::arm::emulate::Computation),
-    /// A64.
+    /// An AArch64 instruction (A64).
     Arm64(crate::arm64::emulate::Computation),
     /// MIPS of any width and byte order.
     Mips(crate::mips::emulate::Computation),

@@ -135,7 +135,7 @@ pub const CALL_MOST: usize = 24;
 /// Words in the longest frame.
 pub const FRAME_MOST: usize = 40;
 
-/// A word of the frame.
+/// A word of the register frame of a faithful detour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameWord {
     /// The register in this word.

@@ -63,7 +63,7 @@ impl Progress {
         all
     }
 
-    /// The registers.
+    /// The registers, in the order in which they were given.
     pub fn registers(&self) -> impl Iterator<Item = Reg> + '_ {
         self.0.iter().flatten().copied()
     }
@@ -105,7 +105,7 @@ impl Flow {
 /// Bytes that do not decode to an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undecodable {
-    /// Their address.
+    /// The address of the first byte.
     pub address: u64,
     /// The bytes ended before the instruction did, so more bytes might decode.
     pub truncated: bool,

@@ -142,7 +142,7 @@ pub struct SystemCalls {
 /// A function that all system calls pass through.
 #[derive(Debug)]
 pub struct Dispatcher {
-    /// Its name.
+    /// The name of the function, as in kallsyms.
     pub name: &'static str,
     /// Index of the argument that points to `pt_regs`.
     pub registers: u8,

@@ -30,7 +30,7 @@ impl Assembler {
 /// A register, or a part of one such as x86's `%ah`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The register.
+    /// The whole register.
     pub register: Reg,
     /// The number of bits below the part.
     pub shift: u8,
@@ -57,7 +57,7 @@ pub struct Argument {
     pub size: u8,
     /// Whether it is a signed number.
     pub signed: bool,
-    /// Its place.
+    /// The register, memory word or number that holds the argument.
     pub operand: Operand,
 }
 

@@ -232,7 +232,7 @@ pub enum Site {
     Ftrace,
     /// A static key's jump or nop.
     JumpLabel,
-    /// A static call.
+    /// The call or jump instruction of a static call (`DEFINE_STATIC_CALL`).
     StaticCall,
     /// The trapping instruction of BUG() or WARN().
     Bug,

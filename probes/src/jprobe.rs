@@ -183,7 +183,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Unregisters a jprobe.
+    /// Unregisters a jprobe. Its handler does not run any more when this returns.
     pub fn unregister_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) {
         self.unregister_kprobe(guest, probe.kprobe());
     }

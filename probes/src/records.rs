@@ -18,7 +18,7 @@ pub struct EventId(pub u32);
 /// The fields that every record has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The event.
+    /// The number of the event that the record belongs to.
     pub event: EventId,
     /// The CPU that was stopped.
     pub cpu: u16,

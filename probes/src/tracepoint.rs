@@ -31,7 +31,7 @@ use trapline_isa::insn::Flow as Goes;
 pub struct Tracepoint {
     /// The subsystem (event group) that it belongs to.
     pub group: String,
-    /// Its name.
+    /// The name in its group, such as `sched_switch`.
     pub name: String,
     /// The event class, which defines the record. Several tracepoints may share one.
     pub class: String,

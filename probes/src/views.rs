@@ -23,7 +23,7 @@ pub struct ProbeSummary {
     pub kind: Kind,
     /// Its place: `vfs_read+0x4`.
     pub name: String,
-    /// Its address.
+    /// The probed address.
     pub address: u64,
     /// The number of times that its handlers ran. For a return probe: the number of entries of its function.
     pub hits: u64,

@@ -259,12 +259,12 @@ pub struct WatchHit<'a> {
 }
 
 impl WatchHit<'_> {
-    /// The access.
+    /// The access that has hit the watchpoint, with the values before and after it.
     pub fn access(&self) -> &Access {
         self.access
     }
 
-    /// The watchpoint.
+    /// The watchpoint that was hit, for its counters and areas.
     pub fn watchpoint(&self) -> &Watchpoint {
         self.watchpoint
     }

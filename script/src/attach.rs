@@ -46,7 +46,7 @@ pub enum Attached {
     Tracepoint(Vec<Kprobe>),
     /// A probe in a user program.
     User(UserProbe),
-    /// A watchpoint.
+    /// A watchpoint on a fixed range of memory.
     Watchpoint(Watchpoint),
     /// A watchpoint on objects, and the probe that sets it.
     WatchObject(Box<Attached>, Watchpoint),

@@ -100,7 +100,7 @@ pub type KernelStack<'a> = &'a mut dyn FnMut(&mut dyn Cpu, &mut [u64]) -> usize;
 
 /// A CPU between two instructions, outside of any hit: BEGIN, END and timers.
 pub struct Outside<'a> {
-    /// The CPU.
+    /// The CPU that is stopped.
     pub cpu: &'a mut dyn Cpu,
     /// Guest time in nanoseconds.
     pub now: u64,

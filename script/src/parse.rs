@@ -24,7 +24,7 @@ pub fn parse(text: &str, defined: &[(&str, u64)], budget: &Budget) -> Result<Ast
 /// The largest height of a syntax tree: `1 + 1 + 1` has height two.
 const TALLEST: usize = 600;
 
-/// The parser.
+/// The state of the parser: the lexer, and tokens that were read ahead.
 pub(super) struct Parser<'a> {
     pub(super) lexer: Lexer<'a>,
     /// Tokens that were read ahead. Empty before an attach point, which the lexer reads by rules of its own.

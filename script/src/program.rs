@@ -19,7 +19,7 @@ use trapline_probes::watch::Area;
 pub struct Program {
     /// The blocks, in source order. A block may have several attach points.
     pub blocks: Vec<Block>,
-    /// The maps.
+    /// The maps of the script, by number.
     pub maps: Vec<MapFacts>,
     /// The number of variables of the block that has the most.
     pub variables: usize,
@@ -71,7 +71,7 @@ pub struct Block {
 pub struct Collects {
     /// The number of the map.
     pub map: u16,
-    /// The aggregation.
+    /// The aggregation that takes the value.
     pub aggregate: Aggregate,
     /// The number that is added.
     pub value: Collected,
@@ -104,7 +104,7 @@ impl Block {
 /// A resolved attach point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Its kind.
+    /// The kind, with the symbol, address or time that it needs.
     pub kind: PointKind,
     /// Its name, as the builtin `probe` shows it.
     pub name: String,
@@ -175,7 +175,7 @@ pub enum PointKind {
     Watchpoint(Area),
     /// Memory of an object to which an argument points at a function's entry, or the result at its return, from then on.
     WatchObject {
-        /// The function.
+        /// The name of the function.
         function: String,
         /// The number of the argument, from 0. `None` is the result.
         argument: Option<u8>,
@@ -484,11 +484,11 @@ pub struct Printf {
 /// The destination of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// The output.
+    /// The output of the script.
     Output,
     /// The output, as the contents of a file.
     File,
-    /// The warnings.
+    /// The warnings, which do not go to the script's output.
     Warnings,
     /// The warnings. The script then ends with an error.
     Failure,

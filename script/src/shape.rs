@@ -35,7 +35,7 @@ pub enum Shape {
     Array(Box<Shape>, u64),
     /// A structure.
     Struct {
-        /// Its name.
+        /// The name of its type in C.
         name: String,
         /// Its size in bytes.
         size: u64,

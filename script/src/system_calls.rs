@@ -27,7 +27,7 @@ fn parameters(call: &str) -> Option<impl Iterator<Item = (&'static str, &'static
 /// A system call of the guest, as `trapline trace -l` lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Its name.
+    /// The name without a prefix, such as `openat`.
     pub name: String,
 }
 

@@ -18,7 +18,7 @@ pub enum Type {
     Int(u8, bool),
     /// A string of at most this many bytes, with its 0.
     Text(u32),
-    /// A buffer.
+    /// Bytes of any value, as `buf` makes them.
     Buffer,
     /// A pointer to guest memory, and its target's type.
     Pointer(CType),
@@ -26,11 +26,11 @@ pub enum Type {
     Object(CType),
     /// A copy of a structure or array. Its value is its bytes.
     Held(Arc<Shape>),
-    /// A tuple.
+    /// A tuple, with the types of its parts.
     Tuple(Vec<Type>),
     /// A tuple with named fields, such as `args`.
     Record(Vec<(String, Type)>),
-    /// An enum.
+    /// A number of a C enum, which is printed by its name.
     Enum(Arc<Enumeration>),
     /// A stack, innermost frame first.
     Stack(StackForm),
@@ -78,11 +78,11 @@ pub enum Aggregate {
     Count,
     /// The sum. The flag says whether values are signed, here and below.
     Sum(bool),
-    /// The minimum.
+    /// The smallest value.
     Min(bool),
-    /// The maximum.
+    /// The largest value.
     Max(bool),
-    /// The average.
+    /// The arithmetic mean.
     Average(bool),
     /// Count, average and total.
     Stats(bool),
@@ -231,7 +231,7 @@ impl Aggregate {
     }
 }
 
-/// An enum.
+/// A C enum of the guest: its name and the names of its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enumeration {
     /// Its name. Empty for an anonymous enum.
@@ -262,13 +262,13 @@ pub enum CType {
     Char(bool),
     /// An enum: its size in bytes, whether it is signed, and its number in [`Types`].
     Enum(u8, bool, u32),
-    /// A pointer.
+    /// A pointer to values of this type.
     Pointer(Box<CType>),
-    /// An array.
+    /// An array: the type of its elements, and their number.
     Array(Box<CType>, u64),
     /// A structure or union: its number in [`Types`] and its name.
     Struct(u32, String),
-    /// A function.
+    /// A function, which only a pointer can refer to.
     Function,
 }
 
@@ -289,7 +289,7 @@ impl CType {
 /// A member of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its type.
+    /// The type of the member.
     pub kind: CType,
     /// Its offset in bits.
     pub bit: u64,

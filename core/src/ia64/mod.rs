@@ -239,7 +239,7 @@ pub mod cr {
 /// An interruption that an instruction raises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The vector.
+    /// The vector's offset from `cr.iva`: one of [`vector`].
     pub vector: u32,
     /// Bits of the interruption status, without the slot's number.
     pub status: u64,

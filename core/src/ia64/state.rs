@@ -90,7 +90,7 @@ pub struct State {
     pub regions: [Cell<u64>; 8],
     /// Protection keys, breakpoints and performance monitors: registers that the core keeps and does not use.
     pub kept: [[Cell<u64>; 16]; 5],
-    /// The TLB.
+    /// The translation registers and the translation cache, for code and for data.
     pub tlb: Tlb,
     /// The advanced load address table.
     pub alat: Alat,

@@ -55,7 +55,7 @@ const OFFSET: u64 = (1 << 61) - 1;
 pub struct Half {
     /// The translation registers, which only `ptr` and another `itr` remove.
     pub registers: [Cell<Entry>; REGISTERS],
-    /// The cache.
+    /// The translation cache: entries of `itc`, which a later insertion may replace.
     pub cached: [Cell<Entry>; CACHED],
     /// The entry of the cache that is replaced next.
     pub next: Cell<u32>,

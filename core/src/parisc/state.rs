@@ -108,7 +108,7 @@ pub struct State {
     pub shadows: [Cell<u32>; 7],
     /// The next TLB entry to replace.
     pub replace: Cell<u32>,
-    /// The TLB.
+    /// The page entries of the TLB.
     pub tlb: Tlb,
     /// The TLB's entries of many pages.
     pub blocks: Blocks,

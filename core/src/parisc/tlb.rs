@@ -16,7 +16,7 @@ pub const PAGE_BITS: u32 = 12;
 #[repr(C)]
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
-    /// The space.
+    /// The identifier of the address space that the page belongs to.
     pub space: Cell<u32>,
     /// The virtual address of the page. Bit 0 is set if the entry has an address, and bit 1 if it has rights, too: only then it is
     /// used.

@@ -24,11 +24,11 @@ pub struct Tree<'a> {
     pub gic: [Range<u64>; 2],
     /// The serial port.
     pub uart: Device,
-    /// The timer.
+    /// The timer that the kernel shall use.
     pub timer: Timer,
     /// The virtio devices.
     pub virtio: Vec<Device>,
-    /// The command line.
+    /// The kernel's command line, for `/chosen/bootargs`.
     pub command_line: &'a str,
     /// Physical range of the initramfs. Empty if there is none.
     pub initrd: Range<u64>,

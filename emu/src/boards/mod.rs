@@ -36,7 +36,7 @@ pub const RANDOM_SEED: &[u8] = b"trapline: the same numbers in every run, and en
 
 /// The description of a board.
 pub struct Spec {
-    /// Its name.
+    /// The name in summaries and snapshots, such as `virt`.
     pub name: &'static str,
     /// The physical address at which RAM starts.
     pub ram_start: u64,
@@ -116,7 +116,7 @@ pub enum Order {
     },
 }
 
-/// A call of the firmware.
+/// A call that the guest has made to its firmware, with the guest's memory.
 pub struct FirmwareCall<'a> {
     /// The contents of the argument registers, including the function number.
     pub arguments: &'a [u64],

@@ -21,7 +21,7 @@ pub struct Tree<'a> {
     pub cpus: usize,
     /// Range of the firmware. Its entry point is at the start.
     pub firmware: Range<u64>,
-    /// The command line.
+    /// The kernel's command line, for `/chosen/bootargs`.
     pub command_line: &'a str,
     /// Range of the initramfs. Empty if there is none.
     pub initrd: Range<u64>,

@@ -21,7 +21,7 @@ pub struct Tree<'a> {
     pub uart: (Range<u64>, u32),
     /// Physical ranges of the virtio devices, and the numbers of their PLIC sources.
     pub virtio: Vec<(Range<u64>, u32)>,
-    /// The command line.
+    /// The kernel's command line, for `/chosen/bootargs`.
     pub command_line: &'a str,
     /// Physical range of the initramfs. Empty if there is none.
     pub initrd: Range<u64>,

@@ -21,7 +21,7 @@ const CONTROLLER: u32 = 1;
 pub struct Tree<'a> {
     /// Size of RAM in bytes. RAM starts at 0.
     pub ram: u64,
-    /// The command line.
+    /// The kernel's command line, for `/chosen/bootargs`.
     pub command_line: &'a str,
     /// Range of the initramfs. Empty if there is none.
     pub initrd: Range<u64>,

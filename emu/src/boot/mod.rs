@@ -52,7 +52,7 @@ pub struct Kernel {
     pub entry: u64,
     /// The segments to load, sorted by virtual address. Machines of one kernel share them.
     pub segments: Arc<Vec<Segment>>,
-    /// The symbols.
+    /// The names and addresses of functions and data.
     pub symbols: Symbols,
     /// The kernel's information about its own text. Machines of one kernel share it.
     pub tables: Arc<Tables>,
@@ -79,7 +79,7 @@ pub struct Starter {
 pub struct Segment {
     /// The physical address.
     pub physical: u64,
-    /// The virtual address.
+    /// The virtual address of the first byte.
     pub virtual_address: u64,
     /// The bytes from the file. Segments of one unpacked file share its memory.
     pub bytes: Bytes,

@@ -31,7 +31,7 @@ pub struct Program {
 /// A function of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The name.
+    /// The name in the symbol table.
     pub name: String,
     /// The address that the file was linked for.
     pub address: u64,

@@ -6,7 +6,7 @@ use goblin::elf::section_header::SHT_NOTE;
 /// A note: a place in the program with its arguments as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The provider.
+    /// The provider: the first part of the probe's name, `libc` in `libc:setjmp`.
     pub provider: String,
     /// The probe's name.
     pub name: String,

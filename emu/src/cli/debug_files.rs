@@ -19,7 +19,7 @@ use trapline_script::types::Types;
 const MOST_MODULE_BYTES: u64 = 256 << 20;
 const HEADER: &[u8] = b"trapline names 2\n";
 
-/// The files.
+/// The files with debug information of one kernel.
 #[derive(Debug, Default)]
 pub struct DebugFiles {
     /// The kernel's, if there is one.
@@ -68,9 +68,9 @@ fn stem(path: &Path) -> String {
 
 /// Questions about a kernel and its modules.
 pub struct Infos<'a> {
-    /// The kernel.
+    /// The kernel's debug information, if there is some.
     pub kernel: Option<Info<'a>>,
-    /// The modules.
+    /// The debug information of modules.
     pub modules: Vec<ModuleInfo<'a>>,
 }
 

@@ -17,7 +17,7 @@ use trapline_probes::events::parse::{self, EventCommand};
 pub struct Script {
     /// Its origin: `-e` or the name of a file.
     pub source: String,
-    /// The text.
+    /// The contents, byte for byte.
     pub text: String,
 }
 

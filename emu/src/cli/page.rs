@@ -9,7 +9,7 @@ use crate::outputs::report::page::{self, Facts, Probe};
 use std::io::Write;
 use std::path::Path;
 
-/// The page's file.
+/// The file that the page is written to when the run has ended.
 pub struct PageFile(OutFile);
 
 impl PageFile {

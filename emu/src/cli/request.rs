@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// A request for a run. All errors that can be found without booting have been reported.
 #[derive(Debug)]
 pub struct Request {
-    /// The guest.
+    /// The guest to run, with its limits.
     pub guest: Guest,
     /// The console input.
     pub input: Input,
@@ -25,7 +25,7 @@ pub struct Request {
     pub record: Option<NewRecording>,
     /// Whether a panic is explained.
     pub on_panic: OnPanicArg,
-    /// The probes.
+    /// The probes to register.
     pub probes: Wanted,
     /// The commands of `--at`, sorted by time.
     pub commands: VecDeque<Timed>,

@@ -14,7 +14,7 @@ pub struct Summary {
     pub virtual_ns: u64,
     /// Host time in nanoseconds.
     pub host_ns: u64,
-    /// The probes.
+    /// One row for each probe.
     pub probes: Vec<ProbeRow>,
     /// The number of records written.
     pub records: u64,
@@ -73,7 +73,7 @@ impl FollowedCalls {
 /// A guest function that reads or patches the kernel's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TextWork {
-    /// Its name.
+    /// The name of the function.
     pub function: String,
     /// The number of its calls that met probes.
     pub times: u64,
@@ -81,7 +81,7 @@ pub struct TextWork {
     pub virtual_ns: u64,
 }
 
-/// A probe.
+/// The row of one probe: its place, its mode, its counts and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProbeRow {
     /// The event's name.
@@ -108,7 +108,7 @@ pub struct ProbeRow {
 /// A count with its cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// The cause.
+    /// The cause, in words.
     pub cause: String,
     /// The number of occurrences.
     pub count: u64,

@@ -398,7 +398,7 @@ struct Run {
     scripts: Vec<Tracing>,
     out: Box<dyn Write>,
     interrupted: Arc<AtomicBool>,
-    /// The events of `--event`.
+    /// The events of `--event`, beside the script's probes.
     events: RunEvents,
     records: Option<Records>,
 }

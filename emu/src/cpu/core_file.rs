@@ -33,7 +33,7 @@ pub enum Word {
 
 /// The places of registers in a core dump.
 pub struct Layout {
-    /// All bytes.
+    /// The size of the register area in bytes.
     bytes: usize,
     /// The words, with their offsets.
     words: Vec<(usize, Word)>,

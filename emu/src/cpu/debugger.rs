@@ -14,7 +14,7 @@ pub struct Description {
     pub architecture: &'static str,
     /// Whether gdb expects that watchpoints stop in front of the access, and then steps over it.
     pub watches_in_front: bool,
-    /// The groups.
+    /// All registers, in groups: gdb's features.
     pub groups: &'static [Group],
 }
 
@@ -22,7 +22,7 @@ pub struct Description {
 pub struct Group {
     /// gdb's name; empty if gdb knows these registers without a description.
     pub name: &'static str,
-    /// Its registers.
+    /// The registers, in the order of gdb's protocol.
     pub rows: &'static [Row],
 }
 

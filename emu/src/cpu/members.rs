@@ -21,7 +21,7 @@ pub enum Step {
     Address { into: Register, base: Register, distance: i64 },
     /// The sum of two registers.
     Sum { into: Register, one: Register, other: Register },
-    /// A constant.
+    /// A number that the instruction loads.
     Constant { into: Register, value: i64 },
     /// The upper half of a constant of 32 bits, beside the lower half that is there.
     UpperHalf { into: Register, value: u16 },

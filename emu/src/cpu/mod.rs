@@ -58,7 +58,7 @@ impl Trap {
     }
 }
 
-/// The kinds of traps.
+/// The kind of a trap that the core has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrapKind {
     /// The ISA's breakpoint, in kernel mode.

@@ -286,7 +286,7 @@ impl Tasks {
 pub struct Choice {
     /// The name on the command line. Device trees have it behind `arm,`.
     pub name: &'static str,
-    /// The kind of core.
+    /// The kind of core that behaves like this model.
     pub core: &'static CoreKind,
     /// Answers CPU identification, on cores that leave it to the machine.
     pub identify: fn(&InstructionContext, Place),
@@ -416,7 +416,7 @@ impl Instructions {
 pub struct Firmware {
     /// The function number and its arguments.
     pub arguments: &'static [Reg],
-    /// The results.
+    /// The registers that receive the firmware's answer.
     pub results: &'static [Reg],
 }
 

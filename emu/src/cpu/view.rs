@@ -34,7 +34,7 @@ pub struct View {
     pub(crate) current: usize,
     /// The number of turns of CPUs that have begun so far.
     pub(crate) turn: u64,
-    /// Its clock.
+    /// The CPU's clock.
     pub(crate) clock: Clock,
     /// Whether the run shall end at the next possible block start.
     pub(crate) is_asking: bool,

@@ -23,7 +23,7 @@ pub struct Task {
     pub process: u64,
     /// Its state, as the letter that ps shows.
     pub state: char,
-    /// Its name.
+    /// The task's name (`task_struct.comm`).
     pub comm: String,
 }
 
@@ -32,7 +32,7 @@ pub struct Task {
 pub struct LoadedModule {
     /// The address of its `struct module`.
     pub address: u64,
-    /// Its name.
+    /// The name, as lsmod shows it.
     pub name: String,
     /// The names and addresses of its sections.
     pub sections: Vec<(String, u64)>,

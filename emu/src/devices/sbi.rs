@@ -16,7 +16,7 @@ pub enum Answer {
     PrintByte(u8),
     /// Start a hart that is stopped.
     Start {
-        /// Its number.
+        /// The hart to start, by its number.
         hart: usize,
         /// The physical address where it starts.
         entry: u64,

@@ -86,7 +86,7 @@ pub enum Frame {
     Asked {
         /// The place.
         at: Ticks,
-        /// The command.
+        /// The text of the command.
         command: String,
     },
     /// The console input ended.
@@ -257,7 +257,7 @@ pub enum RecordingError {
 /// A recording that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
-    /// Its head.
+    /// The machine, the guest's files and the start of the run.
     pub head: Head,
     /// Its whole frames.
     pub frames: Vec<Frame>,

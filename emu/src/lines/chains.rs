@@ -15,7 +15,7 @@ const LONGEST: usize = 16;
 pub struct Chain {
     /// The name of the argument.
     pub name: String,
-    /// The variable.
+    /// The name of the variable, the first word of the chain.
     pub variable: String,
     /// The members.
     pub steps: Vec<Step>,

@@ -20,7 +20,7 @@ const MOST_LINES: usize = 4096;
 /// The knowledge by which lines are expanded.
 #[derive(Clone, Copy)]
 pub struct Known<'a, 'i> {
-    /// The ISA.
+    /// The guest's ISA.
     pub isa: &'static Isa,
     /// The symbols: the kernel's, or the module's.
     pub symbols: &'a Symbols,
@@ -67,7 +67,7 @@ impl<'a> Known<'a, '_> {
 /// The lines of `kprobe_events` that a line means, and notes about places that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expanded {
-    /// The lines.
+    /// The lines of `kprobe_events`, one for each place.
     pub lines: Vec<String>,
     /// Sentences for the user.
     pub notes: Vec<String>,

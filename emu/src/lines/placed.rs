@@ -31,7 +31,7 @@ pub struct Placed {
     pub name: Option<String>,
     /// The sections that a loader loads, by name.
     pub sections: Vec<(String, Range<u64>)>,
-    /// The symbols.
+    /// The symbols of the file, at the addresses that were given.
     pub symbols: Symbols,
 }
 

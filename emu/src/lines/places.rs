@@ -91,7 +91,7 @@ fn number(text: &str) -> Option<u64> {
 /// An address that a place has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// The address.
+    /// The address of the instruction to probe.
     pub address: u64,
     /// The scope whose variables are meant: its unit and its number there.
     pub(super) scope: (u32, u32),
@@ -131,7 +131,7 @@ fn owner(scopes: &Scopes, instances: &[Instance], row: &Row, next: u32) -> Optio
 /// A function's source: the file, the line of its declaration, and the statements of its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The function.
+    /// The name of the function.
     pub function: Rc<str>,
     /// The source file.
     pub file: Rc<str>,

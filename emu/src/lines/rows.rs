@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// The code from one address to the next row's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The address.
+    /// The first address of the code.
     pub address: u64,
     /// The number of the source file in [`Rows::files`].
     pub file: u32,
@@ -23,7 +23,7 @@ pub struct Row {
 /// The rows of a unit, sorted by address, and its source files.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// The rows.
+    /// The line-number table. Each row ends at the next row's address.
     pub rows: Vec<Row>,
     /// The names of the source files, without the build's folder.
     pub files: Vec<Rc<str>>,

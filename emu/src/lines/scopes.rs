@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// The kind of a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A function.
+    /// A function's own code (`DW_TAG_subprogram`).
     Function,
     /// A call that was inlined.
     Inlined,
@@ -22,11 +22,11 @@ pub enum Kind {
 /// A scope with code.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Its kind.
+    /// The kind, by the entry's tag.
     pub kind: Kind,
     /// The scope around it, by number.
     pub parent: Option<u32>,
-    /// Its entry.
+    /// The place of its DIE in the debug information.
     pub entry: Place,
     /// The function's name; empty for a block.
     pub name: Rc<str>,
@@ -77,11 +77,11 @@ impl Scopes {
 /// A frame of a backtrace: a function, or a call that was inlined into the next frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The function.
+    /// The name of the function; empty if no unit covers the address.
     pub function: Rc<str>,
     /// The source file.
     pub file: Rc<str>,
-    /// The line.
+    /// The source line; 0 if it is not known.
     pub line: u32,
     /// Whether the call was inlined.
     pub inlined: bool,

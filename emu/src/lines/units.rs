@@ -35,7 +35,7 @@ pub struct Place {
 
 /// A unit whose abbreviations and header of line numbers are parsed.
 pub struct Unit<'a> {
-    /// Its number.
+    /// The index in [`Info`]'s list of headers.
     pub number: u32,
     /// The unit itself.
     pub unit: gimli::Unit<Bytes<'a>>,
@@ -45,7 +45,7 @@ pub struct Unit<'a> {
 
 /// The debug information of a kernel, ready for questions.
 pub struct Info<'a> {
-    /// The file.
+    /// The file that the debug information was read from.
     pub file: &'a DebugFile,
     pub(super) dwarf: gimli::Dwarf<Bytes<'a>>,
     pub(super) headers: Vec<UnitHeader<Bytes<'a>>>,

@@ -14,11 +14,11 @@ use trapline_script::types::{CType, Types};
 /// A variable at an address.
 #[derive(Clone, Debug)]
 pub struct Variable {
-    /// Its name.
+    /// The name in the source.
     pub name: String,
     /// The name of its type in C.
     pub type_name: String,
-    /// Its type.
+    /// The type, as scripts and fetch arguments need it.
     pub kind: CType,
     /// Its place, or the reason why it has none.
     pub place: Result<Location, Missing>,

@@ -176,7 +176,7 @@ impl<L: Listener> Machine<L> {
         task.into_iter().chain(view.moment.unknown()).collect()
     }
 
-    /// The board's name.
+    /// The name of the board, such as `virt`.
     pub fn board_name(&self) -> &'static str {
         self.inner.board_name
     }
@@ -239,7 +239,7 @@ impl<L: Listener> Machine<L> {
         self.inner.console_watch = text.map(|text| text.as_bytes().to_vec());
     }
 
-    /// The listener.
+    /// The owner of the probe engine, which the machine calls at traps and in the probe window.
     pub fn listener(&self) -> &L {
         &self.inner.listener
     }

@@ -7,9 +7,9 @@ use std::ops::Range;
 /// A piece of code: the kernel's image or a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeModule {
-    /// Its name.
+    /// The name in the module table.
     pub name: String,
-    /// Its addresses.
+    /// The virtual addresses of the code.
     pub range: Range<u64>,
 }
 

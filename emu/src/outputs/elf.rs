@@ -32,7 +32,7 @@ impl Shape {
         if self.wide { 8 } else { 4 }
     }
 
-    /// The bytes of the header.
+    /// The size of the ELF header in bytes.
     pub fn header_bytes(self) -> usize {
         if self.wide { 64 } else { 52 }
     }

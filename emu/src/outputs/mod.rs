@@ -46,11 +46,11 @@ pub trait Sink {
 
 /// A record and the facts that are needed to write it.
 pub struct Seen<'a> {
-    /// The record.
+    /// The record, whose values are still encoded.
     pub record: &'a Record,
     /// The layout of its values.
     pub format: &'a Format,
-    /// All events.
+    /// The definitions of all events of the run.
     pub events: &'a EventSet,
     /// Looks up symbols.
     pub symbols: Symbols<'a>,

@@ -389,7 +389,7 @@ impl Session {
         answer
     }
 
-    /// Registers a watchpoint.
+    /// Registers a watchpoint, which watches from the next run on.
     pub fn register_watchpoint(&mut self, watchpoint: &Watchpoint) -> Result<(), Refusal> {
         self.with_engine(|engine, guest| engine.register_watchpoint(guest, watchpoint))
     }
@@ -422,12 +422,12 @@ impl Session {
         self.with_engine(|engine, guest| engine.set_detour_form(guest, form))
     }
 
-    /// Registers a kprobe.
+    /// Registers a kprobe. It is armed when this returns, unless it is disabled.
     pub fn register_kprobe(&mut self, probe: &Kprobe) -> Result<(), Refusal> {
         self.with_engine(|engine, guest| engine.register_kprobe(guest, probe))
     }
 
-    /// Unregisters a kprobe.
+    /// Unregisters a kprobe. Its handlers do not run any more when this returns.
     pub fn unregister_kprobe(&mut self, probe: &Kprobe) {
         self.with_engine(|engine, guest| engine.unregister_kprobe(guest, probe));
     }
@@ -442,12 +442,12 @@ impl Session {
         self.with_engine(|engine, guest| engine.unregister_kretprobe(guest, probe));
     }
 
-    /// Registers a jprobe.
+    /// Registers a jprobe at a function's entry.
     pub fn register_jprobe(&mut self, probe: &Jprobe) -> Result<(), Refusal> {
         self.with_engine(|engine, guest| engine.register_jprobe(guest, probe))
     }
 
-    /// Unregisters a jprobe.
+    /// Unregisters a jprobe. Its handler does not run any more when this returns.
     pub fn unregister_jprobe(&mut self, probe: &Jprobe) {
         self.with_engine(|engine, guest| engine.unregister_jprobe(guest, probe));
     }
@@ -633,12 +633,12 @@ impl Session {
         self.machine.listener().timing.as_ref()?.per_hit(address)
     }
 
-    /// The machine.
+    /// The machine, for its console, RAM, clock and counts.
     pub fn machine(&self) -> &Machine<Probes> {
         &self.machine
     }
 
-    /// The machine, mutable.
+    /// The machine, to change it between two runs.
     pub fn machine_mut(&mut self) -> &mut Machine<Probes> {
         &mut self.machine
     }

@@ -13,7 +13,7 @@ use trapline_probes::unwind::{Standing, Unwind, standing, walk};
 pub struct Report {
     /// The running CPU's number.
     pub cpu: usize,
-    /// Its registers.
+    /// The names and values of its registers.
     pub registers: Vec<(&'static str, u64)>,
     /// The pc of every CPU, with its name.
     pub cpus: Vec<(u64, String)>,

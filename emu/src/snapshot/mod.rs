@@ -64,12 +64,12 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
-    /// Its ISA.
+    /// The name of the ISA.
     pub arch: String,
     /// The CPU model.
     #[serde(default)]
     pub cpu: String,
-    /// Its board.
+    /// The name of the board.
     pub board: String,
     /// Number of CPUs.
     pub cpus: usize,
@@ -85,9 +85,9 @@ pub struct Build {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
-    /// Its registers.
+    /// The values of all registers, by name.
     pub registers: Values,
-    /// Its clock.
+    /// The position of its clock.
     pub clock: Stopped,
     /// The value of the fault address register that the guest has seen.
     pub fault_address: u64,
@@ -106,7 +106,7 @@ pub struct Counts {
     pub interrupts: u64,
     /// Exceptions delivered.
     pub exceptions: u64,
-    /// System calls.
+    /// System calls made.
     pub system_calls: u64,
     /// Breakpoints that the listener claimed.
     pub claimed: u64,

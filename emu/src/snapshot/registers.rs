@@ -17,7 +17,7 @@ pub struct Values {
 /// A value that a table wants to read: its name, and its valid bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted<'a> {
-    /// Its name.
+    /// The register's name in the snapshot.
     pub name: &'a str,
     /// All other bits must be 0.
     pub bits: u128,

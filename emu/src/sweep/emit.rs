@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct Output {
     /// Its name in the folder.
     pub name: &'static str,
-    /// Its text.
+    /// The contents.
     pub text: String,
     /// Whether it is a program.
     pub is_program: bool,

@@ -40,7 +40,7 @@ pub enum MergeError {
         first: PathBuf,
         /// Another part.
         second: PathBuf,
-        /// The shard.
+        /// The shard of both, such as `0/8`.
         shard: String,
     },
     /// Shards are missing.

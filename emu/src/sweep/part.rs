@@ -26,7 +26,7 @@ const MOST_BYTES: u64 = 1 << 30;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
-    /// The format.
+    /// The name of the format, with its version.
     pub format: String,
     /// The version of trapline, with a hash of its sources.
     pub trapline: String,
@@ -38,7 +38,7 @@ pub struct Identity {
     pub guest: String,
     /// The kinds of probes.
     pub kinds: Vec<String>,
-    /// The policy.
+    /// The name of the policy that decides on registrations.
     pub policy: String,
     /// The largest number of probes of a wave.
     pub size: u64,
@@ -50,7 +50,7 @@ pub struct Identity {
     pub functions: u64,
     /// The number of waves of the whole sweep.
     pub waves: u64,
-    /// The shard.
+    /// The shard, such as `0/8`.
     pub shard: String,
 }
 

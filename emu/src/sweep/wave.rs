@@ -27,7 +27,7 @@ pub struct Wave {
     pub jumps: u64,
     /// The number of probes that were hit.
     pub hit: u64,
-    /// All hits.
+    /// The number of hits of all probes together.
     pub hits: u64,
     /// Hits and returns whose handlers did not run.
     pub missed: u64,

@@ -30,7 +30,7 @@ pub enum Again {
 pub enum News<'a> {
     /// The unprobed run is recorded, and the waves are known.
     Planned {
-        /// The plan.
+        /// The waves of the whole sweep.
         plan: &'a Plan,
         /// The number of this shard's waves.
         waves: u64,

@@ -18,7 +18,7 @@ use trapline_probes::guest::Symbol;
 pub struct Entry {
     /// The first address, or the value of an absolute symbol.
     pub address: u64,
-    /// The name.
+    /// The name, as kallsyms shows it.
     pub name: Box<str>,
     /// The letter of `nm`: `T` text, `D` data, `A` absolute; lower case for local symbols.
     pub kind: char,

@@ -66,7 +66,7 @@ pub struct Tracefs {
 pub struct About<'a> {
     /// The guest.
     pub session: &'a mut Session,
-    /// The events.
+    /// The events that the guest's probes belong to.
     pub events: &'a mut EventSet,
     /// The records of the files `trace` and `snapshot`.
     pub kept: &'a mut Kept,

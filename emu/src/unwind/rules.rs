@@ -13,7 +13,7 @@ use trapline_probes::unwind::{Caller, Standing, Unwind};
 pub struct ModuleRule {
     /// The address ranges of its code.
     pub text: Vec<Range<u64>>,
-    /// The rule.
+    /// The unwinding rule for this code.
     pub rule: Arc<dyn Unwind>,
 }
 

@@ -65,7 +65,7 @@ pub struct Vector {
 /// The code that runs elsewhere instead of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Copied {
-    /// Its address.
+    /// The address at which the copy runs, in hexadecimal.
     pub at: String,
     /// Its bytes, without what follows them.
     pub bytes: String,

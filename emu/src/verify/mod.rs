@@ -88,15 +88,15 @@ pub struct Compared {
     pub ticks: Ticks,
     /// Bytes of console output.
     pub console: u64,
-    /// Interrupts.
+    /// The number of interrupts.
     pub interrupts: u64,
     /// Exceptions without system calls.
     pub exceptions: u64,
-    /// System calls.
+    /// The number of system calls.
     pub system_calls: u64,
     /// All events with their places and times: the three above, sleeps and clock reads.
     pub events: u64,
-    /// CPUs.
+    /// The number of CPUs.
     pub cpus: usize,
     /// Registers of all CPUs.
     pub registers: u64,
@@ -164,11 +164,11 @@ pub enum Seen {
     Places(Vec<u64>, Vec<u64>),
     /// A register of a CPU. The number of CPUs stands for the registers that they share.
     Register {
-        /// The CPU.
+        /// The CPU's number.
         cpu: usize,
         /// The register.
         name: String,
-        /// Its values.
+        /// The values in the unprobed and in the probed run.
         values: [u128; 2],
     },
     /// Registers that only one of the runs can name.
@@ -180,7 +180,7 @@ pub enum Seen {
 /// The instruction where the runs part.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The CPU.
+    /// The number of the CPU that runs the instruction.
     pub cpu: usize,
     /// The guest time in ticks in front of the instruction.
     pub time: Ticks,
@@ -208,7 +208,7 @@ impl Place {
 /// An instruction of the guest's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Its address.
+    /// The address in the guest's own text.
     pub address: u64,
     /// The bytes of the code there, at most as many as the longest instruction has; empty if they cannot be read.
     pub code: Vec<u8>,

@@ -72,7 +72,7 @@ pub enum Update {
 pub enum Tested {
     /// A bit of a general register.
     Bit {
-        /// The register.
+        /// The number of the general register.
         register: u8,
         /// The bit's number.
         bit: u8,

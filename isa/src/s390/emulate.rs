@@ -33,7 +33,7 @@ pub enum Condition {
         sum: Reg,
         /// The increment.
         step: Reg,
-        /// The limit.
+        /// The register that the sum is compared with.
         limit: Reg,
         /// The width of the three.
         width: Width,
@@ -69,7 +69,7 @@ pub enum Width {
 /// The second operand of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Second {
-    /// A register.
+    /// The value of a register.
     Register(Reg),
     /// An 8-bit immediate, sign-extended if the comparison is signed.
     Number(u8),

@@ -36,7 +36,7 @@ pub enum Computation {
         kind: LoopKind,
         /// Bytes of the counter register that count.
         counter: u8,
-        /// The target.
+        /// The address to which the loop goes back.
         target: u64,
     },
     /// `pushf` of so many bytes.
@@ -90,7 +90,7 @@ pub struct Operand {
     pub width: u8,
     /// The segment whose base address is added.
     pub segment: Segment,
-    /// The displacement.
+    /// The displacement, with the pc already added if the operand is pc-relative.
     pub displacement: u64,
 }
 

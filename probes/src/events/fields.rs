@@ -16,11 +16,11 @@ pub const FIRST_TYPE: u32 = 100;
 /// A field of one event's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRef {
-    /// Its name.
+    /// The name by which filters and keys call it.
     pub name: String,
     /// The place of its value.
     pub place: Place,
-    /// Its kind.
+    /// The type of its value.
     pub kind: Kind,
 }
 
@@ -120,7 +120,7 @@ pub fn layout(format: &Format) -> Layout {
 pub struct Sample<'a> {
     /// The fields that every record has.
     pub header: &'a Header,
-    /// The values.
+    /// The encoded values of the event's own fields.
     pub values: &'a [u8],
     /// The encoding of the values.
     pub layout: &'a [(Stored, u8)],

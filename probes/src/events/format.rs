@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 pub struct Format {
     /// The event's group.
     pub group: String,
-    /// Its name.
+    /// The event's name in its group.
     pub event: String,
     /// Whether its records are of function returns.
     pub returns: bool,

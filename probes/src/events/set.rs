@@ -98,11 +98,11 @@ pub enum Attached {
     Kprobe(Kprobe),
     /// A return probe.
     Kretprobe(Kretprobe),
-    /// A jprobe.
+    /// A probe at a function's entry whose handler sees the arguments.
     Jprobe(Jprobe),
     /// A probe in a user program.
     User(UserProbe),
-    /// A watchpoint.
+    /// A watchpoint of a watch event.
     Watchpoint(Watchpoint),
     /// Not registered yet: its module is not loaded.
     Pending,

@@ -57,7 +57,7 @@ pub enum Stop {
     Steps,
     /// An exception would now be delivered to the guest.
     Exception {
-        /// Its number.
+        /// The number of the exception.
         trapnr: u32,
         /// The pc that the guest sees.
         pc: u64,
@@ -110,7 +110,7 @@ pub struct ToyGuest {
     pub window_free: Vec<(u64, usize)>,
     /// The use of each written unit.
     pub window: BTreeMap<u64, WindowUse>,
-    /// The CPUs.
+    /// All CPUs, by number.
     pub cpus: Vec<ToyCpu>,
     /// Number of calls of `any_cpu_inside`.
     pub looks: Cell<usize>,

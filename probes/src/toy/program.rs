@@ -26,7 +26,7 @@ pub enum Op {
     Jmp(&'static str),
     /// Calls a function.
     Call(&'static str),
-    /// Returns.
+    /// Returns to the address on top of the stack.
     Ret,
     /// Returns and pops this many bytes of arguments.
     RetPop(u8),

@@ -42,7 +42,7 @@ struct Probed {
     copies: [u64; 3],
 }
 
-/// All probes.
+/// The probes on every slot of a text, with the window for their copies.
 pub struct Probes {
     how: How,
     window: u64,

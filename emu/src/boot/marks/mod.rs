@@ -54,7 +54,7 @@ pub struct Marks {
 pub struct Looks {
     /// An ftrace site: a call of the tracer at a function's start.
     pub traced: fn(&[u8]) -> bool,
-    /// A jump label.
+    /// A static key's nop or jump.
     pub jump_label: fn(&[u8]) -> bool,
     /// The trap of BUG() or WARN().
     pub bug: fn(&[u8]) -> bool,

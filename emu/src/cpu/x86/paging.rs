@@ -29,7 +29,7 @@ pub struct Paging {
     large_pages: bool,
 }
 
-/// The paging modes.
+/// The paging mode, which CR0.PG, CR4.PAE and long mode decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagingMode {
     /// Paging is off.

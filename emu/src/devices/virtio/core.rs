@@ -159,7 +159,7 @@ impl Virtio {
         }
     }
 
-    /// Selects a queue.
+    /// Selects the queue that the other queue registers are about.
     pub fn select_queue(&mut self, number: u32) {
         self.selected = number;
     }

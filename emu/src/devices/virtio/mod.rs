@@ -63,7 +63,7 @@ pub enum AttachError {
 /// A device to add to a board.
 #[derive(Clone, Debug)]
 pub enum Attached {
-    /// A disk.
+    /// A block device (virtio-blk).
     Disk(blk::Disk),
     /// A folder of the host.
     Folder(ninep::Folder),

@@ -16,7 +16,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// Its place.
+    /// The place of the instruction that has reached the breakpoint or made the access.
     pub fn place(&self) -> Place {
         match self {
             Found::Break(place) => *place,
@@ -42,7 +42,7 @@ pub enum Ended {
 const SLICE: Ticks = 4_000_000;
 
 impl Timeline {
-    /// Sets the breakpoints.
+    /// Sets the addresses at which a search stops. They replace the earlier ones.
     pub fn set_breaks(&mut self, breaks: BTreeSet<u64>) {
         self.stop_at(|stops| stops.breaks = breaks);
     }

@@ -23,7 +23,7 @@ pub fn escaped(text: &str) -> String {
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// Text.
+    /// Text, which is escaped when it is written.
     Text(String),
     /// A number, which is sorted as one.
     Number(u64),

@@ -21,13 +21,13 @@ const MOST_STACKS: usize = 20;
 pub struct Probe {
     /// The event's name.
     pub name: String,
-    /// The place.
+    /// The place, such as `vfs_read+0x4`.
     pub place: String,
-    /// The mode.
+    /// The way in which a hit runs, such as `optimized`.
     pub mode: String,
     /// The guest time when it was first armed.
     pub armed: Option<u64>,
-    /// Hits.
+    /// The number of hits.
     pub hits: u64,
     /// Misses by cause.
     pub misses: Vec<(String, u64)>,
@@ -38,11 +38,11 @@ pub struct Probe {
 /// The facts about a run that are not in its records.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The title.
+    /// The heading of the page.
     pub title: String,
     /// Names and values, in order.
     pub facts: Vec<(String, String)>,
-    /// The probes.
+    /// One row for each probe.
     pub probes: Vec<Probe>,
     /// Losses by cause.
     pub losses: Vec<(String, u64)>,

@@ -19,7 +19,7 @@ pub struct Instruction {
     pub unit: Unit,
     /// The number of its qualifying predicate.
     pub predicate: u8,
-    /// Its operation.
+    /// The operation, with its operands.
     pub op: Op,
     /// Whether an addition of a number is `addl`. `adds` has a shorter number, and other registers to add to.
     pub long_add: bool,

@@ -66,7 +66,7 @@ enum Pattern {
     Glob(Box<[u8]>),
 }
 
-/// The operators.
+/// An operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operator {
     Glob,

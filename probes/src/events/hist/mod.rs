@@ -21,7 +21,7 @@ const TEXT_BYTES: usize = 256;
 /// The largest key, in bytes.
 const LARGEST_KEY: usize = 384;
 
-/// A histogram.
+/// A histogram of one or more triggers: its specification and its counts.
 #[derive(Debug)]
 pub(super) struct Hist {
     pub spec: Spec,

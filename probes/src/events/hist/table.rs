@@ -8,7 +8,7 @@ use alloc::vec;
 /// An empty place of the index.
 const NONE: u32 = u32::MAX;
 
-/// The table.
+/// A hash table of fixed size, from keys to hit counts and sums.
 #[derive(Debug)]
 pub(super) struct Table {
     key_bytes: usize,

@@ -20,13 +20,13 @@ use alloc::string::String;
 /// A trigger of an event.
 #[derive(Debug)]
 pub(super) struct Trigger {
-    /// The action.
+    /// The action when the trigger fires.
     pub action: Action,
     /// The number of times that it may still fire. `None` is no limit.
     pub count: Option<u64>,
     /// The filter that the record must pass.
     pub filter: Option<Filter>,
-    /// The text of the filter.
+    /// The filter as it was written, for the file `trigger`.
     pub filter_text: Option<String>,
     /// It fires behind the record of the present hit.
     pub is_due: bool,
@@ -69,7 +69,7 @@ pub(super) enum Action {
         event: EventId,
         /// Its group and its name.
         name: (String, String),
-        /// Its watchpoint.
+        /// The watchpoint of that event.
         watchpoint: Watched,
         /// The field that holds the address, and the distance from there. `None` clears the event at all addresses.
         place: Option<(FieldRef, i64)>,

@@ -7,7 +7,7 @@ use super::super::text::{number, signed_number};
 pub struct Written<'a> {
     /// Whether the line removes the trigger.
     pub removes: bool,
-    /// The action.
+    /// The action when the trigger fires.
     pub action: WrittenAction<'a>,
     /// The number of times that the trigger fires. `None` is no limit.
     pub count: Option<u64>,
@@ -32,7 +32,7 @@ pub enum WrittenAction<'a> {
         enable: bool,
         /// The group of the other event.
         group: &'a str,
-        /// Its name.
+        /// The name of the other event.
         event: &'a str,
     },
     /// `hist`, with the text behind the colon.

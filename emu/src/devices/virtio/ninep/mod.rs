@@ -30,7 +30,7 @@ pub struct Attributes {
     pub mode: u32,
     /// The owner.
     pub user: u32,
-    /// The group.
+    /// The number of the group (gid).
     pub group: u32,
     /// The device number of a device file.
     pub device: u64,

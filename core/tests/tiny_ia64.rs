@@ -95,9 +95,9 @@ fn run(slice: u64, probed: Option<How>) -> Board {
 enum Runs {
     /// Instruction by instruction, to a count of them.
     Slots,
-    /// By blocks, to a count of bytes.
+    /// Block by block, until a number of bytes has run.
     Blocks,
-    /// By blocks of one instruction.
+    /// Block by block, with one instruction in each block.
     OneByOne,
 }
 

@@ -61,7 +61,7 @@ proptest! {
         let (insn, Some(second)) = (insn(word, HERE), opinion(word)) else { return Ok(()) };
         let leads = is_branch(&second.name);
         match insn.flow {
-            // Never taken, and skips its delay slot.
+            // A branch that is never taken and annuls its delay slot. It goes to pc + 8, so ours decodes it as a jump.
             Flow::Jump(target) if target == HERE + 8 && decode::annuls(word) && word >> 25 & 15 == 0 => prop_assert!(leads),
             Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => {
                 prop_assert!(leads, "{:08x} {:?}", word, second);

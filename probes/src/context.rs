@@ -355,7 +355,7 @@ impl<'a> Hit<'a> {
         }
         let (sp, abi) = (self.sp(), self.state.isa.abi);
         let size = abi.stack_size.max(1);
-        // From the newest word to the oldest.
+        // The loop goes from the newest word to the oldest.
         let count = if abi.stack_grows_up { sp % size } else { size - sp % size }.div_ceil(word);
         for number in 0..count {
             if !go_on {

@@ -14,7 +14,7 @@ const MOST_MESSAGES: usize = 1024;
 
 /// The messages that were not taken yet, oldest first.
 pub(crate) struct Log {
-    /// Never grows beyond its initial capacity.
+    /// The waiting messages. The vector never grows beyond its initial capacity.
     messages: Vec<Message>,
     /// Messages dropped because the log was full.
     pub lost: u64,

@@ -49,7 +49,7 @@ pub(crate) struct Point {
     /// The register in which the copy stores its own address when it runs, if it does.
     pub address_register: Option<Reg>,
     pub slot: Option<Slot>,
-    /// In the order in which their handlers run: newest first, a jprobe last.
+    /// The probes here, in the order in which their handlers run: newest first, a jprobe last.
     pub members: Members,
     rare: Option<Box<Rare>>,
     /// Serial number of the point. The debugfs list shows newer points of a hash bucket first.
@@ -254,7 +254,7 @@ pub(crate) struct Points {
     by_slot: Index,
     /// Units of the longest slot so far.
     most_units: u8,
-    /// For range queries. Hits do not use it.
+    /// The points sorted by address, for range queries. Hits do not use it.
     in_order: Order,
     born: u32,
 }

@@ -130,7 +130,7 @@ pub(crate) struct Watched {
     ends: Ends,
     /// The addresses of `facts.calls`, and of their local entries on an ISA that has these.
     calls: Vec<u64>,
-    /// Likewise of `facts.yields`.
+    /// The addresses of `facts.yields`, and of their local entries.
     yields: Vec<u64>,
     /// The sites that can be followed, with their code.
     sites: Vec<(u64, u64)>,

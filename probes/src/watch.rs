@@ -37,7 +37,7 @@ pub struct Area {
     pub len: u64,
     /// Whether `start` is a physical address.
     pub physical: bool,
-    /// Only accesses while this process runs, by its number (the thread group id).
+    /// The only process whose accesses count, by its number (the thread group id). `None` for all.
     pub process: Option<u32>,
     /// Whether loads are watched.
     pub reads: bool,

@@ -373,15 +373,15 @@ pub enum Bytes {
 /// Offsets of members in the guest's structures, in bytes. `Runner::path` follows them from a `struct path` to the root.
 #[derive(Clone, Copy, Debug)]
 pub struct PathPlaces {
-    /// In `struct path`: the mount and the directory entry.
+    /// The offsets of the mount and of the directory entry in `struct path`.
     pub mount: u64,
     pub entry: u64,
-    /// In `struct dentry`: the parent and the name.
+    /// The offsets of the parent and of the name in `struct dentry`.
     pub parent: u64,
     pub name: u64,
-    /// In `struct vfsmount`: the root entry.
+    /// The offset of the root entry in `struct vfsmount`.
     pub root: u64,
-    /// In `struct mount`: the embedded `vfsmount`, the parent mount and the mount point.
+    /// The offsets of the embedded `vfsmount`, of the parent mount and of the mount point in `struct mount`.
     pub inside: u64,
     pub mounted_in: u64,
     pub mounted_at: u64,

@@ -153,7 +153,7 @@ fn is_beyond(word: u32, text: &str) -> bool {
 fn compare(listed: &[(u64, u32, String)]) -> usize {
     let (mut same, mut different) = (0, Vec::new());
     for (address, word, theirs) in listed {
-        // Without the name of a target, which other operands may follow.
+        // Remove the name of a target. Other operands may follow it.
         let (before, behind) = theirs.split_once(" <").unwrap_or((theirs, ""));
         let theirs = &format!("{before}{}", behind.split_once('>').map_or("", |(_, behind)| behind));
         match disasm::text(*address, *word) {

@@ -27,7 +27,7 @@ fn a_panic_report_has_the_call_chain(name: &'static str) {
     assert!(matches!(stop, Stop::Panic(_)), "{name}: {stop:?}");
     let report = session.report();
     assert!(!report.are_guessed && report.registers.len() > 8, "{name}: {report:?}");
-    // From the innermost call, as in the guest's own trace. The return pad must not appear.
+    // The calls begin with the innermost one, as in the guest's own trace. The return pad must not appear.
     let mut callers = report.calls.iter().map(|(_, caller)| caller.as_str());
     for function in ["panic+", "__handle_sysrq", "write_sysrq_trigger+", "vfs_write+", "ksys_write+"] {
         assert!(callers.any(|caller| caller.starts_with(function)), "{name}: {function} {:?}", report.calls);

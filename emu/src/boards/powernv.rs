@@ -161,7 +161,7 @@ const NOTHING_SENT: u8 = 0xff;
 const EXTERNAL: u32 = 0x500;
 /// The limit of bytes per console read or write.
 const CONSOLE_BYTES: u64 = 4096;
-/// On the LPC bus: the I/O space, and the port for the exit status.
+/// The number of the I/O space on the LPC bus, and the port there that takes the exit status.
 const PORTS: u64 = 1;
 const EXIT_STATUS: u64 = 0xf4;
 

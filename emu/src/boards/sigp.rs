@@ -156,7 +156,7 @@ impl Signal {
                 }
                 None => [STATUS_STORED, INVALID_PARAMETER],
             },
-            // Also both orders that store a CPU's registers (0x09, 0x0e), for the board does not know them.
+            // The two orders that store a CPU's registers (0x09, 0x0e) are invalid, too: the board cannot read registers.
             _ => [STATUS_STORED, INVALID_ORDER],
         };
         (answer, false)

@@ -37,7 +37,7 @@ pub enum FileError {
         /// The host's reason.
         why: String,
     },
-    /// Not a program.
+    /// The file is no program.
     #[error("{0} is no ELF program")]
     NoProgram(String),
     /// The copy is that of another build.
@@ -80,7 +80,7 @@ pub struct GuestFiles {
 #[derive(Debug, Default)]
 struct Archive {
     bytes: Vec<Arc<[u8]>>,
-    /// By path, without a slash in front.
+    /// The entries by path, without a slash in front.
     entries: HashMap<String, Entry>,
 }
 

@@ -28,7 +28,7 @@ pub struct Finder<'a> {
     isa: &'static Isa,
     word: usize,
     code: Vec<Range<u64>>,
-    /// From the start of the first segment to the end of the last.
+    /// The addresses from the start of the first segment to the end of the last.
     around_all: Range<u64>,
     /// The data in which tables may be, that is, all but the text: addresses and bytes.
     data: Vec<(u64, &'a [u8])>,

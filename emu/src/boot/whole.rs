@@ -45,7 +45,7 @@ pub struct Whole {
 /// Finds the decompressor in a kernel's file, for a board whose RAM starts at `ram_start`; `None` if the file has none.
 pub type Decompressor = fn(&[u8], ram_start: u64) -> Result<Option<Whole>, BootError>;
 
-/// For ISAs without a known kernel file that unpacks itself.
+/// Finds no decompressor: for ISAs on which no known kernel file unpacks itself.
 pub fn none(_: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     Ok(None)
 }

@@ -15,7 +15,7 @@ pub struct CoreFile {
 }
 
 impl CoreFile {
-    /// For ISAs whose core dumps hold `pt_regs`, as its registers are named.
+    /// The layout for ISAs whose core dumps hold `pt_regs`, with the registers in the order of their names.
     pub const USUAL: CoreFile =
         CoreFile { layout: |isa| Layout::words(isa, isa.abi.names.iter().map(|(_, reg)| Word::Of(*reg)), 0), direct_maps: &[] };
 }

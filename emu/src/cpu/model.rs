@@ -80,7 +80,7 @@ pub struct Exceptions {
 }
 
 impl Exceptions {
-    /// For a CPU that reports its exceptions by their vectors and changes nothing else.
+    /// The functions for a CPU that reports its exceptions by their vectors and changes nothing else.
     pub const USUAL: Exceptions = Exceptions {
         arrived: |cpu, _, _, vector| Trap::of(cpu, vector),
         arrived_invalid: |cpu| Trap::of(cpu, 0),
@@ -111,7 +111,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// For a CPU that takes no interrupts.
+    /// The functions for a CPU that takes no interrupts.
     pub const USUAL: Interrupts =
         Interrupts { can_be_taken: |_, _| false, are_off: |_| true, were_off: |_| true, wake_though_off: true, pins: None };
 }
@@ -153,7 +153,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// For a window of no bytes that needs no mapping.
+    /// A window of no bytes, which needs no mapping.
     pub const USUAL: Window = Window {
         start: |_, _| 0,
         most: |_| 0,
@@ -188,7 +188,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// For ISAs without a board that starts CPUs.
+    /// The row of ISAs without a board that starts CPUs.
     pub const NEVER: Start = Start { is_entered: true, set: |_, _, _, _| () };
 }
 
@@ -221,7 +221,7 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// For a CPU of whose registers only the pc is known.
+    /// The functions for a CPU of which only the pc is known.
     pub const USUAL: Registers = Registers {
         pc: Handle::pc,
         saved_pc: |_| 0,
@@ -269,7 +269,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// For kernels of whose tasks nothing is known.
+    /// The functions for kernels whose tasks cannot be found.
     pub const USUAL: Tasks = Tasks {
         moments: Moments::NONE,
         current: |_| 0,
@@ -375,7 +375,7 @@ impl Named {
         ..Named::NONE
     };
 
-    /// For an ISA without such a table: snapshots can neither be taken nor restored.
+    /// The table of an ISA without named registers: snapshots can neither be taken nor restored.
     pub const NONE: Named = Named {
         save: |_, _, _| Err(NO_NAMES.into()),
         check: |_| Err(NO_NAMES.into()),
@@ -403,7 +403,7 @@ pub struct Instructions {
 }
 
 impl Instructions {
-    /// For cores that execute all instructions.
+    /// The functions for cores that execute all instructions themselves.
     pub const NONE: Instructions = Instructions {
         read_clock: |_, _| (),
         system_call: |_, _| (),

@@ -58,7 +58,7 @@ pub struct Reschedule {
 }
 
 impl Reschedule {
-    /// In all kernels without lazy reschedules.
+    /// The rule of kernels without lazy reschedules.
     pub const fn always(due: u32) -> Reschedule {
         Reschedule { since: (0, 0), due, lazy: None }
     }
@@ -104,9 +104,9 @@ fn release_in(banner: &[u8]) -> Option<(u32, u32)> {
 /// The place of a CPU's per-CPU offset: the distance from a variable in the kernel's image to the CPU's own copy.
 #[derive(Clone, Copy)]
 pub enum PerCpu {
-    /// In a register.
+    /// The offset is in a register.
     Register(fn(&Handle) -> u64),
-    /// In a member of the structure that begins the CPU's own data, by their names in the kernel's types.
+    /// The offset is in a member of the structure that begins the CPU's own data. The kernel's types name both.
     Member {
         /// The address of that structure.
         area: fn(&Handle) -> u64,
@@ -130,11 +130,11 @@ impl Moments {
 /// The place of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountPlace {
-    /// At this offset in each CPU's per-CPU data.
+    /// The field is at this offset in each CPU's per-CPU data.
     OwnData(u64),
-    /// At this offset in the task structure.
+    /// The field is at this offset in the task structure.
     Task(u64),
-    /// At this address, in a kernel for one CPU.
+    /// The field is a variable at this address, in a kernel for one CPU.
     Variable(u64),
     /// So far from the bottom of the kernel's stack, in kernels whose `thread_info` is there.
     Stack(u64),

@@ -54,9 +54,9 @@ pub struct UserPlaces {
 /// The numbers of pages with points, by the way in which their file was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// By the mapping of the running program.
+    /// Pages whose file was found by the mapping of the running program.
     pub by_mapping: u64,
-    /// By the content.
+    /// Pages whose file was found by their content.
     pub by_content: u64,
 }
 

@@ -94,7 +94,7 @@ pub enum TimelineError {
 pub struct Timeline {
     machine: Machine<Observer>,
     pages: Pages,
-    /// In the order of the run. The first one is the start.
+    /// The saved checkpoints, in the order of the run. The first one is the start.
     saved: Vec<Saved>,
     /// The number of the saved checkpoint that the run has passed last, in `saved`.
     passed: usize,

@@ -47,9 +47,9 @@ impl Place {
 /// The places where runs stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopsAt {
-    /// In front of every instruction.
+    /// Whether runs stop in front of every instruction.
     pub each: bool,
-    /// In front of the instructions at these addresses.
+    /// The addresses of the instructions in front of which runs stop.
     pub breaks: BTreeSet<u64>,
     /// Whether runs go on at breakpoints, and only record the last one ([`Machine::take_passed`]).
     pub only_notes: bool,

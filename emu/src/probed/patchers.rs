@@ -142,7 +142,7 @@ struct Call {
 /// Says on which CPU the function of a call runs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runs {
-    /// By the CPU with this number.
+    /// The CPU with this number runs it.
     On(usize),
     /// Nowhere, until a CPU is at this address with this stack pointer.
     Until(u64, u64),

@@ -93,7 +93,8 @@ impl Symbols {
         Symbols { covered, ..Symbols::in_table_order(entries) }
     }
 
-    /// From `_stext` to `_end`; a kernel without CONFIG_KALLSYMS_ALL has no `_end` and covers its two texts only.
+    /// The address ranges of the kernel's image: `_stext` to `_end`. A kernel without CONFIG_KALLSYMS_ALL has no `_end` and
+    /// covers its two texts only.
     fn kernel_ranges(&self) -> Vec<Range<u64>> {
         let first = self.places.first().map_or(0, |entry| entry.address);
         let last = self.places.last().map_or(0, |entry| entry.address.saturating_add(1));

@@ -107,11 +107,11 @@ pub enum Unary {
 /// A shift by a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shift {
-    /// To the left.
+    /// A shift to the left (`shl`).
     Left,
-    /// To the right, with the sign.
+    /// An arithmetic shift to the right (`shr`).
     Right,
-    /// To the right, with zeros.
+    /// A logical shift to the right (`shr.u`).
     UnsignedRight,
 }
 
@@ -763,7 +763,7 @@ pub enum Fma {
 /// The precision of a floating-point result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// By the status field.
+    /// The precision in the status field (`pc` in `ar.fpsr`).
     Dynamic,
     /// 32 bits.
     Single,

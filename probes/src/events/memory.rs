@@ -36,7 +36,7 @@ pub struct Memory {
     pub address: u64,
     /// The number of bytes.
     pub len: u64,
-    /// Only while this process runs.
+    /// The only process whose accesses count; `None` for all.
     pub process: Option<u32>,
 }
 

@@ -190,7 +190,7 @@ struct Point {
 /// All user probes of an engine.
 #[derive(Default)]
 pub(crate) struct UserProbes {
-    /// By number. `None`: the point has been removed.
+    /// The points by number. `None`: the point has been removed.
     points: Vec<Option<Point>>,
     by_place: BTreeMap<(String, u64), u32>,
     restarts: Restarts,

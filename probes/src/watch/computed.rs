@@ -16,7 +16,7 @@ pub(crate) struct Computed {
 }
 
 impl Computed {
-    /// No access yet, by the instruction at `pc`.
+    /// An empty list, for the accesses of the instruction at `pc`.
     pub fn at(pc: u64) -> Computed {
         Computed { pc, list: [(0, 0, false, 0, 0); MOST], count: 0 }
     }

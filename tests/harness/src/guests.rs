@@ -180,7 +180,7 @@ pub const STOCKS: &[Facts] = &[
         machine: "ppc64le",
         // The core flushes all translated code with each page that the kernel unmaps.
         hits_per_fault: 4,
-        // Behind the TOC setup and the copy of the link register.
+        // The ftrace site is behind the TOC setup and the copy of the link register.
         behind_ftrace: 16,
         entry: 8,
         outside: &[
@@ -214,7 +214,7 @@ pub const STOCKS: &[Facts] = &[
         hits_per_fault: 4,
         boots_twice: true,
         types: Some(Types { sys_read: "__riscv_sys_read", pc: "epc" }),
-        // Behind two nops.
+        // The ftrace site is two nops.
         behind_ftrace: 8,
         has_any_length: true,
         ..USUAL

@@ -82,7 +82,7 @@ const STATUS_CU1: u64 = 1 << 29;
 const STATUS_FR: u64 = 1 << 26;
 const STATUS_KX: u64 = 1 << 7;
 const STATUS_EXL: u64 = 1 << 1;
-/// Not kernel mode.
+/// The mode field of the Status register; 0 is kernel mode.
 const STATUS_KSU: u64 = 3 << 3;
 
 /// The FPU is disabled in one case of eight.

@@ -325,7 +325,7 @@ impl Lab {
             if expected.is_some_and(|expected| expected != (probe.hits() >= 1)) {
                 panic!("whether the probe was hit: {case:x?}; it ran behind {:x?}", self.last);
             }
-            // Also if the instruction faults: the guest returns to the original address, not to the detour's start.
+            // A faulting instruction is one hit, too: the guest returns to the original address, not to the detour's start.
             assert!(!self.jumped || probe.hits() <= 1, "{} hits: {case:x?}", probe.hits());
             self.session.unregister_kprobe(probe);
         }

@@ -178,7 +178,7 @@ fn what_the_kernel_asks_of_its_emulation_is_so_under_a_probe(arch: Arch) {
         let after = run(of(word), &[(gpr(21), one), (gpr(22), other)]);
         assert_eq!(after.register("gpr20"), Some(quotient), "{what}");
     }
-    // From r20 to r21 + r22.
+    // Each instruction stores r20 at r21 + r22.
     let at = seen(arch, DATA + 0x100);
     for (what, word, bytes) in
         [("stwx", 0x7c00_012e, 4), ("stdx", 0x7c00_012a, 8), ("stdbrx", 0x7c00_0528, 8), ("sthx", 0x7c00_032e, 2)]

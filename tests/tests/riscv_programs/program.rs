@@ -399,7 +399,7 @@ impl Program {
             8 => self.registers(0x53, (op(0x18), rounding), rd, one, integer),
             9 => self.registers(0x53, (op(0x1a), rounding), to, rs, integer),
             10 => {
-                // To the other format.
+                // fcvt.s.d or fcvt.d.s
                 let from = self.float(!single);
                 self.registers(0x53, (op(0x08), rounding), to, from, u32::from(single));
             }

@@ -71,9 +71,9 @@ fn an_instruction_is_fetched_by_its_own_space() {
     for (in_force, (_, bits)) in SPACES.iter().enumerate() {
         let fetched = if in_force == HOME { HOME } else { PRIMARY };
         for turn in 0..3 {
-            // In each space another instruction.
+            // Each space has another instruction.
             let codes = [turn, (turn + 1) % 3, (turn + 2) % 3];
-            // In one page, and across the end of one.
+            // The instruction lies in one page, or crosses the end of one.
             for at in [0x100, 0xffe] {
                 let mut bare = ready(codes, at);
                 enters(&mut bare, *bits, at);

@@ -20,9 +20,9 @@ pub fn headings(peers: &[Peer]) -> Vec<String> {
 /// The results for one kernel, in seconds of user time.
 pub struct Figures {
     kernel: &'static str,
-    /// With 0, 10 and 1,000 probes armed.
+    /// The results of trapline with 0, 10 and 1,000 armed probes.
     ours: Vec<f64>,
-    /// Under each QEMU, in the order of the headings.
+    /// The results of the QEMUs, in the order of the headings.
     peers: Vec<Option<f64>>,
     guest_seconds: f64,
     instructions: f64,

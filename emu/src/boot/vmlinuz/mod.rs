@@ -138,7 +138,7 @@ fn starter(file: &[u8], payload: usize) -> Option<Starter> {
 /// start.
 fn exchange(code: &mut [u8], payload: usize, list: Option<usize>, by: &[u8]) -> Option<()> {
     let starts: Vec<usize> = list.into_iter().flat_map(|list| naming(code, list as u64)).collect();
-    // By address, as `naming` gives them: a hostile file has as many as it has code.
+    // `naming` sorts the starts by address. A hostile file has as many as it has code, so each is found by bisection.
     let is_of_list = |at: &usize| {
         let next = starts.partition_point(|start| start + BESIDE < *at);
         starts.get(next).is_some_and(|start| start.abs_diff(*at) <= BESIDE)

@@ -87,7 +87,7 @@ pub static ARM64: Model = Model {
     instructions: Instructions { register: core::register, ..Instructions::NONE },
     firmware: Firmware { arguments: AAPCS64.arguments, results: AAPCS64.arguments },
     named: named::NAMED,
-    // With addresses of 48 bits: since Linux 5.4, and before.
+    // The linear maps for addresses of 48 bits: that of Linux 5.4 and later, and the earlier one.
     debugger: &debugger::DESCRIPTION,
     core_file: CoreFile { direct_maps: &[0xffff_0000_0000_0000, 0xffff_8000_0000_0000], ..CoreFile::USUAL },
     ..Model::USUAL

@@ -15,8 +15,8 @@ const KERNEL_HALF: u64 = 1 << 63;
 /// The space between modules and the kernel, if there are few modules.
 pub const WINDOW_MOST: u64 = 16 << 20;
 
-/// In front of the kernel's image, at the end of the modules' area, which Linux fills from its start. It is within
-/// branch reach (128 MiB) of the first 96 MiB of the kernel.
+/// The start of the window. The window lies in front of the kernel's image, at the end of the modules' area, which Linux
+/// fills from its start. It is within branch reach (128 MiB) of the first 96 MiB of the kernel.
 pub fn window_start(kernel: &Kernel) -> u64 {
     let places = kernel.segments.iter().map(|segment| segment.virtual_address).filter(|place| *place >= KERNEL_HALF);
     places.min().unwrap_or(USUAL_IMAGE).saturating_sub(WINDOW_MOST) & !(WINDOW_MOST - 1)

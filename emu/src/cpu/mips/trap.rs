@@ -31,7 +31,7 @@ pub fn trap(cpu: &TrapContext, _: &mut CoreState, vector: u32) -> Trap {
     Trap { kind, exception: Exception { fetch, delayed, ..Exception::of(vector) }, pc, resume: pc }
 }
 
-/// Not called on this ISA.
+/// The trap for an invalid instruction. On this ISA the core raises an exception instead, so nothing calls this.
 pub fn invalid(cpu: &TrapContext) -> Trap {
     let pc = cpu.handle().pc();
     Trap { kind: TrapKind::Exception, exception: Exception::of(RESERVED), pc, resume: pc }

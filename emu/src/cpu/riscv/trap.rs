@@ -46,7 +46,7 @@ pub fn trap(cpu: &TrapContext, cause: u32) -> Trap {
     Trap { kind, exception, pc, resume }
 }
 
-/// Not called on this ISA.
+/// The trap for an invalid instruction. On this ISA the core raises an exception instead, so nothing calls this.
 pub fn invalid(cpu: &TrapContext) -> Trap {
     let pc = cpu.handle().pc();
     Trap { kind: TrapKind::Exception, exception: Exception::of(ILLEGAL), pc, resume: pc }

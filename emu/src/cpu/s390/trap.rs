@@ -72,7 +72,7 @@ pub fn is_nullifying(code: u32) -> bool {
     NULLIFIES.contains(&code)
 }
 
-/// Not called on this ISA.
+/// The trap for an invalid instruction. On this ISA the core raises an exception instead, so nothing calls this.
 pub fn invalid(cpu: &TrapContext) -> Trap {
     let pc = cpu.handle().pc();
     Trap { kind: TrapKind::Exception, exception: Exception { detail: 2, ..Exception::of(OPERATION) }, pc, resume: pc }

@@ -78,7 +78,7 @@ fn window_handler(handle: &Handle) -> u32 {
     if handle.live32(OTHERWIN) != 0 { OF_OTHERS | (chosen & 0x38) >> 1 } else { (chosen & 7) << 2 }
 }
 
-/// Not called on this ISA.
+/// The trap for an invalid instruction. On this ISA the core raises an exception instead, so nothing calls this.
 pub fn invalid(cpu: &TrapContext) -> Trap {
     exception(ILLEGAL, cpu.handle().pc())
 }

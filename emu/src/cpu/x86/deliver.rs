@@ -485,6 +485,6 @@ pub fn system_call(cpu: &SyscallContext, _: &mut CoreState) {
         image.set64(EIP, target.wrapping_sub(LENGTH));
         flags & !cleared & !FLAG_RESUME
     });
-    // By the register, because the core stores arithmetic flags and the direction elsewhere.
+    // Unicorn's register interface splits the value: the core keeps the arithmetic flags and the direction elsewhere.
     cpu.write(RegisterX86::EFLAGS, kept);
 }

@@ -33,7 +33,7 @@ const SHORT: u128 = u16::MAX as u128;
 
 const GENERAL: [&str; 16] =
     ["ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
-/// In the order of the state; TR is last.
+/// The names of segment registers, in the order of the CPU state; TR is last.
 const SEGMENT_NAMES: [&str; 8] = ["es", "cs", "ss", "ds", "fs", "gs", "ldt", "tr"];
 const SEGMENT_BYTES: usize = (TR - SEGMENTS) / 7;
 

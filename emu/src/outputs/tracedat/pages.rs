@@ -10,9 +10,9 @@ pub const PAGE: usize = 4096;
 
 /// The longest record that has its length in its head.
 const LONGEST_SHORT: usize = 112;
-/// In a page's head: records were lost before this page.
+/// The flag in a page's head that says that records were lost before this page.
 const LOST: u64 = 1 << 31;
-/// In a page's head: the number of lost records stands behind the records.
+/// The flag in a page's head that says that the number of lost records stands behind the records.
 const LOST_IS_COUNTED: u64 = 1 << 30;
 /// The kind of a record that only moves the time on.
 const TIME_EXTEND: u32 = 30;

@@ -92,7 +92,7 @@ impl Parser<'_> {
     fn expression(&mut self) -> Result<(), FilterError> {
         let (mut at, mut inverted, mut terms) = (0, false, 0_usize);
         loop {
-            // In front of a term.
+            // A term, `!` or an opening bracket must follow.
             match self.at(at) {
                 0 if at >= self.text.len() => {
                     let code = if terms == 0 { FilterCode::NoFilter } else { FilterCode::Meaningless };

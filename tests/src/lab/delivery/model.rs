@@ -81,7 +81,7 @@ fn stay(arch: Arch) -> Vec<u8> {
         Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le => word(0x4800_0000),
         Arch::S390x => vec![0xa7, 0xf4, 0, 0],
         Arch::Riscv64 | Arch::Riscv32 => word(0x0000_006f),
-        // With its delay slot.
+        // The branch needs a nop in its delay slot.
         Arch::Sparc64 => [word(0x1080_0000), word(0x0100_0000)].concat(),
         _ => [word(0x1000_ffff), word(0)].concat(),
     }

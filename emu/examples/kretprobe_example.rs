@@ -4,8 +4,8 @@
 //! cargo run -p trapline --example kretprobe_example [KERNEL [SYMBOL]]
 //! ```
 //!
-//! This is samples/kprobes/kretprobe_example.c of Linux, run from outside the guest. As there, calls of the idle task
-//! are skipped, the private data of a call is the time of its entry, and at most 20 calls are followed at a time.
+//! This is samples/kprobes/kretprobe_example.c of Linux, run from outside the guest. Like the original, it skips calls of the
+//! idle task, keeps the time of its entry as the private data of a call, and follows at most 20 calls at a time.
 
 use std::error::Error;
 use std::io::{Write, stdout};

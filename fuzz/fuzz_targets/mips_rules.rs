@@ -3,7 +3,7 @@
 //! (`isa/tests/mips_second_opinion.rs` compares the decoder with capstone.)
 //!
 //! Input: a byte that selects the instruction set (modulo 4) and the addresses (the quotient), then the text. The third
-//! instruction is tested. The same bytes fill the registers.
+//! instruction is tested. The bytes of the text also fill the registers.
 #![no_main]
 
 #[allow(dead_code, reason = "only other targets use the stack functions")]

@@ -3,7 +3,7 @@
 //! (`isa/tests/ppc_second_opinion.rs` compares the decoder with capstone.)
 //!
 //! Input: a byte that selects the set (modulo 3) and the addresses (the quotient), then the text. The first instruction
-//! is tested. The same bytes fill the registers.
+//! is tested. The bytes of the text also fill the registers.
 #![no_main]
 
 #[allow(dead_code, reason = "only other targets use the stack functions")]

@@ -2,8 +2,8 @@
 //! An emulated branch must go where the decoder says, and a jump may be written only if its detour means the same.
 //! (`isa/tests/riscv_second_opinion.rs` compares the decoder with capstone.)
 //!
-//! Input: a byte that selects the width and the addresses, then the text. The first instruction is tested. The same
-//! bytes fill the registers.
+//! Input: a byte that selects the width and the addresses, then the text. The first instruction is tested. The bytes of
+//! the text also fill the registers.
 #![no_main]
 
 #[allow(dead_code, reason = "only other targets use the stack functions")]

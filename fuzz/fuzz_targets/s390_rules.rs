@@ -2,8 +2,8 @@
 //! emulated branch must go where the decoder says, and a jump may be written only if its detour means the same.
 //! (`isa/tests/s390_second_opinion.rs` compares the decoder with capstone.)
 //!
-//! Input: a byte that selects the addresses, then the text. The first instruction is tested. The same bytes fill the
-//! registers.
+//! Input: a byte that selects the addresses, then the text. The first instruction is tested. The bytes of the text also
+//! fill the registers.
 #![no_main]
 
 #[allow(dead_code, reason = "only other targets use the stack functions")]

@@ -2,8 +2,8 @@
 //! must go where the decoder says, and delay slots must be recognised. A jump may be written only if its detour runs
 //! the same. (`isa/tests/sparc64_second_opinion.rs` compares the decoder with capstone.)
 //!
-//! Input: a byte that selects the addresses, then the text. The third instruction is tested. The same bytes fill the
-//! registers.
+//! Input: a byte that selects the addresses, then the text. The third instruction is tested. The bytes of the text also
+//! fill the registers.
 #![no_main]
 
 #[allow(dead_code, reason = "only other targets use the stack functions")]

@@ -210,7 +210,7 @@ pub struct Isa {
     /// Decides whether an instruction may be probed at its place. It may not between a load-exclusive and its store,
     /// for example.
     pub check_context: CheckContext,
-    /// The emulation to use if the instruction is in a delay slot. Such an instruction is never replaced by a jump.
+    /// The emulation to use if the instruction is in a delay slot. A jump never replaces an instruction in a delay slot.
     pub in_delay_slot: InDelaySlot,
     /// The rows of the table by which instructions are decided about, with examples.
     pub rows: Rows,

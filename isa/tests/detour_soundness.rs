@@ -1,5 +1,5 @@
-//! Tests the checker of jumps on generated functions (x86). Where the checker allows a jump, the function must behave
-//! the same with the jump, from every address at which it can be entered or resumed.
+//! Tests the checker of jumps on generated functions (x86). A function must behave the same with every jump that the
+//! checker allows, from every address at which it can be entered or resumed.
 //!
 //! The functions have loops, a switch, a call, a fault with a fixup, undecodable bytes, and a place that the kernel
 //! patches. A second test leaves out each rule of the checker in turn, and expects a difference.

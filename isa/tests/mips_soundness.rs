@@ -1,5 +1,5 @@
-//! Tests the checker of jumps on generated functions (MIPS). Where the checker allows a jump, the function must behave
-//! the same with the jump, from every address at which it can be entered or resumed.
+//! Tests the checker of jumps on generated functions (MIPS). A function must behave the same with every jump that the
+//! checker allows, from every address at which it can be entered or resumed.
 //!
 //! The functions have branches, branches-likely and calls with filled delay slots, and branches into and behind delay
 //! slots. A small interpreter runs them. Control flow is real; the effect of an instruction on registers is a made-up

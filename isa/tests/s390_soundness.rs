@@ -1,5 +1,5 @@
-//! Tests the checker of jumps on generated functions (s390x). Where the checker allows a jump, the function must behave
-//! the same with the jump, from every address at which it can be entered or resumed.
+//! Tests the checker of jumps on generated functions (s390x). A function must behave the same with every jump that the
+//! checker allows, from every address at which it can be entered or resumed.
 //!
 //! The functions have instructions of 2, 4 and 6 bytes: branches, counts, comparisons, calls, `exrl` of their own
 //! instructions, and data. A small interpreter runs them. Control flow is real; the effect of an instruction on

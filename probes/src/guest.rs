@@ -116,7 +116,7 @@ pub trait Guest {
 
     /// Whether any CPU's pc, or a pc that an interrupt or exception has saved, lies in this range.
     fn any_cpu_inside(&self, range: Range<u64>) -> bool;
-    /// For each range, whether any word of guest memory is an address in it. Such a word may be the saved pc of an
+    /// For each range, whether any word of guest memory is an address in it. That word may be the saved pc of an
     /// interrupted task.
     fn remembers_addresses(&self, ranges: &[Range<u64>]) -> alloc::vec::Vec<bool> {
         ranges.iter().map(|_| false).collect()

@@ -185,7 +185,7 @@ impl Point {
         }
     }
 
-    /// Sets the reason why it is not optimised at present. What was decided about its text stays known.
+    /// Sets the reason why it is not optimised at present. The decision about its text stays as it is.
     pub fn set_obstacle(&mut self, obstacle: Obstacle) {
         self.obstacle = obstacle;
     }

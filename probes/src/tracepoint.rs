@@ -517,7 +517,7 @@ impl Engine {
     fn way(&self, guest: &dyn Guest, watched: &Watched, code: u64) -> Option<Way> {
         let facts = &*watched.facts;
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
-        // The compiler may merge the code of several sites. Such code jumps back to one of them.
+        // The compiler may merge the code of several sites. The merged code jumps back to one of them.
         let mut backs = Vec::new();
         for (other, of) in &facts.sites {
             if *of == code {

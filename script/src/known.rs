@@ -18,7 +18,7 @@ use trapline_isa::arch::Isa;
 pub(super) struct Known<'a> {
     /// The script's structures, with the inner ones.
     own: Vec<Laid>,
-    /// The script's structures. Of several with one name, the first counts.
+    /// The script's structures. If several have one name, the first counts.
     own_by_name: BTreeMap<String, usize>,
     enums: Vec<Arc<Enumeration>>,
     enums_by_name: BTreeMap<String, usize>,
@@ -39,7 +39,7 @@ pub(super) struct Known<'a> {
 pub(super) struct Laid {
     /// The members in order. The name of an anonymous structure is empty.
     pub fields: Vec<(String, Field)>,
-    /// The members, including those of anonymous structures. Of several with one name, the first counts.
+    /// The members, including those of anonymous structures. If several have one name, the first counts.
     pub by_name: BTreeMap<String, Field>,
     /// The size in bytes.
     pub size: u64,

@@ -248,7 +248,7 @@ impl Runner<'_> {
         self.program.number(&bytes[..size])
     }
 
-    /// Warns about unreadable memory, if the script asks for that. Such memory reads as zeros.
+    /// Warns about unreadable memory, if the script asks for that. Unreadable memory reads as zeros.
     #[cold]
     pub(super) fn unread(&mut self, at: u64) {
         if self.program.warns_of_reads && self.state.warned.len() < MOST_WARNINGS {

@@ -1,4 +1,4 @@
-//! Parses blocks and statements. As in Rust, a last expression without a `;` is the value of its block.
+//! Parses blocks and statements. A last expression without a `;` is the value of its block, as in Rust.
 
 use super::ast::{Binary, Block, Do, Expr, Kind, Statement, Target};
 use super::error::{ScriptError, Span};

@@ -112,7 +112,7 @@ pub struct Point {
     pub at: super::error::Span,
     /// Whether its arguments have names and types: fentry and fexit.
     pub is_typed: bool,
-    /// Whether it comes from a pattern. Such a point may be refused without an error.
+    /// Whether it comes from a pattern. A refusal is then no error.
     pub of_pattern: bool,
     /// The system-call tracepoint that this function stands for.
     pub event: Option<SystemCall>,

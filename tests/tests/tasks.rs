@@ -40,7 +40,7 @@ const KNOWN: &[Offsets] = &[
     Offsets { kernel: "linux/mips",      current: None,        pid: 0x1f8, comm: 0x2fc, count: Some(CountPlace::OwnData(0x10)) },
 ];
 
-/// DV-4: by the kernel's types, or by its code where it has none. Where both exist, they agree.
+/// DV-4: the task is found by the kernel's types, or by its code if it has no types. If it has both, they agree.
 fn current_task_is_found(name: &'static str) {
     let kernel = kernel(name);
     let model = arches::of(kernel.arch).machine().expect("a machine").model;

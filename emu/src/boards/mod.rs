@@ -148,8 +148,8 @@ pub trait Board {
     fn identity(&self, _cpu: usize, _register: u32) -> Option<u64> {
         None
     }
-    /// Whether all CPUs except the first wait until the guest starts them. Such a board has several CPUs by
-    /// `machine/turns.rs`; the CPUs of other boards all run from the beginning.
+    /// Whether all CPUs except the first wait until the guest starts them (`machine/turns.rs`). On other boards all CPUs run from
+    /// power-on.
     fn parks_cpus(&self) -> bool {
         false
     }

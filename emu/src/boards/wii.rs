@@ -1,6 +1,6 @@
 //! The `wii` board, for Linux on 32-bit PowerPC: the parts of Nintendo's Wii that its kernel needs, plus a 16550
-//! console that a Wii does not have. Of the machines that Linux supports on this CPU, the Wii needs the fewest devices.
-//! One CPU.
+//! console that a Wii does not have. The Wii needs the fewest devices of all machines that Linux supports on this CPU. It has one
+//! CPU.
 //!
 //! Flipper is the processor interface with an interrupt mask. Hollywood has a GPIO pin that switches the power off, and
 //! a reset bit (arch/powerpc/platforms/embedded6xx: flipper-pic.c and wii.c, and boot/dts/wii.dts, of Linux 6.1). RAM

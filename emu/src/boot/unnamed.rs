@@ -302,7 +302,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a row begins with eight zero bytes, or consists of zeros if it is shorter. Such a row belongs to no table: an
+/// Whether a row begins with eight zero bytes, or consists of zeros if it is shorter. A blank row belongs to no table: an
 /// absolute address is not 0, and two relative addresses side by side are not both 0. Large parts of an image are zero,
 /// so this check comes first.
 fn is_blank(row: &[u8]) -> bool {

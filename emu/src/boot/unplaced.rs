@@ -1,6 +1,6 @@
 //! A vmlinux as the linker leaves it, whose program headers give virtual addresses, or addresses from 0, for physical ones:
-//! arm64, 32-bit ARM, RISC-V. Such kernels find their own place when they start, so the file is loaded where a boot loader
-//! puts the raw image that is made of it.
+//! arm64, 32-bit ARM, RISC-V. These kernels relocate themselves at the start, so the file is loaded at the address at which a
+//! boot loader puts the raw image (`Image`).
 
 use super::kernels;
 use super::{Segment, elf};

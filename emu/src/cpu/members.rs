@@ -207,8 +207,8 @@ impl Reader {
         // Others in front of it are loaded, too, such as the number of the CPU.
         let last = members().filter(|load| load.is_number).map(|load| load.offset).max()?;
         let pid = if is_number(last - TO_CANARY) { last - TO_CANARY } else { last };
-        // A sanitizer's function gets the address of a member that is then loaded. Such an address is not that of the
-        // name.
+        // KASAN's functions get the address of a member that is then loaded. The name is never loaded, so its address is another
+        // one.
         let is_name = |address: &i64| *address > pid && *address < LARGEST_TASK && !members().any(|load| load.offset == *address);
         let comm = self.made.iter().flatten().copied().find(is_name)?;
         let offset = |offset: i64| u64::try_from(offset).ok();

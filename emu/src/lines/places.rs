@@ -114,7 +114,7 @@ struct Instance {
 
 /// The scope of a statement of a function: the innermost instance around it. A statement without code of its own, such as
 /// a `return`, may stand right behind an inlined call, in the code of the function that it was inlined into; then that is its
-/// scope, as for perf. Such a statement is told by its line, which is in front of the next function's.
+/// scope, as for perf. The line of such a statement lies between the declarations of this function and of the next one.
 fn owner(scopes: &Scopes, instances: &[Instance], row: &Row, next: u32) -> Option<u32> {
     let chain = scopes.at(row.address);
     let is_instance = |number: &&u32| instances.iter().any(|instance| instance.number == **number);

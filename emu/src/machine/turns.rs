@@ -67,7 +67,7 @@ impl Turns {
     }
 }
 
-/// The CPU that is furthest behind in time, with that time. Of CPUs with equal times it is the one with the lowest number.
+/// The CPU that is furthest behind in time, with that time. The lowest number decides between CPUs with equal times.
 pub(super) fn first_of(ready: &[Option<Ticks>]) -> Option<(Ticks, usize)> {
     ready.iter().enumerate().filter_map(|(number, at)| at.map(|at| (at, number))).min()
 }

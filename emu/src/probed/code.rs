@@ -7,8 +7,8 @@ use std::ops::Range;
 use trapline_probes::guest::Symbol;
 
 impl Session {
-    /// The symbols of the kernel and of its present modules, by address. Where several names share an address, it is
-    /// the one that the kernel prints.
+    /// The symbols of the kernel and of its present modules, by address. If several names share an address, only the one that
+    /// the kernel prints is listed.
     pub fn symbols(&self) -> Vec<Symbol> {
         let mut symbols = self.kernel().symbols.extents(0..u64::MAX);
         for module in self.modules().iter().filter_map(|name| self.module(name)) {

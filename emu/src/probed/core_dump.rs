@@ -113,8 +113,8 @@ impl Session {
 }
 
 /// The physical address of the stack word that holds the return pad's address for the followed call with this frame. Words
-/// in `known` belong to other calls. Where the function saves the link register in its own frame, the word is searched for
-/// from the frame downwards.
+/// in `known` belong to other calls. If the function saves the link register in its own frame, the search goes from the frame
+/// downwards.
 fn slot(view: &mut View, frame: u64, pad: u64, known: &BTreeMap<u64, u64>) -> Option<u64> {
     let (abi, word, bits) = (view.isa.abi, view.isa.word as u64, view.isa.pointer_bits);
     let stored = pad.wrapping_sub(abi.link_offset) & !bits;

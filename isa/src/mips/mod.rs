@@ -1,4 +1,4 @@
-//! MIPS, 32 and 64 bits, both byte orders, releases 1 and 2. The same tables of (mask, value) rows decode all four.
+//! MIPS, 32 and 64 bits, both byte orders, releases 1 and 2. All four variants share the tables of (mask, value) rows.
 //! microMIPS and MIPS16 code is not supported: its addresses are odd and therefore refused.
 //!
 //! A branch and the instruction in its delay slot are one instruction of 8 bytes here, because that is how they run.

@@ -1,4 +1,4 @@
-//! PowerPC, 32 and 64 bits, both byte orders. The same tables of (mask, value) rows decode all three variants.
+//! PowerPC, 32 bits, and 64 bits in both byte orders. All three variants share the tables of (mask, value) rows.
 //!
 //! A [`Set`] tells the variants apart; each has its own table: [`PPC`], [`PPC64`] and [`PPC64LE`].
 

@@ -1,9 +1,9 @@
 //! Decides which RISC-V instructions may be probed, and how each accepted one runs.
 //!
 //! One table, group by group, with a column for each policy. The first row that matches decides; an instruction in no
-//! row may run anywhere. Where releases of Linux differ, a row has a second decision of Linux and the first release
-//! that makes it. The columns differ where Linux refuses an instruction that can be emulated or copied, or
-//! accepts one that breaks the guest.
+//! row may run anywhere. If releases of Linux differ, a row has a second decision of Linux and the first release that
+//! makes it. The columns differ if Linux refuses an instruction that can be emulated or copied, or accepts one that
+//! breaks the guest.
 
 use super::decode::{moved, register, word};
 use super::emulate::{Computation, Condition};

@@ -1,5 +1,5 @@
-//! Tests the checker of jumps on generated functions (RISC-V, 64 and 32 bits). Where the checker allows a jump, the
-//! function must behave the same with the jump, from every address at which it can be entered or resumed.
+//! Tests the checker of jumps on generated functions (RISC-V, 64 and 32 bits). A function must behave the same with every
+//! jump that the checker allows, from every address at which it can be entered or resumed.
 //!
 //! The functions have instructions of 2 and 4 bytes, so a jump covers one or two of them, and a far jump up to four. An
 //! interpreter of the few instructions in them runs the functions. By the calling convention a call overwrites all

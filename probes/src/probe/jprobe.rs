@@ -36,7 +36,8 @@ impl Jprobe {
         Jprobe::on(Kprobe::at_address(address))
     }
 
-    /// A jprobe at the place of a kprobe that is not registered. Of the kprobe's handlers only post and fault run.
+    /// A jprobe at the place of a kprobe that is not registered. The kprobe's post-handler and fault handler run, its
+    /// pre-handler does not.
     pub fn on(kprobe: Kprobe) -> Jprobe {
         Jprobe(Arc::new(MirrorObject { kprobe: kprobe.of_kind(Kind::Jprobe), handler: None, returns_in: None }))
     }

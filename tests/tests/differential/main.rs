@@ -306,7 +306,7 @@ fn has_faithful(arch: Arch) -> bool {
     arch.isa().detour.is_some_and(|detour| detour.faithful.is_some())
 }
 
-/// Whether the case depends on data below the stack pointer, which no ABI preserves. Such a case cannot be compared.
+/// Whether the case depends on data below the stack pointer, which no ABI preserves. If it does, it cannot be compared.
 fn reads_dead_stack(in_place: &mut Lab, case: &Before, expected: &After) -> Result<bool, String> {
     in_place.dead = Some(0x5a);
     let mut other = in_place.run(case, How::InPlace)?;

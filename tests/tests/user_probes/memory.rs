@@ -25,7 +25,7 @@ fn address(program: &[u8], name: &str) -> u64 {
 }
 
 /// BY-2, BY-3: a watchpoint on an address of one process sees each store of that process with its task, on its own and beside
-/// probes in the program. The run is the same. The same address of another process is not watched.
+/// probes in the program. The run does not change. Another process's memory at that address is not watched.
 pub fn stores_of_a_program_are_seen_with_its_task([name, isa]: [&'static str; 2]) {
     let (stock, program) = guest(name, isa);
     let plain = run(&mut stock.session());

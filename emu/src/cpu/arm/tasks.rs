@@ -92,7 +92,7 @@ fn running_task(word: u32) -> Option<u32> {
     (word & 0xffff_0fff == 0xee1d_0f70).then_some(field(word, 12))
 }
 
-/// The effect of an instruction of A32. What depends on a condition may change its register.
+/// The effect of an instruction of A32. A conditional instruction counts as one that changes its registers to unknown values.
 fn step(word: u32) -> Step {
     const ALWAYS: u32 = 14;
     let [into, base, other] = [12, 16, 0].map(|low| field(word, low) as u8);

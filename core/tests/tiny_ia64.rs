@@ -84,8 +84,8 @@ impl Host for Board {
     }
 }
 
-/// Runs the kernel to its end, with a timer that is looked at after so many instructions, and with probes on all
-/// instructions of the kernel's text if they are to run in some way.
+/// Runs the kernel to its end. The host checks the timer after every `slice` instructions. With `probed`, all instructions from
+/// the vectors on have probes that run in this way.
 fn run(slice: u64, probed: Option<How>) -> Board {
     run_by(slice, probed, Runs::Slots)
 }

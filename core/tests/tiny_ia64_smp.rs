@@ -107,7 +107,7 @@ impl Host for Side {
     }
 }
 
-/// Runs the kernel with turns of so many instructions; returns its console and the number of interrupts between CPUs.
+/// Runs the kernel with turns of `turn` instructions. Returns its console and the number of interrupts between CPUs.
 fn run(turn: u64) -> (String, u32) {
     let (memory, entry, _) = tiny::loaded(RAM, CPUS);
     let shared = Rc::new(RefCell::new(Shared {

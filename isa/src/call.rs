@@ -17,9 +17,9 @@ pub enum Type {
     Word,
     /// `long`, `ssize_t`.
     SignedWord,
-    /// An unsigned integer of so many bytes, at most 8.
+    /// An unsigned integer, with its size in bytes, at most 8.
     Unsigned(u8),
-    /// A signed integer of so many bytes, at most 8.
+    /// A signed integer, with its size in bytes, at most 8.
     Signed(u8),
 }
 

@@ -153,8 +153,8 @@ pub enum Saving {
     Saved,
     /// The host writes the CPU's value into the word that the guest's code leaves free. Changes by handlers are lost.
     Filled,
-    /// The stack pointer, saved after it had moved by so many bytes; the host corrects the value. Changes by handlers
-    /// are lost.
+    /// The stack pointer, saved after the guest's code has moved it by this number of bytes; the host corrects the value.
+    /// Changes by handlers are lost.
     Moved(u64),
 }
 

@@ -21,12 +21,12 @@ impl Budget {
     /// Small inputs may take this many steps, whatever their size.
     pub const LEAST: u64 = 1 << 20;
 
-    /// A budget of so many steps.
+    /// A budget of this number of steps.
     pub const fn of(steps: u64) -> Budget {
         Budget { most: steps, spent: Cell::new(0) }
     }
 
-    /// A budget of so many steps a byte of the input, and [`Budget::LEAST`].
+    /// A budget of [`Budget::LEAST`] steps, and this number of steps for each byte of the input.
     pub const fn linear(bytes: usize, steps_a_byte: u64) -> Budget {
         Budget::of((bytes as u64).saturating_mul(steps_a_byte).saturating_add(Budget::LEAST))
     }

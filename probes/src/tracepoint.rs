@@ -60,8 +60,8 @@ pub struct Tracepoint {
 
 /// Bytes below the stack pointer that are saved and restored.
 const BELOW: u64 = 4096;
-/// Bytes above it, as far as the stack has so many: the site's code uses slots of its function's frame, and on POWER and
-/// z/Architecture the functions that it calls save registers in that frame.
+/// Bytes above the stack pointer that are saved and restored, fewer near the stack's end. The site's code uses slots of its
+/// function's frame, and on POWER and z/Architecture the functions that it calls save registers in that frame.
 const ABOVE: u64 = 1024;
 /// Layout of the lowest of these bytes: the list of functions, the `trace_event_file` that the record is for (zeroed), then the
 /// record. These are the sizes of the first two.

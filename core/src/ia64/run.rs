@@ -301,7 +301,7 @@ impl Core {
         }
     }
 
-    /// Runs until [`State::stop`] is set, or so many slots have run, without blocks. A long instruction counts once.
+    /// Runs without blocks until [`State::stop`] is set or `slots` slots have run. A long instruction counts once.
     /// External interrupts are the host's: [`State::wants_interrupt`].
     pub fn run_slots(&mut self, host: &mut impl Host, slots: u64) {
         // The host may have changed anything.

@@ -14,7 +14,7 @@ const fn place(address: u64) -> u64 {
     address >> 3 & 63
 }
 
-/// The address of the register so many registers above (or below) the one at `address`.
+/// The address in the backing store of the register that is `registers` above the one at `address` (below it, if negative).
 pub(super) fn skip(address: u64, registers: i64) -> u64 {
     let mut delta = place(address) as i64 + registers;
     if registers < 0 {
@@ -51,7 +51,7 @@ impl State {
         self.frame.set(if fits { frame } else { frame & !SIZES });
     }
 
-    /// Moves the bottom of the frame by so many registers.
+    /// Moves the bottom of the frame up by this number of registers.
     fn move_bottom(&self, registers: i32) {
         let bottom = self.bottom.get() as i32 + registers;
         self.bottom.set(bottom.rem_euclid(STACKED as i32) as u32);
@@ -74,7 +74,7 @@ impl State {
         frame
     }
 
-    /// Returns to a frame whose bottom lies so many registers below. Its registers may have to be loaded.
+    /// Returns to a frame whose bottom lies `registers` below the present one. Its registers may have to be loaded.
     pub(super) fn uncover(&self, frame: u64, registers: u32) {
         self.move_bottom(-(registers as i32));
         self.set_frame(frame);
@@ -172,7 +172,8 @@ impl Core {
         Ok(())
     }
 
-    /// `loadrs`: makes the registers of so many bytes below the frame dirty, and forgets all others.
+    /// `loadrs`: makes the registers in the last RSC.loadrs bytes of the backing store dirty, loads those that are missing, and
+    /// forgets all others.
     pub(super) fn load_stack(&mut self, host: &mut impl Host) -> Result<(), Fault> {
         let state = self.shared_state();
         let bytes = state.application[usize::from(ar::RSC)].get() >> 16 & 0x3ff8;

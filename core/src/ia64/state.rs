@@ -56,8 +56,8 @@ pub struct State {
     /// Registers below the frame that are not in the backing store yet. A negative number counts registers of the
     /// frame that must be loaded from it: the frame is incomplete.
     pub dirty: Cell<i32>,
-    /// 1 if the engine loads the registers of an incomplete frame before the next instruction. An interruption clears
-    /// it, and `rfi` and `br.ret` set it.
+    /// 1 if the register stack engine (RSE) loads the registers of an incomplete frame before the next instruction. An
+    /// interruption clears it, and `rfi` and `br.ret` set it.
     pub loads: Cell<u32>,
     /// The current frame marker.
     pub frame: Cell<u64>,
@@ -71,7 +71,7 @@ pub struct State {
     pub application: [Cell<u64>; 128],
     /// The address of the next store of the register stack engine.
     pub store_at: Cell<u64>,
-    /// The NaT bits of the collection that the engine fills.
+    /// The NaT bits of the collection that the RSE fills (`ar.rnat`).
     pub collection: Cell<u64>,
     /// The control registers.
     pub control: [Cell<u64>; 128],

@@ -114,7 +114,7 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
     Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at, ..Boot::default() })
 }
 
-/// The places and the sources of so many virtio devices.
+/// The register ranges and PLIC sources of the first `count` virtio devices.
 fn virtio(count: usize) -> Vec<(Range<u64>, u32)> {
     let places = (VIRTIO..).step_by(mmio::BYTES as usize).map(|at| at..at + mmio::BYTES);
     places.zip(VIRTIO_SOURCE..).take(count).collect()

@@ -126,7 +126,7 @@ fn boot(width: &Width, config: &Config, ram: u64, kernel_end: u64) -> Result<Boo
     Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at, ..Boot::default() })
 }
 
-/// The places of so many virtio devices.
+/// The register ranges and interrupt lines of the first `count` virtio devices.
 fn virtio(count: usize) -> Vec<Device> {
     let place = |(number, at): (u32, u64)| Device { registers: at..at + mmio::BYTES, line: VIRTIO_LINE + number };
     (0..).zip((VIRTIO..).step_by(mmio::BYTES as usize)).take(count).map(place).collect()

@@ -300,7 +300,7 @@ fn sections(bytes: &[u8], header: &Header, headers: &[SectionHeader]) -> Vec<Sec
 mod tests {
     use super::*;
 
-    /// An ELF file with so many symbol tables, each with names in one table of strings of so many bytes.
+    /// An ELF file with `tables` symbol tables, which share one string table of `strings` bytes.
     fn with_tables(tables: u16, strings: usize) -> Vec<u8> {
         let names = b"\0.data\0";
         let (names_at, strings_at) = (64, 64 + names.len() as u64);

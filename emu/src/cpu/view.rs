@@ -119,7 +119,7 @@ impl View {
         Ok(())
     }
 
-    /// Whether a write of so many bytes would succeed.
+    /// Whether a write of `len` bytes would succeed.
     pub(crate) fn can_write(&mut self, address: u64, len: usize) -> bool {
         self.page_by_page(address, len, Access::Write, |_, _, _, _| ()).is_ok()
     }

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 /// The deepest folder whose contents count for a checksum.
 const DEEPEST: usize = 256;
 
-/// Opens a folder. Fails if it is none, or cannot be opened.
+/// Opens a folder. Fails if the path does not name a folder, or if the host refuses.
 pub fn open_folder(path: &Path) -> io::Result<Arc<dyn Tree>> {
     Ok(Arc::new(HostFolder::new(path)?))
 }

@@ -66,7 +66,7 @@ impl Past {
         Past(Arc::new(Mutex::new(Asker { thread, left: MOST_QUESTIONS, known: HashMap::new() })))
     }
 
-    /// Answers at most so many more questions. Others are counted as unanswered.
+    /// Limits the number of questions that are still answered. Those beyond it are counted as unanswered.
     pub fn answer_at_most(&self, most: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).left = most;
     }

@@ -245,8 +245,8 @@ impl Timeline {
         core::mem::take(&mut self.console)
     }
 
-    /// Keeps at most about so many versions of pages, of 4096 bytes each, by forgetting every second checkpoint but the
-    /// last ones.
+    /// Sets the number of page versions, of 4096 bytes each, that the checkpoints may keep. Above it the timeline forgets every
+    /// second checkpoint, except for the last ones.
     pub fn keep_pages(&mut self, most: usize) {
         self.most_pages = most;
     }

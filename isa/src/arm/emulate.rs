@@ -43,7 +43,7 @@ pub enum Computation {
     Mask(u32),
     /// `cpsie`: clears these mask bits of the CPSR.
     Unmask(u32),
-    /// Loads so many bytes from a fixed address.
+    /// Loads `bytes` bytes from a fixed address.
     Literal { register: u8, bytes: u8, is_signed: bool, from: u32 },
     /// `ldrd` from a fixed address.
     LoadPair { low: u8, high: u8, from: u32 },

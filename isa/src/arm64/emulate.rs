@@ -19,7 +19,7 @@ pub enum Computation {
     Call(u64),
     /// `b.cond`: condition as in the instruction.
     Branch { condition: u8, target: u64 },
-    /// `cbz` and `cbnz`: branch if so many low bytes of a register are zero, or not zero.
+    /// `cbz` and `cbnz`: branch if the low bytes of a register are zero, or not zero. `bytes` is 4 or 8.
     Compare { register: u8, bytes: u8, if_not: bool, target: u64 },
     /// `tbz` and `tbnz`: branch if a bit of a register is clear, or set.
     Test { register: u8, bit: u8, if_set: bool, target: u64 },
@@ -29,9 +29,9 @@ pub enum Computation {
     CallRegister(u8),
     /// `adr` and `adrp`.
     Address { register: u8, value: u64 },
-    /// `ldr` and `ldrsw` of a literal: zero-extends or sign-extends so many bytes.
+    /// `ldr` and `ldrsw` of a literal: loads `bytes` bytes and zero-extends or sign-extends them.
     Load { register: u8, bytes: u8, is_signed: bool, from: u64 },
-    /// `ldr` of a literal into a vector register; zero-extends so many bytes.
+    /// `ldr` of a literal into a vector register: loads `bytes` bytes and zero-extends them.
     LoadVector { register: u8, bytes: u8, from: u64 },
     /// No effect.
     Nothing,

@@ -100,7 +100,7 @@ fn relocated(insn: &Insn, at: u64) -> Option<u32> {
     }
 }
 
-/// A signed number in so many bits; `None` if it does not fit.
+/// The low `bits` bits of a signed number; `None` if the number does not fit into them.
 pub(super) fn field(value: i64, bits: u32) -> Option<u32> {
     let fits = value >> (bits - 1) == 0 || value >> (bits - 1) == -1;
     fits.then_some(value as u32 & ((1 << bits) - 1))

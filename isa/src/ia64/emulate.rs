@@ -78,8 +78,8 @@ fn locals(frame: u64) -> i64 {
     (frame >> 7 & 0x7f) as i64
 }
 
-/// The address of the register so many registers above (or below) the one at `address`. Each 64th word is a collection of
-/// NaT bits.
+/// The address in the backing store of the register that is `registers` above the one at `address` (below it, if negative).
+/// Each 64th word is skipped: it is a collection of NaT bits.
 fn skip(address: u64, registers: i64) -> u64 {
     let delta = (address >> 3 & 63) as i64 + registers - if registers < 0 { 62 } else { 0 };
     address.wrapping_add_signed(8 * (registers + delta / 63))

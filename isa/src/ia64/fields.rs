@@ -15,7 +15,7 @@ pub const fn has(word: u64, bit: u32) -> bool {
     word >> bit & 1 != 0
 }
 
-/// A number of so many bits whose highest bit is the sign.
+/// Sign-extends a field of `width` bits.
 pub const fn signed(field: u64, width: u32) -> i64 {
     (field << (64 - width)) as i64 >> (64 - width)
 }

@@ -86,13 +86,13 @@ pub enum Tested {
 /// An operation on one general register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unary {
-    /// Zero extension of so many bytes.
+    /// Zero-extends this number of low bytes (`zxt`).
     ZeroExtend(u8),
-    /// Sign extension of so many bytes.
+    /// Sign-extends this number of low bytes (`sxt`).
     SignExtend(u8),
-    /// The index of the first zero element of so many bytes, from the left.
+    /// The index of the first zero element from the left (`czx.l`). The number is the element's size in bytes.
     ZeroIndexLeft(u8),
-    /// The index of the first zero element of so many bytes, from the right.
+    /// The index of the first zero element from the right (`czx.r`). The number is the element's size in bytes.
     ZeroIndexRight(u8),
     /// The number of bits that are set.
     CountOnes,
@@ -167,13 +167,13 @@ pub enum File {
 /// The way in which a load may be early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Early {
-    /// It is not.
+    /// An ordinary load.
     No,
     /// Speculative: a fault sets NaT instead.
     Speculative,
     /// Advanced: an entry of the ALAT is made.
     Advanced,
-    /// Both.
+    /// Speculative and advanced (`ld.sa`).
     SpeculativeAdvanced,
     /// A check that clears the entry: loads only if the ALAT has none.
     CheckClear,
@@ -329,7 +329,7 @@ pub enum Op {
         position: u8,
         length: u8,
     },
-    /// `mix` and `unpack` of elements of so many bytes; `upper` is `.l` of `mix` and `.h` of `unpack`.
+    /// `mix` and `unpack`. `upper` is `.l` of `mix` and `.h` of `unpack`.
     Merge {
         what: Merge,
         size: u8,

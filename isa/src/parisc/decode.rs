@@ -51,7 +51,7 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// The branch that a word is; `None` if it is none.
+    /// The kind of branch; `None` if the word is no branch.
     pub fn of(word: u32) -> Option<Transfer> {
         Some(match opcode(word) {
             0x20..=0x23 | 0x28..=0x2b | 0x30..=0x33 => Transfer::Conditional,

@@ -10,7 +10,7 @@ pub const fn opcode(word: u32) -> u32 {
     word >> 26
 }
 
-/// A number of so many bits whose lowest bit is the sign.
+/// A number in a field of `width` bits whose lowest bit is the sign.
 pub const fn low_sign(field: u32, width: u32) -> i32 {
     let sign = (field & 1).wrapping_neg();
     (sign << (width - 1) | field >> 1) as i32

@@ -28,7 +28,7 @@ pub enum Computation {
     JumpMemory(Operand),
     /// `call` of the address in a word of memory, read before the push.
     CallMemory(Operand),
-    /// `ret` that pops so many bytes after the return address.
+    /// `ret`, with the number of bytes that it pops after the return address.
     Return(u16),
     /// `loop`, `loope`, `loopne` or `jcxz`.
     Loop {
@@ -39,9 +39,9 @@ pub enum Computation {
         /// The address to which the loop goes back.
         target: u64,
     },
-    /// `pushf` of so many bytes.
+    /// `pushf`, with the size of the pushed value in bytes.
     PushFlags(u8),
-    /// `popf` of so many bytes.
+    /// `popf`, with the size of the popped value in bytes.
     PopFlags(u8),
     /// `cli`.
     ClearInterrupts,

@@ -207,7 +207,7 @@ fn a_filter_holds_records_of_accesses_back() {
     assert_eq!((written, set.members().next().map(|member| member.hits())), (2, Some(4)));
 }
 
-/// BY-3: so many changes wait at most, and those that found no room are counted.
+/// BY-3: a limited number of changes wait for the machine, and those beyond it are counted.
 #[test]
 fn too_many_changes_at_once_are_counted() {
     let mut kernel = FakeKernel { arch: Arch::X86_64 };

@@ -286,7 +286,8 @@ fn only_the_linux_policy_uses_ftrace() {
     }
 }
 
-/// KP-4, BY-1: an address takes so many probes and no more; the others still stand, and one that goes makes room.
+/// KP-4, BY-1: an address takes `MOST_MEMBERS` probes and no more. Other addresses have room, and this one has room again when
+/// a probe is removed.
 #[test]
 fn an_address_takes_a_bounded_number_of_probes() {
     let (mut guest, mut engine) = new();

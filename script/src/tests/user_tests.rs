@@ -11,7 +11,7 @@ use trapline_isa::operand::arguments;
 use trapline_probes::budget::Budget;
 use trapline_probes::user::Usdt;
 
-/// A guest with one file of so many functions, and two marked places.
+/// A guest with one program file that has this number of functions, and two USDT places.
 struct WithFile(u64);
 
 fn usdt(name: &str, operands: &str) -> Usdt {

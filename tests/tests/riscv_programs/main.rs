@@ -182,7 +182,7 @@ fn tables(width: &Width) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()[..size].to_vec()).collect()
 }
 
-/// Every so many instructions have a probe if they are to become jumps.
+/// The distance between probed instructions, in instructions, if the probes are to become jumps.
 const APART: usize = 4;
 
 /// A run of a program here.

@@ -15,7 +15,7 @@ impl Real {
         Real { significand, exponent: sign << 17 | exponent }
     }
 
-    /// A number with an exponent of so many bits and a fraction of so many bits, from memory.
+    /// Converts a number from its form in memory, with these widths of exponent and fraction.
     const fn from_memory(value: u64, exponent_bits: u32, fraction_bits: u32) -> Real {
         let largest = (1 << exponent_bits) - 1;
         let (sign, exponent) = (value >> (exponent_bits + fraction_bits) & 1, value >> fraction_bits & largest);

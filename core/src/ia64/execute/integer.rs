@@ -125,7 +125,7 @@ impl State {
 }
 
 impl Core {
-    /// Executes an integer instruction; `None` if it is none. The predicate only decides for comparisons.
+    /// Executes an integer instruction; `None` for other instructions. Only comparisons and bit tests read the predicate here.
     #[inline(always)]
     pub(super) fn integer(&mut self, op: &Op, predicate: u8) -> Option<Result<(), Fault>> {
         let state = self.state();

@@ -38,8 +38,8 @@ pub fn store(memory: &mut [u8], physical: u64, size: u32, value: u64) -> bool {
     true
 }
 
-/// Memory of so many bytes with the kernel and the boot information, the kernel's physical entry, and the physical addresses
-/// of its text.
+/// Returns memory with the kernel and the boot information, the kernel's physical entry, and the physical addresses of its
+/// text.
 pub fn loaded(bytes: usize, cpus: usize) -> (Vec<u8>, u64, std::ops::Range<usize>) {
     let word = |at: usize| u64::from_le_bytes(KERNEL[at..at + 8].try_into().expect("8 bytes"));
     let mut memory = vec![0; bytes];

@@ -313,8 +313,8 @@ mod tests {
     /// types of twice the size take twice the steps.
     #[test]
     fn look_ups_in_hostile_types_are_charged() {
-        /// Structures, an enum and a function with so many members; one that holds itself; one that holds the large one
-        /// many times without a name.
+        /// Type information: structures, an enum and a function with this number of members, a structure that holds itself, and
+        /// one that holds the large structure many times without a name.
         fn types(members: usize) -> Vec<u8> {
             let mut writer = Writer::new(true);
             writer.kind("int", INT << 24, &[32]); // 1

@@ -51,7 +51,7 @@ fn place_by(order: ByteOrder, word: usize, code: &[u8]) -> TaskPlace {
 /// Registers that a called function may change: v0 to t7, t8, t9 and ra.
 const OF_THE_CALLED: u32 = 0x8300_fffc;
 
-/// The effect of an instruction of a kernel whose words have so many bytes.
+/// The effect of an instruction of a kernel with words of `word` bytes.
 fn step(code: u32, word: usize) -> Step {
     let [base, into, third] = [21, 16, 11].map(|low| (code >> low & 31) as u8);
     let distance = i64::from(code as u16 as i16);

@@ -11,9 +11,10 @@ use crate::clock::Ticks;
 use crate::machine::{Checkpoint, Machine, Place};
 use std::collections::BTreeMap;
 
-/// A place is near if it is at most so many times the distance behind from which instructions are stepped. At the least some
-/// instructions lie in between.
+/// A place is near a checkpoint if it is at most this number of slacks behind it. The slack is the distance from which the
+/// timeline steps instruction by instruction.
 const NEAR: Ticks = 8;
+/// The least distance in ticks from a checkpoint to a place that uses it.
 const LEAST: Ticks = 256;
 
 /// The checkpoint.

@@ -7,7 +7,7 @@ use alloc::string::String;
 /// The number of the register that is always 1.0.
 const ONE: u8 = 1;
 
-/// The text of a floating-point instruction; `None` if it is none.
+/// The text of a floating-point instruction; `None` for other instructions.
 pub(super) fn text(op: &Op) -> Option<String> {
     Some(match *op {
         Op::MultiplyAdd { part, to, a, b, c } => {

@@ -59,7 +59,7 @@ fn behind(after: After) -> String {
     }
 }
 
-/// The text of an access; `None` if it is none.
+/// The text of an access; `None` for other instructions.
 pub(super) fn text(op: &Op) -> Option<String> {
     Some(match *op {
         Op::Load { size, early: how, order: with, fill, hint: number, to, at, after } => {

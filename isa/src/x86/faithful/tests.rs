@@ -36,7 +36,7 @@ enum What {
     Was(Reg),
     /// The value that a handler has written into its word.
     Set(Reg),
-    /// The stack pointer, minus so many bytes.
+    /// The value of the stack pointer, minus this number of bytes.
     Stack(i64),
     Number(u64),
     Open,

@@ -189,7 +189,8 @@ impl Blk {
     }
 }
 
-/// Calls `act` with the offset and the length of each chunk of so many bytes, until it returns `None`.
+/// Splits `bytes` bytes into chunks of at most [`CHUNK`]. Calls `act` with the offset and the length of each, until it returns
+/// `None`.
 fn each_chunk(bytes: u64, mut act: impl FnMut(u64, usize) -> Option<()>) -> Option<()> {
     let mut done = 0;
     while done < bytes {

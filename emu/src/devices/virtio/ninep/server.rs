@@ -299,7 +299,8 @@ impl Server {
         Ok(())
     }
 
-    /// The open file, the offset and the number of bytes of a request, of which at most so many fit into the answer.
+    /// Reads the open file, the offset and the number of bytes from a request. The number is at most `room`, the space in the
+    /// answer.
     fn part(&self, fields: &mut Fields<'_>, room: usize) -> Result<(&Fid, u64, usize), ErrorNumber> {
         let fid = self.fid(fields)?;
         let (offset, count) = (fields.u64()?, fields.u32()?);

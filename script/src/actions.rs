@@ -49,13 +49,18 @@ impl Compiler<'_> {
             }
             "lhist" => {
                 let [_, min, max, step] = self.arguments::<4>(name, arguments, at)?;
-                let (min, max, step) = (self.constant(min, "min")?, self.constant(max, "max")?, self.constant(step, "step")?);
-                if (min as i64) < 0 {
-                    return Err(at.error("lhist() min must be non-negative"));
+                let (min, max) = (self.whole_constant(min, "min")?, self.whole_constant(max, "max")?);
+                let step = self.constant(step, "step")?;
+                if min < 0 {
+                    return Err(at.error(format!("lhist() min must be non-negative (provided {min})")));
                 }
-                if min >= max || max > i64::MAX as u64 {
+                if min >= max {
                     return Err(at.error(format!("lhist() min must be less than max (provided min {min} and max {max})")));
                 }
+                if max > i128::from(i64::MAX) {
+                    return Err(at.error(format!("lhist() max must be at most {} (provided {max})", i64::MAX)));
+                }
+                let (min, max) = (min as u64, max as u64);
                 if step == 0 || step > max - min {
                     return Err(at.error("lhist() step must be at least 1 and at most max - min"));
                 }

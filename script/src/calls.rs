@@ -341,8 +341,8 @@ impl Compiler<'_> {
             match literal(argument).as_deref().and_then(StackForm::named) {
                 Some(named) => form = named,
                 None => {
-                    let wanted = self.constant(argument, "a stack's limit")?;
-                    if wanted > 1024 {
+                    let wanted = self.whole_constant(argument, "a stack's limit")?;
+                    if !(0..=1024).contains(&wanted) {
                         return Err(argument
                             .at
                             .error(format!("{name}([int limit]): limit shouldn't exceed 1024, {wanted} given")));

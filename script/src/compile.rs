@@ -420,8 +420,9 @@ impl<'a> Compiler<'a> {
     /// Compiles all probes, pass after pass, until the types of the maps no longer change. Only the errors of the last pass
     /// count: an earlier one may have failed because it did not yet know the type of a map.
     fn program(&mut self, knowledge: &dyn Knowledge) -> Result<Program, Vec<ScriptError>> {
+        let mut before = Vec::new();
         for _ in 0..MOST_ROUNDS {
-            let before = self.facts.clone();
+            before.clone_from(&self.facts);
             self.errors.clone_from(&self.point_errors);
             self.warnings.clone_from(&self.point_warnings);
             self.expanded = 0;
@@ -479,9 +480,17 @@ impl<'a> Compiler<'a> {
                 warnings: core::mem::take(&mut self.warnings),
             });
         }
-        Err(alloc::vec![
-            Span::default().error("the types of this script's maps do not settle: assign each of them a value of one type")
-        ])
+        Err(alloc::vec![self.unsettled(&before)])
+    }
+
+    /// The error for maps whose types still change in the last pass. `before` has the types that the pass began with.
+    fn unsettled(&self, before: &[MapTypes]) -> ScriptError {
+        let changes =
+            self.facts.iter().zip(&self.maps).enumerate().find(|(number, (facts, _))| before.get(*number) != Some(*facts));
+        let (facts, name) = changes.map_or((None, "a map"), |(_, (facts, name))| (Some(facts), name.as_str()));
+        facts.map_or(Span::default(), |facts| facts.first).error(format!(
+            "the type of {name} is not settled after {MOST_ROUNDS} passes over the script, because maps are read above the lines that assign to them: assign to {name} above the first line that reads it, such as in BEGIN"
+        ))
     }
 
     /// Compiles a probe: one block for all its functions, and one for each of its tracepoints, because their fields

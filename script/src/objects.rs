@@ -3,7 +3,7 @@
 use super::ast::{self, Expr, Kind, TypeName};
 use super::compile::{Compiler, no_types};
 use super::error::{ScriptError, Span};
-use super::operators::{add, cut, fold};
+use super::operators::{add, cut, fold, whole};
 use super::program::{Any, Bytes, Num, Op};
 use super::shape::Shape;
 use super::types::{CType, Field, Type};
@@ -222,14 +222,18 @@ impl Compiler<'_> {
             let number = self.constant(index, "the number of a tuple's part")?;
             return self.part(of, number, at);
         }
-        let (index_num, _) = self.number(index)?;
+        let (index_num, index_kind) = self.number(index)?;
+        let out_of_bounds = |index: u64, count: u64| {
+            let index = whole(index, index_kind.is_signed());
+            Err(at.error(format!("the index {index} is out of bounds for array of size {count}")))
+        };
         if let Type::Held(shape) = &kind
             && let Shape::Array(element, count) = &**shape
         {
             if let Num::Const(index) = index_num
                 && index >= *count
             {
-                return Err(at.error(format!("the index {index} is out of bounds for array of size {count}")));
+                return out_of_bounds(index, *count);
             }
             let Any::Bytes(bytes) = any else { return Err(of.at.error("this has no elements")) };
             return Ok(self.piece(bytes, fold(Op::Multiply, index_num, Num::Const(element.size())), element));
@@ -244,7 +248,7 @@ impl Compiler<'_> {
         if let (Some(count), Num::Const(index)) = (count, &index_num)
             && *index >= count
         {
-            return Err(at.error(format!("the index {index} is out of bounds for array of size {count}")));
+            return out_of_bounds(*index, count);
         }
         let Any::Num(base) = any else { return Err(of.at.error("this has no elements")) };
         let size = self.known.size_of(&element).unwrap_or(1);

@@ -56,14 +56,8 @@ impl Compiler<'_> {
                 )));
             }
         };
-        // A literal that is not negative takes the sign of the other operand.
-        let plain = |expr: &Expr| matches!(expr.kind, Kind::Number(_));
-        let (left_signed, right_signed) = (left_kind.is_signed(), right_kind.is_signed());
-        let signed = match (plain(one), plain(other)) {
-            (true, false) => right_signed,
-            (false, true) => left_signed,
-            _ => left_signed || right_signed,
-        };
+        let left_signed = left_kind.is_signed();
+        let signed = is_signed((one, &left_kind), (other, &right_kind));
         let number = |num| Ok((Any::Num(num), Type::Int(8, signed)));
         match binary {
             Binary::And => Ok((Any::Num(Num::And(Box::new([left, right]))), truth)),
@@ -126,7 +120,7 @@ impl Compiler<'_> {
                     (Type::Int(0, _), Type::Int(0, _)) => Type::TRUTH,
                     (Type::Enum(one), Type::Enum(other)) if one == other => yes_kind,
                     (one, other) if one.is_integer() && other.is_integer() => {
-                        Type::Int(8, yes_kind.is_signed() || no_kind.is_signed())
+                        Type::Int(8, is_signed((then, one), (otherwise, other)))
                     }
                     _ => yes_kind,
                 };
@@ -183,6 +177,24 @@ impl Compiler<'_> {
             Target::Nothing => Err(at.error("_ has no value that could be changed")),
         }
     }
+}
+
+/// Whether the result of two operands is signed. A literal takes the sign of the other operand. Two literals are signed if
+/// both are: one above the largest signed number is not.
+fn is_signed(one: (&Expr, &Type), other: (&Expr, &Type)) -> bool {
+    let is_literal = |expr: &Expr| matches!(expr.kind, Kind::Number(_));
+    let (left, right) = (one.1.is_signed(), other.1.is_signed());
+    match (is_literal(one.0), is_literal(other.0)) {
+        (true, true) => left && right,
+        (true, false) => right,
+        (false, true) => left,
+        (false, false) => left || right,
+    }
+}
+
+/// The value of a constant, by its sign.
+pub(super) fn whole(number: u64, signed: bool) -> i128 {
+    if signed { i128::from(number as i64) } else { i128::from(number) }
 }
 
 /// An address plus a constant offset in bytes.

@@ -79,13 +79,14 @@ impl Compiler<'_> {
         }
         let (address, kind) = self.number(&arguments[0])?;
         let length = match (arguments.get(1), kind) {
-            (Some(length), _) => self.constant(length, "the number of bytes")?,
-            (None, Type::Object(kind)) => self.known.size_of(&kind).unwrap_or(self.known.word.into()),
+            (Some(length), _) => self.whole_constant(length, "the number of bytes")?,
+            (None, Type::Object(kind)) => self.known.size_of(&kind).unwrap_or(self.known.word.into()).into(),
             (None, _) => self.known.word.into(),
         };
-        if !(1..=MOST_BYTES).contains(&length) {
+        if !(1..=i128::from(MOST_BYTES)).contains(&length) {
             return Err(at.error(format!("{name}() looks for a write to 1 to {MOST_BYTES} bytes, not {length}")));
         }
+        let length = length as u64;
         Ok(match name {
             "last_writer" => (Any::Num(Num::LastWriter(Box::new(address), length)), Type::Symbol),
             _ => (Any::Bytes(Bytes::LastWrite(Box::new(address), length)), Type::Text(0)),

@@ -4,7 +4,7 @@ use super::ast::{self, Do, Target};
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};
 use super::numbers::extend;
-use super::operators::cut;
+use super::operators::{cut, whole};
 use super::program::{Act, Any, Bytes, Num, Op};
 use super::types::Type;
 use alloc::borrow::ToOwned;
@@ -315,7 +315,6 @@ impl Compiler<'_> {
             return Ok(num);
         }
         if let Num::Const(number) = num {
-            let whole = |number: u64, signed: bool| if signed { i128::from(number as i64) } else { i128::from(number) };
             let value = whole(number, signed);
             if value != whole(extend(number, size, is.is_signed()), is.is_signed()) {
                 return Err(at.error(format!(
@@ -339,7 +338,8 @@ impl Compiler<'_> {
             let same = same && (*is != Type::TRUTH || kind == *is || !self.block.declared.contains(&name));
             if !same {
                 return Err(at.error(format!(
-                    "Type mismatch for ${name}: trying to assign value of type '{}' when variable already contains a value of type '{}'",
+                    "Type mismatch for ${}: trying to assign value of type '{}' when variable already contains a value of type '{}'",
+                    shown_name(&name),
                     kind.name(),
                     is.name()
                 )));
@@ -375,4 +375,9 @@ impl Compiler<'_> {
             None => name.to_owned(),
         }
     }
+}
+
+/// The name of a variable as the script writes it: its unique name without the suffix of a macro.
+pub(super) fn shown_name(unique: &str) -> &str {
+    unique.split('#').next().unwrap_or_default()
 }

@@ -4,7 +4,9 @@
 use super::ast::{self, Expr, Kind};
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};
+use super::operators::whole;
 use super::program::{Act, Any, Bytes, Num};
+use super::statements::shown_name;
 use super::types::Type;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -40,8 +42,13 @@ impl Compiler<'_> {
 
     /// Compiles an expression that must be a constant. `what` names it in the error message.
     pub fn constant(&mut self, expr: &Expr, what: &str) -> Result<u64, ScriptError> {
+        Ok(self.whole_constant(expr, what)? as u64)
+    }
+
+    /// Like [`Compiler::constant`], with the number's sign: messages show it as the script writes it.
+    pub(super) fn whole_constant(&mut self, expr: &Expr, what: &str) -> Result<i128, ScriptError> {
         match self.number(expr)? {
-            (Num::Const(number), _) => Ok(number),
+            (Num::Const(number), kind) => Ok(whole(number, kind.is_signed())),
             _ => Err(expr.at.error(format!("{what} is a number that is known before the script runs"))),
         }
     }
@@ -207,7 +214,7 @@ impl Compiler<'_> {
                 })
             }
             None => {
-                let shown = name.split('#').next().unwrap_or_default();
+                let shown = shown_name(&name);
                 Err(at.error(format!("Undefined or undeclared variable: ${shown}: assign it a value first")))
             }
         }

@@ -114,6 +114,70 @@ fn a_declared_variable_keeps_its_type() {
     }
 }
 
+/// BY-1: an error message shows a macro's variable as the script writes it.
+#[test]
+fn messages_show_variables_as_they_are_written() {
+    for (before, script) in [
+        ("macro m() { $x = 1; $x = \"a\"; }\n", "m(); m();"),
+        ("macro m(e) { $x = 1; $x = e; $x }\n", "print(m(\"a\"))"),
+        ("macro inner($v) { $v = \"a\"; }\nmacro m() { $x = 1; inner($x); }\n", "m()"),
+        ("macro m() { for ($x : 0..5) { $x = \"a\"; } }\n", "m()"),
+    ] {
+        let text = std::format!("{before}BEGIN {{ {script} }}");
+        let errors = compile(&text, &Plain, &options(false)).err().unwrap_or_else(|| panic!("{text} is compiled"));
+        let wanted = "Type mismatch for $x: trying to assign value of type 'string[2]' when variable already contains a value of type 'int64'";
+        assert!(errors.iter().all(|error| error.message == wanted), "{text}: {errors:?}");
+    }
+}
+
+/// BY-1: a literal above the largest signed number makes its expression unsigned, in output and in messages.
+#[test]
+fn large_literals_are_not_negative() {
+    #[rustfmt::skip]
+    let cases = [
+        ("a sum",            "print(0x8000000000000000 + 1)",                       "9223372036854775809"),
+        ("a sum, turned",    "print(1 + 0x8000000000000000)",                       "9223372036854775809"),
+        ("a product",        "print(0xffffffffffffffff * 1)",                       "18446744073709551615"),
+        ("bits",             "print(0xffffffffffffffff | 0)",                       "18446744073709551615"),
+        ("a comparison",     "print(0xffffffffffffffff > 1)",                       "true"),
+        ("a choice",         "print(1 ? 0xffffffffffffffff : 0)",                   "18446744073709551615"),
+        ("a choice, turned", "print(0 ? 0 : 0xffffffffffffffff)",                   "18446744073709551615"),
+        ("a choice of both", "print(1 ? -1 : 5)",                                   "-1"),
+        ("small literals",   "print(1 - 2); print(5 * -1); print(3 > -1)",          "-1\n-5\ntrue"),
+    ];
+    for (what, script, expected) in cases {
+        assert_eq!(said("", script), expected, "{what}: {script}");
+    }
+    #[rustfmt::skip]
+    let refused = [
+        ("let $x: uint32 = 0x8000000000000000 + 1;",           "let $x: uint32 = 0x8000000000000000 + 1", "assign value '9223372036854775809' which"),
+        ("$x = ((uint8[8])5)[-1]",                             "((uint8[8])5)[-1]",  "the index -1 is out of bounds for array of size 8"),
+        ("$x = ((uint8[8])5)[0xffffffffffffffff]",             "((uint8[8])5)[0xffffffffffffffff]", "the index 18446744073709551615 is out of bounds"),
+        ("print(kstack(-1))",                                  "-1",                 "limit shouldn't exceed 1024, -1 given"),
+        ("print(kstack(4294967296))",                          "4294967296",         "limit shouldn't exceed 1024, 4294967296 given"),
+        ("@ = lhist(1, -5, 10, 1)",                            "lhist(1, -5, 10, 1)", "lhist() min must be non-negative (provided -5)"),
+        ("@ = lhist(1, 0, -1, 1)",                             "lhist(1, 0, -1, 1)", "lhist() min must be less than max (provided min 0 and max -1)"),
+        ("@ = lhist(1, 5, 0x8000000000000001, 1)",             "lhist(1, 5, 0x8000000000000001, 1)", "lhist() max must be at most 9223372036854775807 (provided 9223372036854775809)"),
+        ("@ = lhist(1, 0x8000000000000000, 0x8000000000000001, 1)", "lhist(1, 0x8000000000000000, 0x8000000000000001, 1)", "lhist() max must be at most 9223372036854775807"),
+    ];
+    for (script, about, wanted) in refused {
+        check_refused(script, about, wanted);
+    }
+}
+
+/// BY-1: maps whose types depend on one another in a long chain are refused with the name of one, and with a way out that
+/// works.
+#[test]
+fn a_long_chain_of_maps_is_refused_with_a_way_out() {
+    let chain: std::string::String = (0..30).map(|number| std::format!("@a{number} = @a{}; ", number + 1)).collect();
+    let text = std::format!("BEGIN {{ {chain}@a30 = -1; }}");
+    let refusal = |text: &str| compile(text, &Plain, &options(false)).err().map(|errors| errors[0].clone());
+    let error = refusal(&text).expect("a refusal");
+    let wanted = "the type of @a11 is not settled after 20 passes over the script, because maps are read above the lines that assign to them: assign to @a11 above the first line that reads it, such as in BEGIN";
+    assert_eq!((error.message.as_ref(), text.get(error.at.start..error.at.end)), (wanted, Some("@a11")));
+    assert_eq!(refusal(&std::format!("BEGIN {{ @a11 = -1; }} {text}")), None, "the way out");
+}
+
 /// BY-1: a condition inside text that is skipped is not read, and one that cannot be read is an error.
 #[test]
 fn conditions_of_skipped_text_are_skipped() {

@@ -431,7 +431,7 @@ fn accesses_that_modify_their_base_end_as_under_qemu() {
     assert!(forms == 14 && wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Prints instructions a second of a loop of sums, a load and a store.
+/// Prints the number of instructions per second that the core runs in a loop of arithmetic, a load and a store.
 fn speed() {
     // ldi 0,r4 and the loop: addl, xor, ldw, stw, shladd, extrw, ldo, addib,<>
     let mut program = Program::of(1, 8);

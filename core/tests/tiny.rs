@@ -8,11 +8,11 @@ use trapline_core::parisc::{Core, State, number, psw};
 
 /// The kernel's file.
 const KERNEL: &[u8] = include_bytes!("../../images/tiny/prebuilt/tiny-parisc.elf");
-/// Its sums, which are those of the tiny kernels for other ISAs.
+/// The checksums that its programs print. They are those of the tiny kernels for other ISAs.
 const SUMS: [&str; 4] =
     ["pipe       45b271a1e74bdf94", "files      410d88f43df6e8b4", "fork       4ef2f532afe6dcc4", "fault      731d25655b18fbcb"];
 const RAM: usize = 16 << 20;
-/// Bytes of code between two looks at the timer.
+/// The number of bytes of code after which the board checks its timer.
 const SLICE: i64 = 400;
 /// The address of the board's registers.
 const PORTS: u64 = 0x0900_0000;
@@ -105,7 +105,7 @@ fn loaded() -> (Vec<u8>, u32) {
     (memory, word(24))
 }
 
-/// KP-9: the kernel runs to its end, and its sums are right.
+/// KP-9: the kernel runs to its end, and its checksums are right.
 fn the_tiny_kernel_runs_to_its_end() {
     let (memory, entry) = loaded();
     let mut core = Core::new(0, RAM as u64);

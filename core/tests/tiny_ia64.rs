@@ -188,7 +188,7 @@ fn checksum(board: &Board) -> &str {
     tiny::checksum(&board.console)
 }
 
-/// KP-9: the kernel runs to its end, and its sums are right.
+/// KP-9: the kernel runs to its end, and its checksums are right.
 #[test]
 fn the_tiny_kernel_runs_to_its_end() {
     let board = run(SLICE, None);

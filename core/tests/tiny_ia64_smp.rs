@@ -162,7 +162,7 @@ fn run(turn: u64) -> (String, u32) {
     (shared.console.clone(), shared.sent)
 }
 
-/// KP-9: on two CPUs the kernel's sums are those of one, whatever the turns' length is.
+/// KP-9: on two CPUs the kernel's checksums are those of one, whatever the turns' length is.
 #[test]
 fn two_cpus_give_the_same_sums() {
     let mut sums = Vec::new();

@@ -17,7 +17,7 @@ const LOOP: &str = "src/unicorn/translator/loop.c";
 const ACCESS: &str = "access.c";
 /// Names the fields of CPU state whose offsets the program needs.
 const OFFSETS: &str = "src/unicorn/translator/offsets.c";
-/// Contains crashes of the library; in front of it and of the C library on every link line, as the objects of [`LOOP`] are.
+/// Contains crashes of Unicorn; in front of it and of the C library on every link line, as the objects of [`LOOP`] are.
 const CRASH: &str = "src/unicorn/crash.c";
 /// In each folder of hooks beside [`LOOP`]: the kinds of CPU that have them, one a line. A line is Unicorn's name of the
 /// CPU, the folder of Unicorn's sources, and the macros that Unicorn's own build defines for it.
@@ -134,7 +134,7 @@ fn like_unicorn(unicorn: &Path, out: &Path, Target { name, folder, defines, .. }
     for define in HOST.iter().copied().chain(defines.iter().map(String::as_str)) {
         build.define(define, "1");
     }
-    // Gives every function of the library the name that it has in this kind of CPU.
+    // Gives every function of Unicorn the name that it has in this kind of CPU.
     build.flag("-include").flag(format!("{name}.h"));
     build.std("gnu11").pic(true).opt_level(2).debug(false).flag_if_supported("-mcx16");
     build

@@ -99,8 +99,8 @@ pub fn functions(kernel: &Kernel) -> Vec<(String, u64, u64)> {
     ranges.flat_map(|range| kernel.symbols.extents(range)).map(|symbol| (symbol.name, symbol.start, symbol.size)).collect()
 }
 
-/// The instructions in the exception table. For one in a delay slot, the branch in front of it is returned, because a
-/// probe stands there.
+/// The addresses of the instructions in the exception table. On MIPS an instruction in a delay slot is decoded together with
+/// its branch, so the branch's address is returned.
 pub fn expected_faults(kernel: &Kernel) -> Vec<u64> {
     let places = boundaries(kernel);
     let holds = |site: u64| places.iter().copied().filter(|place| *place <= site).max().unwrap_or(site);

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs under callgrind, started by [`instructions`].
+/// Runs one guest. [`instructions`] starts this in a process under callgrind.
 fn measure(guest: &str) -> Result<(), String> {
     let mut bench = BenchLoop::tiny(guest)?;
     bench.run(WARM)?;

@@ -37,7 +37,7 @@ enum Find {
     Python(&'static str),
 }
 
-/// Something that may be missing.
+/// A program or Python module that trapline can use.
 struct Part {
     name: &'static str,
     find: Find,
@@ -77,7 +77,7 @@ const PARTS: &[Part] = &[
 /// The name of the row about the cache.
 const CACHE: &str = "cache";
 
-/// An answer about one thing.
+/// The answer about the cache, a kernel, a program or a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Row {
     name: String,
@@ -133,7 +133,8 @@ fn rows(names: &[String]) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The folder for kernels and snapshots: it can be written, or its nearest parent that exists can.
+/// The row about the folder for kernels and snapshots. It counts as found if it, or its nearest parent that exists, can be
+/// written.
 fn cache() -> Row {
     let folder = trapline_images::cache_folder();
     let is_writable = folder.as_deref().is_some_and(can_write);

@@ -1,5 +1,5 @@
-//! Files given on the command line. They may be a stranger's: each kind has a largest size, and nothing is waited for
-//! without end.
+//! Reads files given on the command line. An attacker may have made them, so each kind has a size limit, and a pipe that stays
+//! silent ends with an error.
 
 use super::Failure;
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ impl Kind {
 
 /// The largest number of bytes that is read from a pipe or another special file, whose size is not known in advance.
 const MOST_PIPED: u64 = 256 << 20;
-/// The time for which a pipe or a device may give nothing.
+/// The longest time for which a pipe or a device may stay silent.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Bytes that are taken from a pipe at a time.
 const CHUNK: usize = 1 << 16;
@@ -48,7 +48,7 @@ pub fn read(path: &Path, kind: Kind) -> Result<Vec<u8>, Failure> {
     bytes(path, kind).map_err(|error| Failure::usage(format!("`{}` cannot be read as {}: {error}", path.display(), kind.name)))
 }
 
-/// The bytes of standard input, for which somebody may type as long as it takes.
+/// The bytes of standard input. It has no time limit, because a person may type it.
 pub fn standard_input(kind: Kind) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io::stdin().take(kind.most + 1).read_to_end(&mut bytes)?;
@@ -72,7 +72,7 @@ pub fn bytes(path: &Path, kind: Kind) -> io::Result<Vec<u8>> {
     at_most(bytes, kind.most)
 }
 
-/// The bytes of a pipe or a device. Another thread reads, because to open a pipe may take for ever.
+/// The bytes of a pipe or a device. Another thread reads them, because opening a pipe may block forever.
 fn piped(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let (sender, chunks) = sync_channel(16);
     let path = path.to_path_buf();

@@ -27,11 +27,11 @@ enum OnPanic {
     Report,
 }
 
-/// The versions of pages that are kept: 256 MiB.
+/// The number of page versions that the repeated run keeps for steps back: 256 MiB.
 const MOST_PAGES: usize = 65_536;
 
 impl OnPanicArg {
-    /// Prepares for a panic.
+    /// Keeps the run's input from now on, if the option is given, because a report repeats the run.
     pub fn prepare(&self, tape: &mut Tape) {
         if self.on_panic.is_some() {
             tape.keep();

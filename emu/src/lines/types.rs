@@ -5,7 +5,7 @@ use super::units::{Info, MOST_STEPS, Place};
 use gimli::{AttributeValue, Operation, UnitOffset, constants as c};
 use trapline_script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 
-/// Most pointers and arrays within each other; also most anonymous structures within each other.
+/// The limit of pointers and arrays within each other, and of anonymous structures within each other.
 const DEEPEST: usize = 8;
 
 impl Info<'_> {
@@ -130,7 +130,7 @@ impl Info<'_> {
         })
     }
 
-    /// A structure with members: where it is only declared, its definition in another unit.
+    /// The entry that defines a structure. If the given one only declares it, this is its definition in another unit.
     fn defined(&self, structure: u32) -> Answer<Option<Place>> {
         let Some(place) = self.place(structure) else { return Ok(None) };
         let (unit, entry) = self.entry(place)?;
@@ -143,7 +143,7 @@ impl Info<'_> {
         }
     }
 
-    /// Calls `with` for each member, those of anonymous members too, until it returns true.
+    /// Calls `with` for each member, those of anonymous members too, until it returns true. Returns whether it has.
     fn members(&self, structure: Place, from: u64, depth: usize, with: &mut dyn FnMut(&str, Field) -> bool) -> Answer<bool> {
         let unit = self.unit(structure.unit)?;
         let mut tree = unit.unit.entries_tree(Some(UnitOffset(structure.at)))?;
@@ -169,7 +169,7 @@ impl Info<'_> {
                 let start = location.wrapping_mul(8);
                 let bit = match (width, number(c::DW_AT_data_bit_offset), number(c::DW_AT_bit_offset)) {
                     (Some(_), Some(bit), _) => bit,
-                    // Version 3 counts from the highest bit of a container.
+                    // DWARF 3 counts from the highest bit of a container (DW_AT_bit_offset).
                     (Some(width), None, Some(offset)) if self.file.little => {
                         let container = number(c::DW_AT_byte_size).or_else(|| self.bytes(kind)).unwrap_or(4);
                         start.wrapping_add((container.wrapping_mul(8)).wrapping_sub(offset).wrapping_sub(width.into()))

@@ -34,8 +34,8 @@ impl Session {
         })
     }
 
-    /// Saves the guest. Registered probes stay registered and are not saved. Fails while a followed call has not
-    /// returned, because the guest's stack then holds the pad's address.
+    /// Saves the guest. Registered probes stay registered and are not saved. Fails while a followed call has not returned,
+    /// because the guest's stack then holds the pad's address, while modules are loaded, and while the guest patches its text.
     pub fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
         let calls = self.engine().calls_in_flight();
         if calls > 0 {

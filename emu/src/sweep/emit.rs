@@ -1,4 +1,4 @@
-//! Jobs for the engines of clusters. A job is an array of tasks, one for each shard, and a job that merges their parts.
+//! Sweeps as jobs of a cluster's scheduler: an array of tasks, one for each shard, and a job that merges their parts.
 
 pub mod kubernetes;
 pub mod slurm;
@@ -25,13 +25,13 @@ pub struct Job<'a> {
     pub shards: u64,
     /// The number of machines of a task.
     pub jobs: usize,
-    /// The folder where the command was given. Files on the command line are named from there.
+    /// The current folder of the command. Relative paths on the command line begin there.
     pub here: &'a Path,
-    /// The folder of the job's files, from the root on.
+    /// The absolute path of the folder for the job's files.
     pub folder: &'a Path,
 }
 
-/// A word as the shell reads it.
+/// Quotes a word for the shell, if it needs quotes.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,=+@%".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -40,7 +40,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Words as the shell reads them.
+/// A command line of these words, quoted for the shell.
 pub fn words(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }

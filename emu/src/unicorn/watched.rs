@@ -275,7 +275,7 @@ impl Watched {
     }
 }
 
-/// Reports that the library has walked the guest's page tables, and may have written to them.
+/// Reports that Unicorn has walked the guest's page tables, and may have written to them.
 ///
 /// # Safety
 /// Only while the core fills a TLB entry, with its table.

@@ -45,7 +45,7 @@ impl Default for Moves {
 }
 
 impl Moves {
-    /// Asks for a watchpoint at an address, or for its removal from there: from all addresses for `None`.
+    /// Asks for a watchpoint at an address, or for its removal from there. `None` removes it from all addresses.
     pub fn ask(&mut self, template: &Watchpoint, address: Option<u64>, sets: bool) -> Asked {
         let identity = template.identity();
         let is_known = match address {
@@ -87,14 +87,13 @@ impl Moves {
 }
 
 impl Hit<'_> {
-    /// Watches at another address, as a probe's action: from the next taken branch on, with the length, accesses and
-    /// handler of this watchpoint, and into its counters. Returns false if too many such changes wait, which
-    /// [`Watchpoint::not_set`] counts.
+    /// Asks for a copy of a watchpoint at another address, from the next taken branch on. The copy has the length, accesses,
+    /// handler and counters of `template`. Returns false if too many changes wait, which [`Watchpoint::not_set`] counts.
     pub fn watch_at(&mut self, template: &Watchpoint, address: u64) -> bool {
         self.ask(template, Some(address), true)
     }
 
-    /// Removes the watchpoint that [`Hit::watch_at`] has set at this address.
+    /// Asks to remove the watchpoint that [`Hit::watch_at`] has set at this address. Returns false if too many changes wait.
     pub fn unwatch_at(&mut self, template: &Watchpoint, address: u64) -> bool {
         self.ask(template, Some(address), false)
     }

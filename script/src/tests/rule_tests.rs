@@ -1,5 +1,5 @@
-//! Rules of the language that a statement keeps in rare cases: a block that leaves its expression, maps of aggregations,
-//! variables with a declared type, and conditions of `#if`.
+//! Tests of rare cases of the language: a block expression that leaves its loop, maps with several aggregations, variables
+//! with a declared type, and conditions of `#if`.
 
 use super::{Plain, options, printed};
 use crate::compile::compile;
@@ -11,7 +11,7 @@ fn said(before: &str, script: &str) -> std::string::String {
     said.trim_end_matches('\n').into()
 }
 
-/// BY-1: after a block has left its statement, nothing of that statement is done, as if the block were a statement of its own.
+/// BY-1: if a block expression runs `continue`, the rest of the statement around it has no effect.
 #[test]
 fn a_block_that_leaves_stops_its_statement() {
     #[rustfmt::skip]

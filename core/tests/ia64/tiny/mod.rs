@@ -5,7 +5,7 @@
 
 /// The kernel's file.
 pub const KERNEL: &[u8] = include_bytes!("../../../../images/tiny/prebuilt/tiny-ia64.elf");
-/// Its sums, which are those of the tiny kernels for other ISAs. That of the byte code is its own.
+/// The checksums that its programs print. They are those of the tiny kernels for other ISAs, except for that of the byte code.
 pub const SUMS: [&str; 4] =
     ["pipe       45b271a1e74bdf94", "files      410d88f43df6e8b4", "fork       4ef2f532afe6dcc4", "fault      731d25655b18fbcb"];
 /// The guest's RAM.

@@ -98,7 +98,7 @@ impl Guest {
         let modes: &[i32] =
             if used.iter().all(|page| *page < width.upper) { &[SUPERVISOR as i32, 0] } else { &[SUPERVISOR as i32] };
         guest.used = used.iter().flat_map(|page| modes.iter().map(move |mode| (*page, *mode))).collect();
-        // The fast walk leaves pages to the library if nothing is translated.
+        // The fast walk leaves pages to Unicorn if nothing is translated.
         let by = if satp & width.mode == 0 { By::Library } else { By::Walk };
         for (page, mode) in &guest.used {
             assert!(guest.core.fill_by(by, *page, 0, *mode).is_some(), "{page:#x} in mode {mode}");

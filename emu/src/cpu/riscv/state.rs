@@ -32,7 +32,7 @@ pub struct Places {
     pub floats: usize,
     /// The rounding mode.
     rounding: usize,
-    /// Accumulated exceptions of floating-point operations, as the library has them.
+    /// Accumulated exceptions of floating-point operations, as Unicorn has them.
     float_flags: usize,
     /// The address of the access that failed last.
     pub fault_address: usize,

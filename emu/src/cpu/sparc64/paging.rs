@@ -1,5 +1,5 @@
-//! Address translation by the data TLB; identical if the MMU is off. A page that is not in the TLB cannot be
-//! translated, because the format of the page tables is the guest's own.
+//! Address translation by the data TLB, or the identity if the MMU is off. A page that is not in the TLB cannot be
+//! translated, because the guest chooses the format of its page tables.
 
 use crate::cpu::Access;
 use crate::unicorn::engine::Handle;

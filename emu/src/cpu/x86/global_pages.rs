@@ -87,7 +87,7 @@ fn a_new_address_space_forgets_private_pages_and_keeps_global_ones() {
             let none_global = Guest::new(setup).run_alone(&[NO_GLOBAL, &before, SAME_SPACE, &looks], 4);
             assert_eq!(none_global[2..], [1, 1], "{what}: no page is global");
             if frame_bytes(setup) == SMALL {
-                // With large pages the library may forget more than it must.
+                // With large pages Unicorn may forget more than it must.
                 assert_eq!(kept, [0, 0, 0, 0], "{what}: nothing was forgotten");
                 assert_eq!(seen(&[SAME_SPACE]), [0, 0, 0, 1], "{what}");
             }

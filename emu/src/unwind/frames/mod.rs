@@ -39,8 +39,8 @@ pub(super) struct Piece {
 
 /// A method of unwinding by pieces of functions.
 pub(super) trait Pieces {
-    /// The register in which the return address is at a function's entry, or to which the return address goes. `None`: the method
-    /// cannot be told in this way.
+    /// The register in which the return address is at a function's entry, or to which the return address goes. `None`: DWARF
+    /// cannot express the method.
     fn returns(&self) -> Option<Reg>;
     /// Further registers that are unwound.
     fn registers(&self) -> Vec<Reg>;
@@ -48,7 +48,7 @@ pub(super) trait Pieces {
     fn pieces(&self, function: &Range<u64>) -> Vec<Piece>;
 }
 
-/// The section of a kernel, if there is a rule that can be told in this way.
+/// The contents of `.debug_frame` for a kernel. `None` if no unwinding rule is known that DWARF can express.
 pub fn of(kernel: &Kernel) -> Option<Vec<u8>> {
     let mut functions: Vec<u64> =
         kernel.symbols.places().iter().filter(|entry| entry.is_text()).map(|entry| entry.address).collect();

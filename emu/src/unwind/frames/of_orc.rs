@@ -1,4 +1,4 @@
-//! Call frame information made of ORC tables.
+//! Call frame information (DWARF's `.debug_frame`) made from ORC tables.
 //!
 //! A frame of a call has its caller's address below the CFA. In a frame of an interrupt the registers lie in memory; there
 //! the CFA is the saved stack pointer, and expressions say where the others are.
@@ -15,19 +15,21 @@ const RETURN: u8 = 16;
 const UNDEFINED: u8 = 0x07;
 const EXPRESSION: u8 = 0x10;
 const OFFSET: u8 = 0x80;
-/// Saved words lie at multiples of this, below the CFA.
+/// The data alignment factor: saved words lie at multiples of it from the CFA.
 const DATA_FACTOR: i64 = -8;
 
-/// Offsets in the kernel's interrupt frame.
+/// Offsets in `struct pt_regs`, the kernel's interrupt frame.
 const SAVED_BP: i64 = 32;
 const SAVED_IP: i64 = 128;
+/// The distance from the saved pc to the saved stack pointer; cs and the flags lie in between.
 const BEHIND_IP_SP: i64 = 24;
 
-/// The section made of these tables. `functions` are the start addresses of functions; the last address is the end of
-/// the last one.
+/// The contents of `.debug_frame`: one entry for each function. `functions` has their start addresses, and last the end of
+/// the last function.
 pub fn of_tables(orc: &Orc, functions: &[u64]) -> Vec<u8> {
     let mut section = Vec::new();
-    // One common entry: code factor 1, data factor -8, the return address in column 16; a call's first frame.
+    // One common entry (CIE): code factor 1, data factor -8, the return address in column 16, and the frame at a function's
+    // entry.
     let common = [&u32::MAX.to_le_bytes()[..], &[1, 0, 1, 0x78, RETURN, DEFINE_CFA, RSP, 8, OFFSET | RETURN, 1, 0, 0]].concat();
     section.extend((common.len() as u32).to_le_bytes());
     section.extend(common);
@@ -53,7 +55,7 @@ fn function(orc: &Orc, start: u64, end: u64) -> Vec<u8> {
         }
         put_row(&mut entry, row);
     }
-    // Padded with instructions that do nothing.
+    // DW_CFA_nop pads the entry.
     entry.resize((entry.len() + 4).next_multiple_of(8) - 4, 0);
     entry
 }

@@ -1,5 +1,5 @@
-//! The model of MIPS32 and MIPS64, release 2, after volume III of the manual: Cause, EPC, Status, and the registers
-//! that hold a faulting address.
+//! The expected state after an exception on MIPS32 and MIPS64, release 2, by volume III of the manual: Cause, EPC, Status,
+//! and the registers that hold a faulting address.
 
 use super::{Case, Changes, Numbers, RAISES, State, bit, registers, seen};
 use crate::lab::mips::MAPPED;
@@ -80,7 +80,7 @@ pub fn case(arch: Arch, numbers: &mut Numbers<'_>) -> Case {
     let base = if raise.is_fetch && raise.at == Where::Misaligned { seen(arch, RAISES) + 2 } else { base };
     let bad = base + raise.offset;
     let unit_1 = if raise.unit == Some(1) { 0 } else { bit(numbers, COPROCESSOR_1) };
-    // The extended segments have all three bits, or none.
+    // A 64-bit kernel has KX set. SX and UX are both set, or both clear.
     let extended = if is_wide { EXTENDED | bit(numbers, 0x60) } else { 0 };
     let status = COPROCESSOR_0 | unit_1 | extended | numbers.any() & MASKS | bit(numbers, LEVEL);
     let cause = bit(numbers, OWN_VECTOR) | numbers.any() & BY_SOFTWARE;

@@ -51,7 +51,7 @@ pub(super) use reasons::*;
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &SECOND_WORD, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &TRAP, &EXCEPTION, &RETURN, &WAIT, &STATE, &TRAP_STATE, &INVALID, &UNDEFINED,
-    &slot::OUT_OF_REACH,
+    &slot::OUT_OF_REACH, &slot::FAR_OPERAND, &slot::CROSSES,
 ];
 
 /// Decides whether an instruction may be probed, and how it runs.

@@ -8,6 +8,8 @@ use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 
 /// `trap`: the breakpoint, and the end of a step.
 pub const TRAP: u32 = 0x7fe0_0008;
+/// Prefixed instructions lie inside a block of this many bytes.
+const BOUNDARY: u64 = 64;
 /// An instruction that is illegal on every CPU.
 const UNDEFINED: u32 = 0;
 
@@ -25,16 +27,36 @@ pub static OUT_OF_REACH: Rule = Rule::new(
     "the copy of this instruction would be more than 32 MiB away from it; the probe window must be nearer to the probed text",
 );
 
+/// The refusal of a copy of a prefixed instruction that does not reach its operand. The copy runs in a step, too.
+pub static FAR_OPERAND: Rule = Rule::new(
+    "far-operand",
+    Errno::EINVAL,
+    "the copy of this prefixed instruction would be more than 8 GiB away from its operand; the probe window must be nearer to the probed text",
+);
+
+/// The refusal of a copy at whose address the CPU would raise an alignment interrupt.
+pub static CROSSES: Rule = Rule::new(
+    "crosses-64-bytes",
+    Errno::EINVAL,
+    "the copy of this prefixed instruction would cross a 64-byte boundary, which no prefixed instruction may; it runs only in a slot that is aligned to 16 bytes",
+);
+
 /// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
 ///
 /// Branches and `addpcis` are emulated, so their copies run only in detours. Prefixed instructions that use the pc always
 /// run as copies. [`Tail::JumpBack`] fails if the copy does not reach its target, or the jump back does not reach the
-/// next instruction. With [`Tail::Breakpoint`], a copy that does not reach its target becomes an illegal instruction.
+/// next instruction. With [`Tail::Breakpoint`], the copy of an emulated instruction that does not reach its target becomes
+/// an illegal instruction. A prefixed instruction that does not reach its operand, or would cross a 64-byte boundary, fails.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let behind = at.wrapping_add(insn.length());
     let moved = relocated(set, insn, at);
+    let is_prefixed = displaced > LENGTH;
+    if is_prefixed && at % BOUNDARY > BOUNDARY - insn.length() {
+        return Err(CROSSES.refusal());
+    }
     let (words, tail) = match tail {
+        Tail::Breakpoint if is_prefixed && moved.is_none() => return Err(FAR_OPERAND.refusal()),
         Tail::Breakpoint => (moved.unwrap_or([UNDEFINED; 2]), TRAP),
         Tail::JumpBack => moved.zip(detour::branch(set, behind, insn.next())).ok_or(OUT_OF_REACH.refusal())?,
     };
@@ -143,7 +165,8 @@ mod tests {
             ("addpcis: not a multiple of 64 KiB",         &[0x4c60_0004],              TEXT + 0x1_0004,   &[UNDEFINED]),
             ("paddi r3,0,0,1",                            &[0x0610_0000, 0x3860_0000], TEXT + 0x2_0004,   &[0x0613_fffd, 0x3860_fffc]),
             ("pld r3,-4(0),1",                            &[0x0413_ffff, 0xe460_fffc], TEXT - 0x1_0008,   &[0x0410_0001, 0xe460_0004]),
-            ("pld, too far",                              &[0x0410_0000, 0xe460_0000], TEXT + (2 << 32) + 4, &[UNDEFINED, UNDEFINED]),
+            ("pld, the farthest that can be",             &[0x0410_0000, 0xe460_0000], TEXT + (2 << 32),   &[0x0412_0000, 0xe460_0000]),
+            ("pld, the farthest forwards",                &[0x0410_0000, 0xe460_0000], TEXT - (2 << 32) + 4, &[0x0411_ffff, 0xe460_fffc]),
             ("pld r3,16(r4): not of the pc",              &[0x0400_0000, 0xe464_0010], TEXT + 0x8_0000,   &[0x0400_0000, 0xe464_0010]),
             ("xxspltiw: has no R bit",                    &[0x0510_0000, 0x8006_0000], TEXT + 0x8_0000,   &[0x0510_0000, 0x8006_0000]),
         ];
@@ -190,6 +213,34 @@ mod tests {
         }
         let far = copied(Set::Little64, &[0x6000_0000], TEXT, TEXT ^ 1 << 47, Tail::Breakpoint);
         assert_eq!(far, Ok([0x6000_0000, TRAP].to_vec()));
+    }
+
+    /// KP-1: a prefixed instruction runs as its copy in a step, too, so one that cannot be relocated is refused.
+    #[test]
+    fn a_prefixed_copy_that_would_not_work_is_refused() {
+        let (load, addition, plain) = ([0x0410_0000, 0xe460_0000], [0x0610_0000, 0x3860_0000], [0x0400_0000, 0xe464_0010]);
+        for set in [Set::Little64, Set::Big64] {
+            for tail in [Tail::Breakpoint, Tail::JumpBack] {
+                for at in [TEXT + (2 << 32) + 4, TEXT - (2 << 32), TEXT ^ 1 << 47, TEXT ^ 1 << 63, 0x1000] {
+                    for words in [load, addition] {
+                        let refused = copied(set, &words, TEXT, at, tail);
+                        let rule = if tail == Tail::Breakpoint { &FAR_OPERAND } else { &OUT_OF_REACH };
+                        assert_eq!(refused, Err(rule.refusal()), "{words:x?} to {at:#x}");
+                    }
+                }
+                for words in [load, addition, plain] {
+                    let crosses = copied(set, &words, TEXT, TEXT + 0x4c, tail);
+                    assert_eq!(crosses, Err(CROSSES.refusal()), "{words:x?}: no prefixed instruction crosses 64 bytes");
+                    assert!(copied(set, &words, TEXT, TEXT + 0x48, tail).is_ok(), "{words:x?}: in front of the boundary");
+                }
+            }
+            assert_eq!(copied(set, &plain, TEXT, 0x1000, Tail::Breakpoint), Ok([plain[0], plain[1], TRAP].to_vec()));
+            for rule in [&FAR_OPERAND, &CROSSES] {
+                assert_eq!(set.isa().rule_of(&rule.refusal()), Some(rule));
+            }
+        }
+        let wide = copied(Set::Big32, &[0x0610_0000], 0x1000, 0x103c, Tail::Breakpoint);
+        assert!(wide.is_ok(), "32-bit CPUs have no prefixes");
     }
 
     /// KP-2: a trap instruction of anyone is a breakpoint.

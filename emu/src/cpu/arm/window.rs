@@ -7,8 +7,8 @@ use crate::cpu::{Exception, Shown, WindowPlace, window};
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 
-/// The upper half of the modules' area, which Linux fills from its start. It is within branch reach (32 MiB) of the
-/// first 24 MiB of RAM.
+/// The start of the last 8 MiB of the modules' area (0xbf00_0000 to 0xbfe0_0000), which Linux fills from its start. All of the
+/// window is within branch reach (32 MiB) of the first 22 MiB of RAM.
 pub const WINDOW_START: u64 = 0xbf60_0000;
 /// The space up to the area in which kernels map high memory.
 pub const WINDOW_MOST: u64 = 8 << 20;

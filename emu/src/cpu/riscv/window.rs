@@ -12,7 +12,7 @@ use crate::unicorn::ram::Ram;
 const BEHIND_START: u64 = 512 << 20;
 /// The largest size behind a stock kernel.
 const MOST_OF_STOCK: u64 = 16 << 20;
-/// The largest size in front of another kernel. `jal` reaches its first 64 KiB from all of it.
+/// The largest size in front of another kernel. `jal` reaches the kernel's first 64 KiB from all of the window.
 const MOST_IN_FRONT: u64 = 896 << 10;
 
 const MIB: u64 = 1 << 20;

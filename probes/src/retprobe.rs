@@ -108,6 +108,7 @@ impl Returns {
         let grows = may_grow && owner.wanted_maxactive() <= 0;
         let count = match owner.wanted_maxactive() {
             asked if asked > 0 => asked as usize,
+            // This is Linux's default.
             _ => (2 * cpus).max(10),
         };
         let data_size = owner.wanted_data_size();

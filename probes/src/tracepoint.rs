@@ -416,6 +416,7 @@ impl Engine {
         }
         for (site, code) in &facts.sites {
             let can_end = |at: &u64| self.can_trap(guest, *at);
+            // Code with conditions may end at any of its exits, so each of them needs a probe.
             let is_sound = |way: &Way| !way.has_conditions || way.exits.iter().chain(&way.unknown).all(can_end);
             if let Some(way) = self.way(guest, &watched, *code).filter(is_sound) {
                 watched.sites.push((*site, *code));

@@ -165,7 +165,8 @@ impl Core {
         }
     }
 
-    /// Runs a block. If a delay slot is at the front of the queue, runs only its first instruction.
+    /// Counts the bytes of a block, or calls the host, and then runs it. If a delay slot is at the front of the queue, runs only
+    /// the first instruction.
     fn run_block(&mut self, host: &mut impl Host, number: u32) {
         let Some(block) = self.code.blocks.get(number as usize).copied() else { return };
         let state = &self.state;
@@ -218,6 +219,7 @@ impl Core {
                 }
             }
         }
+        // The last instruction may nullify the first one of the next block.
         self.state.nullify.set(u32::from(done > len));
         self.state.front.set(pc.wrapping_add(4 * done.min(len)));
         self.state.back.set(self.state.front.get().wrapping_add(4));

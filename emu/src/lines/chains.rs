@@ -135,6 +135,7 @@ impl Chain {
 /// A place, the type of the value in it, and its bits if it is a bit field: the first bit and their number.
 type Reached = (Location, CType, Option<(u64, u8)>);
 
+/// Follows one step of a chain from a value of type `kind` at `place`. The error says what to write instead.
 fn step_into(types: &dyn Types, isa: &Isa, place: Location, kind: CType, step: &Step) -> Result<Reached, String> {
     match (step, kind) {
         (Step::Member(name, follows), kind) => {

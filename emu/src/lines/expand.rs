@@ -316,6 +316,7 @@ impl Arguments {
     }
 }
 
+/// Expands a line by BTF, which knows only the entries of functions and their parameters. All other places need DWARF.
 fn by_btf(asked: &Asked<'_>, types: &dyn Types, known: &Known<'_, '_>) -> Answer<Expanded> {
     let function = &asked.place.function;
     let place = |why: &str| LinesError::Place(format!("`{function}`: {why}"));

@@ -32,6 +32,8 @@ impl Info<'_> {
         Ok(entry.attr_value(c::DW_AT_type).and_then(|value| self.target(place.unit, value)))
     }
 
+    /// The type that an entry describes, without typedefs and qualifiers. `depth` bounds pointers and arrays within each other;
+    /// deeper ones become `void`.
     fn c_type(&self, place: Place, depth: usize) -> Answer<CType> {
         let mut place = place;
         for _ in 0..MOST_STEPS {

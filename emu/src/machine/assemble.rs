@@ -52,6 +52,7 @@ impl<L: Listener> Machine<L> {
         (model.self_check)().map_err(MachineError::Core)?;
         let guest_ram_bytes = checked_ram(spec, config)?;
         let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min((model.window.most)(kernel));
+        // Behind the guest's RAM lie the window, its page tables, and the page tables at the kernel's entry.
         let hidden = spec.ram_start + guest_ram_bytes;
         let tables = hidden + window_bytes;
         let entry_tables = tables + (model.window.table_bytes)(window_bytes);
@@ -63,6 +64,7 @@ impl<L: Listener> Machine<L> {
         let window = WindowPlace { start, len: window_bytes, physical: hidden, tables };
         (model.window.prepare)(&ram, &window);
 
+        // One core runs all CPUs in turn. Each CPU starts as a saved state, and that of CPU 0 is loaded at the end.
         let core = Core::new(cpu.core, &ram).map_err(MachineError::Core)?;
         let scratch = CoreState::new(core.handle()).map_err(MachineError::Core)?;
         let board = board(spec, config, guest_ram_bytes)?;

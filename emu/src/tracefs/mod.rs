@@ -344,6 +344,8 @@ impl Tracefs {
         }
     }
 
+    /// Writes an event's file `trigger`. Opening it without appending removes the histograms and keeps other triggers. Errors of
+    /// Linux's grammar also go to the file `error_log`.
     fn trigger(
         &mut self,
         about: &mut About<'_>,

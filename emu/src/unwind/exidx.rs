@@ -74,6 +74,7 @@ impl Exidx {
             starts.push(distance(at, word(at)?));
             let from = code.len();
             let second = word(at + 4)?;
+            // The second word is EXIDX_CANTUNWIND, unwind instructions (bit 31 is set), or the distance to a list of them.
             let (held, mut next) = match second {
                 CANNOT_UNWIND => (None, 0),
                 word if word >> 31 != 0 => (Some(word), 0),

@@ -136,6 +136,8 @@ fn mixed(one: u64, other: u64) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0x94d0_49bb_1331_11eb) ^ mixed >> 32
 }
 
+/// Makes the vector of an instruction: the decision, and its copy or the effect of its emulation. The seed decides about
+/// registers and memory before the emulation.
 fn vector(isa: &'static Isa, insn: &Insn, settings: &Settings, seed: u64) -> Vector {
     let decided = (isa.plan)(insn, settings.policy);
     let copied = || (isa.copy)(insn, settings.copy_at, Tail::Breakpoint);

@@ -108,6 +108,8 @@ pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Res
     Ok(Then::Onwards)
 }
 
+/// Emulates a branch. It fails if the branch itself raises an exception: the FPU is off, the target is misaligned, or `return`
+/// needs a window from memory.
 fn emulate_branch(what: &Branch, insn: &Insn, regs: &mut dyn Registers) -> Result<Then, Fault> {
     let raised = Err(Fault { address: insn.address, write: false });
     let is_taken = match what.condition {

@@ -135,6 +135,7 @@ impl Core {
         }
     }
 
+    /// Executes `cmpxchg`, `xchg` and `fetchadd`. Each needs the right to read and to write.
     fn semaphore(&mut self, host: &mut impl Host, op: &Op) -> Result<(), Fault> {
         let (size, to, at, from, by) = match *op {
             Op::CompareExchange { size, order: Order::Acquire | Order::Release, to, at, from, .. } => {
@@ -162,6 +163,7 @@ impl Core {
         Ok(())
     }
 
+    /// Executes loads and stores of floating-point registers. A pair load needs one odd and one even register.
     fn float_access(&mut self, host: &mut impl Host, op: &Op) -> Result<(), Fault> {
         let state = self.shared_state();
         match *op {

@@ -266,6 +266,8 @@ impl Delivery<'_> {
         Ok(())
     }
 
+    /// Pushes the frame of a handler in 32-bit mode. A handler with more privilege gets the stack that the TSS names. From
+    /// virtual-8086 mode, the data segment registers are pushed and cleared, too.
     fn push_32(&mut self, code: u32, target: u32, privilege: u32) -> Result<(), Nested> {
         let image = &*self.image;
         let selector = |segment| Some(u64::from(image.selector(segment)));

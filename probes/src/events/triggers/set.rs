@@ -216,6 +216,8 @@ impl EventSet {
         Ok(())
     }
 
+    /// Executes a line with `hist`: adds a trigger, or changes or removes an existing one. A trigger is meant if its histogram has
+    /// the line's name, keys, values and sort fields, and if its filter has the line's text.
     fn write_hist(
         &mut self,
         engine: &mut Engine,

@@ -117,6 +117,8 @@ impl Server {
         }
     }
 
+    /// Carries out a request and writes its answer. The folder is read-only, so requests that change it are refused. A refused
+    /// TREMOVE closes its fid nevertheless, as 9P demands.
     fn act(&mut self, kind: u8, fields: &mut Fields<'_>, answer: &mut Answer, room: usize) -> Result<(), ErrorNumber> {
         match kind {
             types::VERSION => self.agree(fields, answer),

@@ -216,8 +216,8 @@ impl EventSet {
         Ok(())
     }
 
-    /// Executes a line with `hist`: adds a trigger, or changes or removes an existing one. A trigger is meant if its histogram has
-    /// the line's name, keys, values and sort fields, and if its filter has the line's text.
+    /// Executes a line with `hist`: adds a trigger, or changes or removes an existing one. The line means a trigger if its name,
+    /// keys, values and sort fields are those of the trigger's histogram, and its filter is that of the trigger.
     fn write_hist(
         &mut self,
         engine: &mut Engine,

@@ -25,7 +25,7 @@ pub struct Stock {
     pub flavour: &'static str,
     /// The default kernel command line.
     pub command_line: &'static str,
-    /// The suite of the archive whose kernel is meant where no version is named.
+    /// The suite of the archive whose kernel a name without a version stands for.
     pub suite: &'static str,
 }
 
@@ -170,7 +170,7 @@ impl Wanted {
 }
 
 impl Stock {
-    /// Whether a version is of the suite that is meant where no version is named, and no backport.
+    /// Whether a version belongs to the suite of this kernel, and is no backport.
     fn is_usual(&self, version: &str) -> bool {
         let first = suites_of(Some(version)).first().is_some_and(|first| first == self.suite);
         !self.is_packed() || first && (self.suite != SUITE || !names_release(version))
@@ -227,7 +227,7 @@ fn debian_release(version: &str) -> Option<u32> {
     behind[..digits].parse().ok()
 }
 
-/// The suite whose kernels are meant where nothing else is said.
+/// The default suite.
 pub(crate) const SUITE: &str = "bookworm";
 
 /// Whether a version names a release of Debian. Kernels that were released with Debian 12 name none.

@@ -252,7 +252,7 @@ impl Instances {
         if let Some((_, call)) = self.of_task(task).filter(|(_, call)| popped(call)).max_by_key(|(_, call)| call.frame) {
             return Some(of_call(call));
         }
-        // The current task cannot be told while a kernel changes the base of its per-CPU data. No two stacks share a word.
+        // The current task is unknown while a kernel changes the base of its per-CPU data. No two stacks share a word.
         if let Some(elsewhere) = self.all.iter().find(|call| call.frame == key && self.in_flight(call)) {
             return Some(of_call(elsewhere));
         }

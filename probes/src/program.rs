@@ -11,8 +11,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::any::Any;
 
-/// A program that handlers of probes run. `part` is a number that the program has chosen when its probes were made: it
-/// says which piece of the program is meant.
+/// A program that handlers of probes run. `part` is the number of the piece to run. The program has chosen it when its
+/// probes were made.
 pub trait HitProgram: Any + Send {
     /// Runs a part at a hit. While it runs, the engine does not hold the program, so a nested hit does not reach it.
     fn at_hit(&mut self, part: u64, hit: &mut Hit<'_>) -> Flow;

@@ -517,7 +517,7 @@ impl Engine {
         self.show_true_address(cpu, Some(found.frame).filter(|_| found.exact), true_address);
         self.run_return_handlers(cpu, found, true_address);
         if other != found.task {
-            // Its other probes hit while the current task could not be told.
+            // Its other probes hit while the current task was unknown.
             self.run_return_handlers(cpu, Match { task: other, ..found }, true_address);
         }
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })

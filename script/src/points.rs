@@ -70,7 +70,8 @@ impl Compiler<'_> {
             ("tracepoint" | "t", _) => {
                 Err(point.at.error("tracepoint is followed by a group and an event: tracepoint:sched:sched_switch"))
             }
-            // The form is [module:]event. Tracepoints of modules are not known, so the kernel's are meant either way.
+            // The form is [module:]event. Tracepoints of modules are not known, so the name always stands for one of the
+            // kernel's.
             ("rawtracepoint" | "rt", [event] | [_, event]) => self.raw_tracepoints(event, point.at),
             ("rawtracepoint" | "rt", _) => {
                 Err(point.at.error("rawtracepoint is followed by an event: rawtracepoint:sched_switch"))

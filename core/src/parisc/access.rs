@@ -248,7 +248,7 @@ impl Core {
 
     /// `ldcw`: loads a word and sets it to 0.
     fn load_and_clear(&mut self, host: &mut impl Host, op: Op, queue: (u32, u32), at: u32) -> Step {
-        // An exception of the store must come first: the host is told of the load, and a device may be read.
+        // The store is checked first, because the load has effects: it is reported to the host, and may read a device.
         if let Err(step) = self.physical(op, at, 4, Purpose::Store) {
             return step;
         }

@@ -76,7 +76,7 @@ pub(super) fn identity_of(header: &Header) -> Identity {
     Identity { machine: header.e_machine, class: header.e_ident[EI_CLASS], order: header.e_ident[EI_DATA] }
 }
 
-/// The ISA according to the header. ISAs with equal headers are told apart by symbols later.
+/// The ISA according to the header. Symbols tell ISAs with equal headers apart later.
 pub(super) fn arch_of(header: &Header) -> Result<Arch, BootError> {
     let identity = identity_of(header);
     let row = kernels::all().find(|row| row.elf == identity);

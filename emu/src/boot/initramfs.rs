@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(entries.iter().filter(|(path, _, _)| path == "lib").count(), 1);
     }
 
-    /// FS-5: init mounts the folders that it is told of, and enters the root folder.
+    /// FS-5: init mounts the given folders, and enters the root folder.
     #[test]
     fn init_mounts_folders_and_enters_the_root() {
         let init = |has_root, tags: &[&str]| {

@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(sclp.unread(), 0);
     }
 
-    /// A guest that prints with interrupts disabled while input arrives is told of both.
+    /// A guest that prints with interrupts disabled while input arrives gets the events of both.
     #[test]
     fn a_command_does_not_lose_an_input_signal() {
         let mut sclp = Sclp::default();

@@ -19,7 +19,7 @@ pub struct Wanted {
     pub line: Option<u32>,
     /// The offset in bytes from the function's entry.
     pub offset: u64,
-    /// Whether the function's return is meant.
+    /// Whether the place is the function's return.
     pub returns: bool,
 }
 
@@ -93,7 +93,7 @@ fn number(text: &str) -> Option<u64> {
 pub struct Spot {
     /// The address of the instruction to probe.
     pub address: u64,
-    /// The scope whose variables are meant: its unit and its number there.
+    /// The scope whose variables a chain may name: its unit and its number there.
     pub(super) scope: (u32, u32),
     /// The function that the scope is an instance of.
     pub function: Rc<str>,

@@ -162,7 +162,7 @@ pub(crate) enum StopReason {
     ConsoleText,
     /// The listener wants attention.
     Attention,
-    /// A place was reached that somebody asked for.
+    /// The run has reached a place at which it was asked to stop.
     Place,
     /// The guest cannot continue.
     Shutdown(String),

@@ -120,9 +120,9 @@ pub struct Records {
     shown: u64,
     /// The ring buffer's count of dropped records when it was last emptied.
     dropped: u64,
-    /// The newest records, if somebody wants them.
+    /// The newest records, if a file or a page needs them.
     kept: Option<Kept>,
-    /// The text of the records since [`Records::take_live`], if somebody wants it as they come.
+    /// The text of the records since [`Records::take_live`], if it is shown during the run.
     live: Option<Live>,
     /// The records that a report shows. `None` without a report.
     report: Option<Box<Collected>>,

@@ -303,7 +303,7 @@ impl Probes {
         }
     }
 
-    /// Whether the guest has begun or ended work on its text since the engine was last told.
+    /// Whether the guest has begun or ended work on its text since the engine was last notified.
     fn have_news(&self) -> bool {
         self.patchers.work_on() != self.engine.withdrawn() || self.patchers.are_early() != self.engine.is_early()
     }

@@ -44,7 +44,7 @@ pub struct Wave {
 pub struct Found {
     /// The guest time in nanoseconds of the comparison that saw it.
     pub at: u64,
-    /// The first thing that differs.
+    /// The first difference from the unprobed run.
     pub what: String,
     /// The probes that cause it, by their places.
     pub probes: Vec<String>,

@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    /// BY-3: an access is told once for each range that it touches, also across pages.
+    /// BY-3: an access is reported once for each range that it touches, also across pages.
     #[test]
     fn an_access_across_two_pages_is_reported_once_per_range() {
         let range = |start, len, physical, loads, stores| WatchedRange { start, len, physical, loads, stores };

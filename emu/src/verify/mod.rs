@@ -130,7 +130,7 @@ pub enum Verdict {
 /// The first difference.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// The first thing that was seen to differ.
+    /// The first observed difference.
     pub seen: Seen,
     /// The guest time in nanoseconds of the comparison that saw it.
     pub at: u64,
@@ -149,7 +149,7 @@ pub enum Parted {
     At(Box<Place>),
 }
 
-/// A thing that differs. The first of two values is the unprobed run's.
+/// A difference. The first of two values is the unprobed run's.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
     /// The reason to stop.

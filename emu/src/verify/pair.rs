@@ -196,7 +196,7 @@ pub(super) fn words(happening: &Happening) -> [u64; 6] {
 pub(super) fn is_same_stop(one: &Stop, other: &Stop) -> bool {
     match (one, other) {
         (Stop::Dead(_), Stop::Dead(_)) => true,
-        // Only a session with probes is told of a panic.
+        // Only a session with probes notices a panic.
         (Stop::Panic(one), Stop::Panic(other)) => is_same_stop(one, other),
         (one, other) => one == other,
     }

@@ -40,7 +40,7 @@ struct Point {
 pub struct Differs {
     /// The guest time in nanoseconds of the comparison that saw it. The runs were equal one interval earlier.
     pub at: u64,
-    /// The first thing that differs.
+    /// The first difference from the recorded run.
     pub what: String,
 }
 

@@ -67,7 +67,7 @@ pub enum Update {
     OrAndComplement,
 }
 
-/// The thing that `tbit`, `tnat` and `tf` test.
+/// The bit that `tbit`, `tnat` or `tf` tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tested {
     /// A bit of a general register.

@@ -230,7 +230,8 @@ impl EventSet {
         event
     }
 
-    /// Removes what a removal names. The caller unregisters the probes. Removes nothing if one of them is enabled.
+    /// Removes the events that a line `-:...` names. The caller unregisters the probes. Removes nothing if one of them is
+    /// enabled.
     pub(super) fn take(&mut self, removal: &Removal) -> Result<Vec<Member>, EventError> {
         let chosen = self.names.chosen(removal);
         self.looked_at += chosen.len() as u64;
@@ -262,7 +263,7 @@ impl EventSet {
         self.names.find(group, name)
     }
 
-    /// The events of this group and name, each once; what is not given is any.
+    /// The events of this group and name, each once. A part that is not given matches any.
     pub fn named(&self, group: Option<&str>, name: Option<&str>) -> Vec<EventId> {
         self.names.events(group, name)
     }

@@ -1,4 +1,4 @@
-//! Stops the run at a hit of an event, for what is done with the whole guest there, such as a core dump.
+//! Stops the run at a hit of an event, for actions on the whole guest, such as a core dump.
 
 use super::fields;
 use super::set::EventSet;

@@ -429,7 +429,7 @@ impl Engine {
         }
     }
 
-    /// Forgets what is known of a task that does not exist any more.
+    /// Drops all state of a task that does not exist any more.
     pub(crate) fn user_task_exited(&mut self, task: u64) {
         self.state.calls.forget(task);
         self.user.restarts.forget(task);

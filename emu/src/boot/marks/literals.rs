@@ -11,7 +11,8 @@ use std::ops::Range;
 const WORD: u64 = 4;
 /// The ending of the names of CPU records, such as `__v7_ca15mp_proc_info`.
 const RECORD: &str = "_proc_info";
-/// The shortest text that is told from code. An instruction for all conditions has a byte that is no letter.
+/// The shortest run of letters that counts as text. A shorter one may be code. An instruction for all conditions has a byte
+/// that is no letter.
 const SHORTEST: usize = 6;
 /// The number of instructions after an address computation in which the load must follow.
 const SOON: usize = 4;

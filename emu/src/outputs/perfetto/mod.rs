@@ -16,7 +16,7 @@ use trapline_probes::events::set::{Attached, EventSet};
 use trapline_probes::records::{EventId, Header};
 use wire::Message;
 
-/// The event that tells of a CPU's next task.
+/// The event that records a CPU's next task.
 const SWITCH: &str = "sched_switch";
 /// The longest stack of open slices of one task. Deeper calls are instants.
 const MOST_OPEN: usize = 512;

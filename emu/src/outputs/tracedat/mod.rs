@@ -41,7 +41,7 @@ pub struct TraceDat<W> {
     /// The last known name of each task.
     names: BTreeMap<u32, [u8; 16]>,
     places: Places,
-    /// Records that the ring buffer dropped and no page tells of yet.
+    /// The number of dropped records that no page counts yet.
     lost: u64,
     entry: Vec<u8>,
 }
@@ -170,7 +170,7 @@ impl<W: Write> TraceDat<W> {
         option(&mut out, OPTION_UNAME, format!("Linux guest {}\0", self.about.isa).as_bytes());
         option(&mut out, OPTION_VERSION, concat!("trapline ", env!("CARGO_PKG_VERSION"), "\0").as_bytes());
         for (number, cpu) in self.cpus.iter().enumerate() {
-            // No page tells of records that were lost behind the last one.
+            // No page counts records that were lost behind the last one.
             let overrun = cpu.lost() + if number == 0 { self.lost } else { 0 };
             let text = format!("CPU: {number}\nentries: {}\noverrun: {overrun}\ncommit overrun: 0\n\0", cpu.entries());
             option(&mut out, OPTION_CPUSTAT, text.as_bytes());

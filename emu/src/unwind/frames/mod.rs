@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(bytes, [2, 0x7e, 0xff, 0, 0x81, 0x7f, 0x80, 1, 0x80, 0x7f]);
     }
 
-    /// TT-7: each rule of a chain can be told, on every ISA that has one.
+    /// TT-7: `.debug_frame` can express each rule of a chain, on every ISA that has one.
     #[test]
     fn every_chain_becomes_call_frame_information() {
         for (arch, chain) in CHAINS {

@@ -109,6 +109,7 @@ impl Compiler<'_> {
                 Act::Exit(status)
             }
             "time" => {
+                self.charge_texts(arguments)?;
                 self.between(name, arguments, 0, 1, at)?;
                 let format = match arguments.first() {
                     Some(Expr { kind: Kind::Text(format), .. }) => format.clone(),
@@ -120,6 +121,7 @@ impl Compiler<'_> {
                 Act::Time(format.into())
             }
             "join" => {
+                self.charge_texts(arguments)?;
                 self.between(name, arguments, 1, 2, at)?;
                 let (num, _) = self.number(&arguments[0])?;
                 let separator = match arguments.get(1) {
@@ -163,6 +165,7 @@ impl Compiler<'_> {
         let Some((Expr { kind: Kind::Text(text), at: format_at }, values)) = arguments.split_first() else {
             return Err(at.error(format!("{name}() begins with its format, in quotes: {name}(\"%d %s\\n\", pid, comm)")));
         };
+        self.charge_texts(arguments)?;
         let format = Format::parse(text).map_err(|why| format_at.error(why))?;
         let wanted = format.conversions().count();
         if wanted != values.len() {

@@ -3,6 +3,7 @@
 use super::error::Span;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A whole script.
@@ -138,7 +139,8 @@ pub enum Kind {
     Map(String, Vec<Expr>),
     Positional(u32),
     PositionalCount,
-    Call(String, Vec<Expr>),
+    /// A call. A macro keeps the arguments for as long as it is expanded.
+    Call(String, Arc<[Expr]>),
     Unary(Unary, Box<Expr>),
     Binary(Binary, Box<Expr>, Box<Expr>),
     /// `c ? a : b`. Without `a` it is `c ?: b`.

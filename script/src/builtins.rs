@@ -9,6 +9,7 @@ use super::types::{CType, Type};
 use super::values::{Typed, number_of};
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::sync::Arc;
 
 impl Compiler<'_> {
     /// Compiles `$1` and so on as a number. A parameter that is missing is 0. A parameter that is no number needs `str($1)`.
@@ -25,13 +26,13 @@ impl Compiler<'_> {
 
     /// Compiles a bare name: a builtin, an enumerator, a macro, or a parameter of a macro.
     pub(super) fn named(&mut self, name: &str, at: Span) -> Result<Typed, ScriptError> {
-        if let Some((expr, depth)) = self.frames.last().and_then(|frame| frame.expressions.get(name).cloned()) {
+        if let Some((arguments, number, depth)) = self.frames.last().and_then(|frame| frame.expressions.get(name).cloned()) {
             let above = self.frames.split_off(depth);
-            let value = self.value(&expr);
+            let value = self.value(&arguments[number]);
             self.frames.extend(above);
             return value;
         }
-        if let Some(body) = self.enter_macro(name, &[], at)? {
+        if let Some(body) = self.enter_macro(name, &Arc::default(), at)? {
             let value = self.block_value(body, at);
             self.frames.pop();
             return value;

@@ -35,6 +35,7 @@ impl Compiler<'_> {
 
     /// Compiles a call that returns a value.
     pub fn call(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        self.charge_texts(arguments)?;
         if let Some(value) = self.call_on_kernel(name, arguments, at)? {
             return Ok(value);
         }

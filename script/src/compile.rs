@@ -7,17 +7,18 @@
 
 use super::ast::{self, Ast, Setting};
 use super::error::{ScriptError, Span};
-use super::known::Known;
+use super::known::{Known, Unlaid};
 use super::lex::TOO_MUCH;
 use super::operators::fold;
 use super::program::{Block, MapFacts, Num, Op, Point, PointKind, Program};
-use super::types::{StackForm, Type, Types};
+use super::shape::Shape;
+use super::types::{CType, StackForm, Type, Types};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::budget::Budget;
@@ -152,9 +153,12 @@ pub fn compile_within(
     let enums = ast.enums.iter().map(|(name, names)| super::known::own_enum(name, names)).collect();
     let mut known = Known::new(enums, knowledge.types(), knowledge.isa());
     for structure in &ast.structures {
-        if let Err((at, name)) = known.lay_out(structure) {
-            return Err(alloc::vec![at.error(format!("Unknown type: '{name}': {}", no_types(knowledge)))]);
-        }
+        known.lay_out(structure, budget).map_err(|why| {
+            alloc::vec![match why {
+                Unlaid::Unknown(at, name) => at.error(format!("Unknown type: '{name}': {}", no_types(knowledge))),
+                Unlaid::TooMuch => Span::default().error(TOO_MUCH),
+            }]
+        })?;
     }
     let mut compiler = Compiler {
         ast: &ast,
@@ -168,6 +172,7 @@ pub fn compile_within(
         warnings: Vec::new(),
         block: Scope::default(),
         frames: Vec::new(),
+        shapes: RefCell::default(),
         macros: 0,
         expanded: 0,
         level: 0,
@@ -280,8 +285,9 @@ pub(super) struct Frame {
     pub variables: BTreeMap<String, String>,
     /// The caller's map for each `@parameter`.
     pub maps: BTreeMap<String, String>,
-    /// The argument expressions, each with the number of frames that were open where it was written.
-    pub expressions: BTreeMap<String, (ast::Expr, usize)>,
+    /// The argument expressions: the call's arguments, the number of this one, and the number of frames that were open where it
+    /// was written.
+    pub expressions: BTreeMap<String, (Arc<[ast::Expr]>, usize, usize)>,
     /// A number that no other expansion has. A local variable `$x` of the macro is named `x#suffix`.
     pub suffix: u32,
 }
@@ -308,6 +314,8 @@ pub(super) struct Compiler<'a> {
     pub block: Scope,
     /// The macros that are being expanded, innermost last.
     pub frames: Vec<Frame>,
+    /// The layouts of copied structures and arrays. `None` for one that is not copied.
+    pub shapes: RefCell<BTreeMap<CType, Option<Arc<Shape>>>>,
     /// The number of macro expansions in all passes, from which each expansion gets its suffix.
     pub macros: u32,
     /// The number of macro expansions in this pass.

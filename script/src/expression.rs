@@ -260,7 +260,7 @@ impl Parser<'_> {
                 if !self.is_type()? {
                     let of = self.expression()?;
                     self.demand(")", "sizeof is written sizeof(type)")?;
-                    return Ok(Kind::Call(name, alloc::vec![of]));
+                    return Ok(Kind::Call(name, [of].into()));
                 }
                 Kind::SizeOf(self.type_name()?)
             } else {
@@ -282,7 +282,7 @@ impl Parser<'_> {
             return Ok(Kind::Choice(Box::new(condition), Some(value(then)), value(otherwise)));
         }
         Ok(match self.take("(")? {
-            true => Kind::Call(name, self.list(")")?),
+            true => Kind::Call(name, self.list(")")?.into()),
             false => Kind::Name(name),
         })
     }

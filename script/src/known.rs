@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use trapline_isa::arch::Isa;
+use trapline_probes::budget::Budget;
 
 /// The types of a script. Its own definitions hide the guest's. A structure or enum is named by its number: those of the
 /// script have numbers from [`OWN`] on, smaller ones are those of [`Types`].
@@ -53,11 +54,22 @@ pub(super) fn own_enum(name: &str, names: &[(String, u64)]) -> Arc<Enumeration> 
     let fits = |value: u64| if signed { i32::try_from(value as i64).is_ok() } else { u32::try_from(value).is_ok() };
     let size = if names.iter().all(|(_, value)| fits(*value)) { 4 } else { 8 };
     let names = names.iter().map(|(name, value)| (*value, name.clone())).collect();
-    Arc::new(Enumeration { name: name.to_owned(), size, signed, names })
+    Arc::new(Enumeration { name: name.to_owned(), size, signed, names }.sorted())
 }
 
 /// The largest number of the guest's members that the computation of one alignment looks at.
 const MOST_MEMBERS: usize = 1000;
+
+/// The steps of copying a member of an anonymous structure to the structure around it. It takes about 100 bytes of memory.
+const STEPS_A_MEMBER: u64 = 64;
+
+/// The reason why a structure has no layout.
+pub(super) enum Unlaid {
+    /// The type with this name is not known.
+    Unknown(Span, String),
+    /// The budget is spent.
+    TooMuch,
+}
 
 /// The number of the script's first structure, and of its first enum.
 const OWN: u32 = 1 << 31;
@@ -136,7 +148,8 @@ impl<'a> Known<'a> {
         let mut fields = Vec::new();
         for (name, field) in &laid.fields {
             match (name.is_empty(), &field.kind) {
-                (true, CType::Struct(number, _)) => {
+                // Bits without a name have the type of a number in C. Those of a structure have no members.
+                (true, CType::Struct(number, _)) if field.width.is_none() => {
                     let inside = self.fields(*number).into_iter();
                     fields
                         .extend(inside.map(|(name, inner)| (name, Field { bit: field.bit.saturating_add(inner.bit), ..inner })));
@@ -171,7 +184,7 @@ impl<'a> Known<'a> {
     fn guest_enum(&self, number: u32) -> Option<Arc<Enumeration>> {
         let known = self.guest_enums.borrow().get(&number).cloned();
         known.or_else(|| {
-            let made = Arc::new(self.guest?.enumeration(number)?);
+            let made = Arc::new(self.guest?.enumeration(number)?.sorted());
             self.guest_enums.borrow_mut().insert(number, Arc::clone(&made));
             Some(made)
         })
@@ -226,22 +239,22 @@ impl<'a> Known<'a> {
         most
     }
 
-    /// Lays out a structure as the guest's compiler would. Fails with the name of the first unknown type.
-    pub fn lay_out(&mut self, structure: &Structure) -> Result<CType, (Span, String)> {
+    /// Lays out a structure as the guest's compiler would. Fails at the first unknown type, or if the budget is spent.
+    pub fn lay_out(&mut self, structure: &Structure, budget: &Budget) -> Result<CType, Unlaid> {
         let mut fields = Vec::new();
         let (mut bit, mut size, mut align) = (0_u64, 0_u64, 1_u64);
         for member in &structure.members {
             let kind = match &member.kind {
                 MemberKind::Word => CType::Pointer(Box::new(CType::Function)),
                 MemberKind::Inside(inside, count) => {
-                    let kind = self.lay_out(inside)?;
+                    let kind = self.lay_out(inside, budget)?;
                     count.map_or(kind.clone(), |count| CType::Array(Box::new(kind), count))
                 }
                 MemberKind::Named(name) => {
                     let mut kind = match self.named(name.tag, &name.name) {
                         Some(kind) => kind,
                         None if name.pointers > 0 => CType::Void,
-                        None => return Err((name.at, name.name.clone())),
+                        None => return Err(Unlaid::Unknown(name.at, name.name.clone())),
                     };
                     for _ in 0..name.pointers {
                         kind = CType::Pointer(Box::new(kind));
@@ -276,26 +289,27 @@ impl<'a> Known<'a> {
             bit = bit.saturating_add(width.map_or(bytes.saturating_mul(8), u64::from));
             size = size.max(bit.div_ceil(8));
         }
-        let by_name = self.flat(&fields);
+        let by_name = self.flat(&fields, budget).ok_or(Unlaid::TooMuch)?;
         let size = size.checked_next_multiple_of(align).unwrap_or(u64::MAX);
         self.own_by_name.entry(structure.name.clone()).or_insert(self.own.len());
         self.own.push(Laid { fields, by_name, size, align });
         Ok(CType::Struct(OWN + self.own.len() as u32 - 1, structure.name.clone()))
     }
 
-    /// All fields with their names. Fields of anonymous structures come last.
-    fn flat(&self, fields: &[(String, Field)]) -> BTreeMap<String, Field> {
+    /// All fields with their names. Fields of anonymous structures come last. `None` if the budget is spent.
+    fn flat(&self, fields: &[(String, Field)], budget: &Budget) -> Option<BTreeMap<String, Field>> {
         let mut by_name = BTreeMap::new();
         for (name, field) in fields.iter().filter(|(name, _)| !name.is_empty()) {
             by_name.entry(name.clone()).or_insert_with(|| field.clone());
         }
-        for (_, outer) in fields.iter().filter(|(name, _)| name.is_empty()) {
+        for (_, outer) in fields.iter().filter(|(name, field)| name.is_empty() && field.width.is_none()) {
             let CType::Struct(number, _) = &outer.kind else { continue };
             for (name, inner) in self.fields(*number) {
+                budget.charge(STEPS_A_MEMBER).ok()?;
                 let bit = outer.bit.saturating_add(inner.bit);
                 by_name.entry(name).or_insert(Field { bit, ..inner });
             }
         }
-        by_name
+        Some(by_name)
     }
 }

@@ -65,6 +65,10 @@ pub(super) const TOO_MUCH: &str =
 
 const OPEN_STRING: &str = "this string does not end in its line: write \" behind it";
 
+/// The longest name, in bytes. No symbol of a kernel has a longer one. Each macro expansion copies the names of its
+/// variables.
+pub(super) const LONGEST_NAME: usize = 512;
+
 /// The number of steps that a word from a `#define` costs. Reading the script itself costs one step per byte.
 const STEPS_A_WORD: u64 = 16;
 
@@ -335,7 +339,7 @@ impl<'a> Lexer<'a> {
                     let digits = self.take_while(|byte| byte.is_ascii_digit());
                     Word::Positional(digits.parse().map_err(|_| self.since(start).error("there is no such parameter"))?)
                 } else {
-                    let name = self.name();
+                    let name = self.name()?;
                     if name.is_empty() {
                         return Err(self.since(start).error("a name follows the $ of a variable, a number that of a parameter"));
                     }
@@ -344,9 +348,9 @@ impl<'a> Lexer<'a> {
             }
             b'@' => {
                 self.at += 1;
-                Word::Map(self.name())
+                Word::Map(self.name()?)
             }
-            byte if byte.is_ascii_alphabetic() || byte == b'_' => Word::Name(self.name()),
+            byte if byte.is_ascii_alphabetic() || byte == b'_' => Word::Name(self.name()?),
             _ => {
                 let sign = SIGNS.iter().find(|sign| self.rest().starts_with(**sign));
                 let Some(sign) = sign else {
@@ -368,8 +372,16 @@ impl<'a> Lexer<'a> {
         taken
     }
 
-    fn name(&mut self) -> String {
-        self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_').to_owned()
+    /// Reads a name. Fails if it is too long.
+    fn name(&mut self) -> Result<String, ScriptError> {
+        let start = self.at;
+        let name = self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if name.len() > LONGEST_NAME {
+            return Err(self
+                .since(start)
+                .error(format!("a name has at most {LONGEST_NAME} bytes, and this one has {}", name.len())));
+        }
+        Ok(name.to_owned())
     }
 
     fn number(&mut self) -> Result<Word, ScriptError> {

@@ -146,21 +146,25 @@ impl Compiler<'_> {
         };
         let Any::Num(start) = any else { return Ok((any, kind)) };
         let length = Box::new(Num::Const(shape.size()));
-        Ok((Any::Bytes(Bytes::Raw { at: Box::new(start), length }), Type::Held(Arc::new(shape))))
+        Ok((Any::Bytes(Bytes::Raw { at: Box::new(start), length }), Type::Held(shape)))
     }
 
-    /// The layout of a structure or array. `None` if it is unknown or too large to be copied.
-    pub(super) fn shape_of(&self, of: &CType) -> Option<Shape> {
+    /// The layout of a structure or array, which is made once. `None` if it is unknown or too large to be copied.
+    pub(super) fn shape_of(&self, of: &CType) -> Option<Arc<Shape>> {
+        if let Some(known) = self.shapes.borrow().get(of) {
+            return known.clone();
+        }
         let mut left = MOST_MEMBERS;
-        self.shape(of, DEEPEST, &mut left).filter(|shape| (1..=MOST_HELD).contains(&shape.size()))
+        let shape = self.shape(of, DEEPEST, &mut left).filter(|shape| (1..=MOST_HELD).contains(&shape.size())).map(Arc::new);
+        self.shapes.borrow_mut().insert(of.clone(), shape.clone());
+        shape
     }
 
     /// The layout of a type. `depth` and `left` bound the nesting and the number of members, because the kernel's types may
     /// be damaged.
     fn shape(&self, of: &CType, depth: usize, left: &mut usize) -> Option<Shape> {
         *left = left.checked_sub(1)?;
-        // Charges the look-ups of types since the last charge. This function adds no steps itself.
-        self.charge(0, Span::default()).ok()?;
+        self.charge(STEPS_A_MEMBER, Span::default()).ok()?;
         let order = self.knowledge.isa().order;
         Some(match of {
             CType::Int(size, signed) => Shape::Number { size: *size, signed: *signed, bits: None, order },
@@ -215,6 +219,8 @@ impl Compiler<'_> {
                 (Any::Bytes(Bytes::Piece { of, at, length: *count, is_text: true }), Type::Text((*count).min(65_535) as u32))
             }
             shape => {
+                // Spending the budget ends the compiler after this statement.
+                let _ = self.charge(STEPS_A_MEMBER * shape.count_of_members(), Span::default());
                 let piece = Bytes::Piece { of, at, length: shape.size(), is_text: false };
                 (Any::Bytes(piece), Type::Held(Arc::new(shape.clone())))
             }
@@ -236,3 +242,5 @@ const MOST_HELD: u64 = 65_536;
 const DEEPEST: usize = 12;
 /// The limit of a structure's members, with those of inner structures.
 const MOST_MEMBERS: usize = 4096;
+/// The steps of making or copying the layout of a member, which takes about 100 bytes of memory.
+const STEPS_A_MEMBER: u64 = 32;

@@ -9,6 +9,7 @@ use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The largest number of macro expansions in a script, nested ones included.
@@ -107,7 +108,12 @@ impl<'a> Compiler<'a> {
 
     /// Starts the expansion of a macro: pushes a frame with the arguments and returns the body. `None` if there is no
     /// such macro.
-    pub fn enter_macro(&mut self, name: &str, arguments: &[ast::Expr], at: Span) -> Result<Option<&'a ast::Block>, ScriptError> {
+    pub fn enter_macro(
+        &mut self,
+        name: &str,
+        arguments: &Arc<[ast::Expr]>,
+        at: Span,
+    ) -> Result<Option<&'a ast::Block>, ScriptError> {
         let Some(found) = self.by_name.get(name).copied() else { return Ok(None) };
         if found.parameters.len() != arguments.len() {
             return Err(at.error(format!("{name}() takes {} arguments, not {}", found.parameters.len(), arguments.len())));
@@ -124,7 +130,7 @@ impl<'a> Compiler<'a> {
         }
         let mut frame =
             Frame { variables: BTreeMap::new(), maps: BTreeMap::new(), expressions: BTreeMap::new(), suffix: self.macros };
-        for (parameter, argument) in found.parameters.iter().zip(arguments) {
+        for (number, (parameter, argument)) in found.parameters.iter().zip(arguments.iter()).enumerate() {
             match (parameter, &argument.kind) {
                 (Parameter::Variable(name), ast::Kind::Variable(given)) => {
                     frame.variables.insert(name.clone(), self.variable_name(given));
@@ -134,7 +140,7 @@ impl<'a> Compiler<'a> {
                     frame.maps.insert(name.clone(), given);
                 }
                 (Parameter::Expression(name), _) => {
-                    frame.expressions.insert(name.clone(), (argument.clone(), self.frames.len()));
+                    frame.expressions.insert(name.clone(), (Arc::clone(arguments), number, self.frames.len()));
                 }
                 (Parameter::Variable(wanted), _) => {
                     return Err(argument.at.error(format!("{name}() wants a variable here, for its ${wanted}")));

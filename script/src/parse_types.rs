@@ -2,7 +2,7 @@
 
 use super::ast::{Member, MemberKind, Structure, Tag, TypeName};
 use super::error::ScriptError;
-use super::lex::Word;
+use super::lex::{LONGEST_NAME, Word};
 use super::parse::Parser;
 use alloc::format;
 use alloc::string::String;
@@ -24,8 +24,12 @@ impl Parser<'_> {
         }
         let (mut name, _) = self.expect_name("the name of a type")?;
         // C types of several words.
-        while tag.is_none() && is_c_word(&name) && matches!(self.peek()?, Word::Name(more) if is_c_word(more)) {
+        let begins_with_c_word = tag.is_none() && is_c_word(&name);
+        while begins_with_c_word && matches!(self.peek()?, Word::Name(more) if is_c_word(more)) {
             let (more, _) = self.expect_name("the name of a type")?;
+            if name.len() + more.len() >= LONGEST_NAME {
+                return Err(self.last.error(format!("a type's name has at most {LONGEST_NAME} bytes: write fewer words")));
+            }
             name = format!("{name} {more}");
         }
         let mut pointers = 0_u8;

@@ -54,6 +54,15 @@ impl Shape {
         }
     }
 
+    /// The number of its members and elements, with those of inner structures, and itself.
+    pub(super) fn count_of_members(&self) -> u64 {
+        match self {
+            Shape::Array(of, _) => 1 + of.count_of_members(),
+            Shape::Struct { members, .. } => 1 + members.iter().map(|(.., member)| member.count_of_members()).sum::<u64>(),
+            _ => 1,
+        }
+    }
+
     /// Its name in messages.
     pub fn name(&self) -> String {
         match self {

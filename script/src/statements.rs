@@ -158,6 +158,7 @@ impl Compiler<'_> {
             Some(value) => value,
         };
         let pair = Type::Tuple(alloc::vec![key, value]);
+        self.check_parts(&pair, at)?;
         let (variable, _) = self.passed_over(|compiler| compiler.variable(name, pair, at))?;
         let before = self.budget.spent();
         let body = self.in_loop(body);

@@ -4,6 +4,7 @@
 mod bits_tests;
 mod bounds_tests;
 mod call_tests;
+mod hostile_tests;
 mod layout_tests;
 mod rule_tests;
 mod text_tests;

@@ -125,6 +125,15 @@ impl Type {
         )
     }
 
+    /// The number of its parts with those of inner tuples. 0 for a type that is no tuple.
+    pub(super) fn count_of_parts(&self) -> usize {
+        match self {
+            Type::Tuple(parts) => parts.iter().map(|part| 1 + part.count_of_parts()).sum(),
+            Type::Record(parts) => parts.iter().map(|(_, part)| 1 + part.count_of_parts()).sum(),
+            _ => 0,
+        }
+    }
+
     /// Whether it is an integer.
     pub fn is_integer(&self) -> bool {
         matches!(self, Type::Int(..) | Type::Enum(_))
@@ -240,19 +249,27 @@ pub struct Enumeration {
     pub size: u8,
     /// Whether it is signed.
     pub signed: bool,
-    /// Its values and their names, in the order of their definition.
+    /// Its values and their names. Those in a script's types are sorted by value, and names of one value stay in the order of
+    /// their definition. [`Types`] may return them in any order.
     pub names: Vec<(u64, String)>,
 }
 
 impl Enumeration {
-    /// The name of a value.
+    /// Sorts the names by value, for [`Enumeration::name_of`].
+    pub(super) fn sorted(mut self) -> Enumeration {
+        self.names.sort_by_key(|(value, _)| *value);
+        self
+    }
+
+    /// The name of a value: of several, the one that is defined first. The names must be sorted.
     pub fn name_of(&self, value: u64) -> Option<&str> {
-        self.names.iter().find(|(is, _)| *is == value).map(|(_, name)| name.as_str())
+        let at = self.names.partition_point(|(is, _)| *is < value);
+        self.names.get(at).filter(|(is, _)| *is == value).map(|(_, name)| name.as_str())
     }
 }
 
 /// A C type of the guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CType {
     /// `void`.
     Void,

@@ -12,9 +12,15 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 /// The largest recursion depth of the compiler, with macros expanded.
 const DEEPEST: u32 = 1000;
+
+/// The largest number of parts of a tuple, with those of inner tuples.
+const MOST_PARTS: usize = 1000;
+/// The steps of copying the type of a tuple's part.
+const STEPS_A_PART: u64 = 16;
 
 /// Copying this many bytes of a string costs one step.
 pub(super) const TEXT_BYTES_A_STEP: u64 = 4;
@@ -65,7 +71,7 @@ impl Compiler<'_> {
                 }
             }
             Kind::Name(name) => {
-                if let Some(act) = self.macro_acts(name, &[], expr.at)? {
+                if let Some(act) = self.macro_acts(name, &Arc::default(), expr.at)? {
                     return Ok(act);
                 }
             }
@@ -85,7 +91,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles a macro as a statement. `None` if there is no such macro.
-    fn macro_acts(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<Act>, ScriptError> {
+    fn macro_acts(&mut self, name: &str, arguments: &Arc<[Expr]>, at: Span) -> Result<Option<Act>, ScriptError> {
         let Some(body) = self.enter_macro(name, arguments, at)? else { return Ok(None) };
         let acts = self.acts(body);
         self.frames.pop();
@@ -110,7 +116,29 @@ impl Compiler<'_> {
 
     /// Compiles an expression.
     pub fn value(&mut self, expr: &Expr) -> Result<Typed, ScriptError> {
-        self.one_level(expr.at, |compiler| compiler.value_of(expr))
+        let (any, kind) = self.one_level(expr.at, |compiler| compiler.value_of(expr))?;
+        self.check_parts(&kind, expr.at)?;
+        Ok((any, kind))
+    }
+
+    /// Charges the copy of a tuple's type. Fails if it has too many parts: a tuple of two equal tuples has twice as many, so
+    /// a few lines could make a type of any size.
+    pub(super) fn check_parts(&self, kind: &Type, at: Span) -> Result<(), ScriptError> {
+        let parts = kind.count_of_parts();
+        if parts > MOST_PARTS {
+            return Err(
+                at.error("a tuple has at most 1,000 parts, with those of the tuples in it: keep parts in variables or maps")
+            );
+        }
+        self.charge(parts as u64 * STEPS_A_PART, at)
+    }
+
+    /// Charges the strings among a call's arguments, which the call may copy. In a macro they are copied by each expansion.
+    pub(super) fn charge_texts(&self, arguments: &[Expr]) -> Result<(), ScriptError> {
+        arguments.iter().try_for_each(|argument| match &argument.kind {
+            Kind::Text(text) => self.charge(text.len() as u64 / TEXT_BYTES_A_STEP, argument.at),
+            _ => Ok(()),
+        })
     }
 
     /// Compiles something one level deeper and charges a step. Fails at the depth limit, which nested macros can reach
@@ -190,6 +218,7 @@ impl Compiler<'_> {
                 let mut kind = self.c_type(name)?;
                 let mut bits = 0;
                 for name in path {
+                    self.charge(1, at)?;
                     let field = self.member(&kind, name, at)?;
                     bits = field.bit.saturating_add(bits);
                     kind = field.kind;

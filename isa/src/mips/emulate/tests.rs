@@ -78,6 +78,18 @@ fn branches_are_taken_by_their_condition() {
         ("bltzall of -1",      0x0452_0010, [MINUS, 0], true),
         ("bgezall of 0",       0x0453_0010, [0, 0],     true),
         ("bgezall of -1",      0x0453_0010, [MINUS, 0], false),
+        // Conditions that never hold, or always, whatever the registers are: the delay slot runs all the same.
+        ("bne zero,zero",      0x1400_0010, [1, 2],     false),
+        ("bgtz zero",          0x1c00_0010, [1, 2],     false),
+        ("bltz zero",          0x0400_0010, [1, 2],     false),
+        ("blez zero",          0x1800_0010, [1, 2],     true),
+        ("bgez zero",          0x0401_0010, [1, 2],     true),
+        ("bnel zero,zero",     0x5400_0010, [1, 2],     false),
+        ("bgtzl zero",         0x5c00_0010, [1, 2],     false),
+        ("bltzl zero",         0x0402_0010, [1, 2],     false),
+        ("blezl zero",         0x5800_0010, [1, 2],     true),
+        ("bgezl zero",         0x0403_0010, [1, 2],     true),
+        ("bltzall of zero",    0x0412_0010, [1, 2],     false),
     ];
     for (what, word, values, is_taken) in cases {
         for set in Set::ALL {

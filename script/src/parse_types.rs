@@ -101,6 +101,7 @@ impl Parser<'_> {
         Ok(packed)
     }
 
+    /// Parses the declaration of one or more members, up to its semicolon.
     pub(super) fn member(&mut self, members: &mut Vec<Member>) -> Result<(), ScriptError> {
         let opens = |word: &Word| matches!(word, Word::Sign("{"));
         let has_tag = self.is_name("struct")? || self.is_name("union")?;
@@ -160,6 +161,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses `[n]` or `[n][m]`. Returns the number of elements of all dimensions together; `None` if there is no bracket.
     pub(super) fn array_length(&mut self) -> Result<Option<u64>, ScriptError> {
         let mut length = None;
         while self.take("[")? {

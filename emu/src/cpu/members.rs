@@ -11,19 +11,19 @@ pub type Register = u8;
 /// No ISA has more general registers.
 const REGISTERS: usize = 32;
 
-/// The effect of an instruction on registers. The value that goes away is that of `into`.
+/// The effect of an instruction on registers. It replaces the value of `into`.
 #[expect(missing_docs, reason = "a variant's words say what its fields are")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The register gets the running task's address.
     Task(Register),
-    /// Another register's value and a distance.
+    /// The sum of another register's value and a distance.
     Address { into: Register, base: Register, distance: i64 },
     /// The sum of two registers.
     Sum { into: Register, one: Register, other: Register },
     /// A number that the instruction loads.
     Constant { into: Register, value: i64 },
-    /// The upper half of a constant of 32 bits, beside the lower half that is there.
+    /// The upper half of a 32-bit constant. The register keeps its lower half.
     UpperHalf { into: Register, value: u16 },
     /// Another register's value with these bits cleared.
     Cleared { into: Register, base: Register, bits: u64 },
@@ -44,9 +44,10 @@ enum Value {
     Constant(i64),
     /// The stack pointer with these bits cleared.
     Stack(u64),
-    /// So far into the running task. It may be the name's address, with that number.
+    /// An address in the running task, by its offset. If an addition made it, the index in [`Reader::made`] follows: it may be
+    /// the address of the name.
     Task(i64, Option<usize>),
-    /// Loaded, with that number.
+    /// A value that was loaded, by its index in [`Reader::loads`].
     Loaded(usize),
 }
 
@@ -62,13 +63,14 @@ struct Reader {
     in_stack: u64,
     values: [Value; REGISTERS],
     loads: Vec<Load>,
-    /// Addresses that were made; `None`: another address was made of it.
+    /// The offsets in the task of the addresses that the code has computed. `None` if a later address was computed from it, so
+    /// that it is not the name's.
     made: Vec<Option<i64>>,
     /// The offset of the task's address at the bottom of the stack.
     pointer: Option<i64>,
 }
 
-/// No structure of tasks is larger.
+/// More bytes than any kernel's `task_struct` has.
 const LARGEST_TASK: i64 = 64 << 10;
 /// In every Linux the numbers of the task and of its process, each of 4 bytes, are followed by the stack's canary.
 const TO_CANARY: i64 = 8;
@@ -128,7 +130,8 @@ impl Reader {
         }
     }
 
-    /// The offset in the task to which a register leads, and which address that is.
+    /// The offset in the task to which a register points, and the index of that address in [`Reader::made`]. Notes that the
+    /// register's value was used as an address.
     fn led(&mut self, base: Register) -> Option<(i64, Option<usize>)> {
         match self.value(base) {
             Value::Task(offset, made) => Some((offset, made)),
@@ -168,7 +171,7 @@ impl Reader {
         self.set(into, value);
     }
 
-    /// An address was used for something behind it, so it was not the name's.
+    /// Drops a computed address if the code uses it to reach something behind it. It is then not the name's.
     fn replaced(&mut self, made: Option<usize>, distance: i64) {
         if let Some(made) = made.filter(|_| distance > 0) {
             self.made[made] = None;

@@ -16,9 +16,9 @@ const PREEMPTION: u64 = 0xff;
 const SOFT_INTERRUPTS: u64 = 0xff00;
 /// The lowest bit: a soft interrupt is being served. The other bits count how often soft interrupts were disabled.
 const SERVING_SOFT: u64 = 0x100;
-/// The amount added when a device's interrupt starts.
+/// The amount added to `preempt_count` when a device's interrupt starts (HARDIRQ_OFFSET).
 pub const HARD_INTERRUPT: u64 = 0x1_0000;
-/// The amount that an interrupt adds since 7.3. The bits below count how often interrupts were disabled.
+/// The amount added since Linux 7.3. The bits below count how often interrupts were disabled.
 pub const NEWER_HARD_INTERRUPT: u64 = 0x100_0000;
 /// The fields of interrupts and of NMIs, in units of an interrupt. 7.3 has one bit for NMIs.
 const HARD_INTERRUPTS: u64 = 0xf;

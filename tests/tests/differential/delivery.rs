@@ -18,7 +18,7 @@ fn bytes(seed: u64) -> Vec<u8> {
     (0..128).flat_map(|_| next().to_le_bytes()).collect()
 }
 
-/// All registers that the machine knows, and the memory that the CPU writes.
+/// After each exception, all registers and the memory that the CPU writes are those of the manual's model.
 fn an_exception_is_delivered_as_the_manual_says(arch: Arch) {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(400);
     let (mut seen, mut wrong) = (BTreeMap::<String, u32>::new(), Vec::new());

@@ -76,7 +76,7 @@ pub static LOOP: Program = Program {
     behind: 4,
 };
 
-/// The loop of the self-check in Thumb code.
+/// A loop of calls on a bare core, for the benches, in Thumb code.
 pub static LOOP_IN_THUMB: Program = Program {
     pointer_bits: 1,
     // bl function; subs r1, #1; bne back

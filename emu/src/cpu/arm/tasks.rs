@@ -1,9 +1,9 @@
-//! The running task; and where its number and its name are, out of the code that prints them (`cpu/tasks.rs` says
-//! which).
+//! The running task. The offsets of its number and its name are found in the code that prints them (`cpu/tasks.rs` chooses the
+//! code), because Debian's kernel has no type information.
 //!
-//! That code takes the running task out of the register that user code can only read, where kernels for ARMv7 keep it since
-//! 5.16 (CONFIG_CURRENT_POINTER_IN_TPIDRURO), or from the bottom of the kernel's stack; it loads the number and takes the
-//! address of the name. Debian's kernel has no types.
+//! That code reads the running task from TPIDRURO, where kernels for ARMv7 keep it since 5.16
+//! (CONFIG_CURRENT_POINTER_IN_TPIDRURO), or from the bottom of the kernel's stack. It loads the number and computes the
+//! address of the name.
 
 use super::state::THREAD;
 use crate::boot::Kernel;
@@ -41,8 +41,8 @@ fn read(code: &[u32]) -> TaskPlace {
     members::find(code.iter().map(|word| step(*word)), Some((SP, AAPCS.stack_size)))
 }
 
-/// Finds the preemption count: the word in `thread_info` to which this code adds an interrupt. `thread_info` begins the
-/// task structure or, in older kernels, the stack.
+/// Finds `preempt_count`: the word in `thread_info` to which this code adds `interrupt`, the kernel's HARDIRQ_OFFSET.
+/// `thread_info` begins the task structure or, in older kernels, the stack.
 pub fn count_by_code(_: u64, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let (mut task, mut loaded): (Option<u32>, Option<(u32, CountPlace)>) = (None, None);
     // Registers that the stack pointer was copied to, with or without its low bits.

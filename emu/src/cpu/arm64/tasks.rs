@@ -1,5 +1,5 @@
-//! The running task on AArch64; and where its number, its name and the count of the moment are, out of the code that prints
-//! or changes them (`cpu/tasks.rs` says which), in kernels without types.
+//! The running task on AArch64. In kernels without type information, the offsets of its number and its name and the place of
+//! `preempt_count` are found in the code that prints or changes them (`cpu/tasks.rs` chooses the code).
 
 use super::state::STACK_EL0;
 use crate::boot::Kernel;
@@ -23,12 +23,12 @@ pub static SWITCHED: Switched = Switched {
     popped: None,
 };
 
-/// Reads the places out of the printing code. The result is empty if the code has another form.
+/// Finds the offsets in the code that prints a task. The result is empty if the code has another form.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     tasks::printing_code(kernel).map_or(TaskPlace::default(), |(_, bytes)| members::find(words(&bytes).map(step), None))
 }
 
-/// Finds the preemption count: the word of the running task to which this code adds an interrupt.
+/// Finds `preempt_count`: the word of the running task to which this code adds `interrupt`, the kernel's HARDIRQ_OFFSET.
 pub fn count_by_code(_: u64, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let (mut task, mut loaded): (Option<u8>, Option<(u32, u64)>) = (None, None);
     let mut constant = None;

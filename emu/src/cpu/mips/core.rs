@@ -11,13 +11,13 @@ use unicorn_engine_sys::{Arch, Mode, RegisterMIPS};
 const MODEL_24KF: i32 = 8;
 const MODEL_64R2: i32 = 5;
 
-/// 32 bits, big-endian.
+/// The core for 32-bit big-endian kernels.
 pub static BIG_32: CoreKind = kind(&mips::BIG_32, MODEL_24KF, state::PC_32);
-/// 32 bits, little-endian.
+/// The core for 32-bit little-endian kernels.
 pub static LITTLE_32: CoreKind = kind(&mips::LITTLE_32, MODEL_24KF, state::PC_32);
-/// 64 bits, big-endian.
+/// The core for 64-bit big-endian kernels.
 pub static BIG_64: CoreKind = kind(&mips::BIG_64, MODEL_64R2, state::PC_64);
-/// 64 bits, little-endian.
+/// The core for 64-bit little-endian kernels.
 pub static LITTLE_64: CoreKind = kind(&mips::LITTLE_64, MODEL_64R2, state::PC_64);
 
 const fn kind(library: &'static Library, model: i32, live_pc: usize) -> CoreKind {
@@ -65,13 +65,13 @@ const fn program(mode: Mode, calls: &'static [u8], nothing: &'static [u8], break
     Program { library: (Arch::MIPS, mode), registers, pointer_bits: 0, calls, nothing, breakpoint, behind: 0 }
 }
 
-/// A loop of calls on a bare core, for the benches.
+/// The loop of calls on a bare core, for the benches: 32 bits, big-endian.
 pub static LOOP_BIG_32: Program = program(mips::MODE_BIG_32, &bytes(CALLS, true), &bytes(NOTHING, true), &bytes(TRAP, true));
-/// The loop of the self-check, 32 bits, little-endian.
+/// The loop of calls on a bare core, 32 bits, little-endian.
 pub static LOOP_LITTLE_32: Program =
     program(mips::MODE_LITTLE_32, &bytes(CALLS, false), &bytes(NOTHING, false), &bytes(TRAP, false));
-/// The loop of the self-check, 64 bits, big-endian.
+/// The loop of calls on a bare core, 64 bits, big-endian.
 pub static LOOP_BIG_64: Program = program(mips::MODE_BIG_64, &bytes(CALLS, true), &bytes(NOTHING, true), &bytes(TRAP, true));
-/// The loop of the self-check, 64 bits, little-endian.
+/// The loop of calls on a bare core, 64 bits, little-endian.
 pub static LOOP_LITTLE_64: Program =
     program(mips::MODE_LITTLE_64, &bytes(CALLS, false), &bytes(NOTHING, false), &bytes(TRAP, false));

@@ -46,7 +46,7 @@ pub fn by_code(kernel: &Kernel) -> TaskPlace {
     TaskPlace { current: Some(current), pid: member(Kind::Word), comm: member(Kind::Address), ..TaskPlace::default() }
 }
 
-/// The place of the preemption count: the word of the running task that this code loads and adds an interrupt to, with
+/// The place of `preempt_count`: the word of the running task that this code loads, and to which it adds `interrupt` with
 /// `addis`.
 fn count(order: ByteOrder, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let code: Vec<Access> = accesses(order, code).collect();

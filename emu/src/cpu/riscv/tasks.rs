@@ -1,5 +1,5 @@
-//! The running task on RISC-V; and where its number and its name are, out of the code that prints them, in kernels without
-//! types.
+//! The running task on RISC-V. In kernels without type information, the offsets of its number and its name are found in the
+//! code that prints them.
 
 use super::state::{get, places};
 use crate::boot::Kernel;

@@ -138,7 +138,7 @@ fn place(second: u8, third: u8) -> u64 {
     u64::from(second & 15) << 8 | u64::from(third)
 }
 
-/// Finds the preemption count: the word of the lowcore to which this code adds an interrupt.
+/// Finds `preempt_count`: the word of the lowcore to which this code adds `interrupt`, the kernel's HARDIRQ_OFFSET.
 pub fn count_by_code(_: u64, code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let (mut zero, mut has_constant) = (None, false);
     let [_, _, _, _, high @ .., _, _] = interrupt.to_be_bytes();

@@ -35,7 +35,7 @@ pub static LOOP_64: Program = Program {
     behind: 0,
 };
 
-/// The loop of the self-check in 32-bit code.
+/// A loop of calls on a bare core, for the benches, in 32-bit code.
 pub static LOOP_32: Program = Program {
     library: (Arch::X86, Mode::MODE_32),
     registers: || [RegisterX86::EIP.into(), RegisterX86::ESP.into(), RegisterX86::ECX.into()],

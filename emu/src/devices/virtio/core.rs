@@ -63,7 +63,7 @@ impl Virtio {
         }
     }
 
-    /// Whether a device from a snapshot is possible, before the time `last`.
+    /// Whether a device could be in this state before the time `last`. A damaged snapshot may hold another state.
     pub fn is_sound(&self, last: Ticks) -> bool {
         let count = self.class.queues();
         self.queues.len() == count

@@ -90,7 +90,7 @@ impl PciBus {
         Ok(())
     }
 
-    /// Whether a bus from a snapshot is possible, before the time `last`.
+    /// Whether a bus could be in this state before the time `last`. A damaged snapshot may hold another state.
     pub fn is_sound(&self, last: Ticks) -> bool {
         self.functions.len() <= MOST && self.functions.iter().all(|function| function.virtio.is_sound(last))
     }

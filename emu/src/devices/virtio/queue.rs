@@ -100,7 +100,7 @@ impl Queue {
         Queue { size: MOST_DESCRIPTORS, ..Queue::default() }
     }
 
-    /// Whether a queue from a snapshot is possible.
+    /// Whether a queue could be in this state. A damaged snapshot may hold another state.
     pub fn is_sound(&self) -> bool {
         self.size.is_power_of_two() && self.size <= MOST_DESCRIPTORS
     }

@@ -8,7 +8,7 @@ const CARRY: u32 = 1 << 29;
 const OVERFLOW: u32 = 1 << 28;
 
 impl Cpu<'_> {
-    /// `word` has an immediate operand, or a register shifted by an immediate.
+    /// Emulates one data processing instruction, whose last operand is an immediate, or a register shifted by an immediate.
     pub(super) fn alu(&mut self, word: u32) -> Target {
         let status = self.status();
         let carry_in = status & CARRY != 0;

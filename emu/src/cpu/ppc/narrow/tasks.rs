@@ -82,8 +82,7 @@ fn step(word: u32) -> Step {
     }
 }
 
-/// The place of the preemption count: the word that this code loads relative to r2 and adds an interrupt to, with
-/// `addis`.
+/// The place of `preempt_count`: the word that this code loads relative to r2, and to which it adds `interrupt` with `addis`.
 fn count(code: &[u8], interrupt: u64) -> Option<CountPlace> {
     let code: Vec<Access> = accesses(ByteOrder::Big, code).collect();
     let adds_to = |register| {

@@ -82,7 +82,7 @@ impl Blk {
         Blk { overlay: Overlay::new(disk.base), read_only: disk.read_only }
     }
 
-    /// Whether a disk from a snapshot is possible.
+    /// Whether a disk could be in this state. A damaged snapshot may hold another state.
     pub fn is_sound(&self) -> bool {
         self.overlay.is_sound()
     }

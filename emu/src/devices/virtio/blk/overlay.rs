@@ -49,7 +49,7 @@ impl Overlay {
         }
     }
 
-    /// Whether an overlay from a snapshot is possible: its blocks are inside the disk.
+    /// Whether an overlay could be in this state: its blocks are inside the disk.
     pub fn is_sound(&self) -> bool {
         let blocks = self.bytes().div_ceil(BLOCK);
         self.written.last_key_value().is_none_or(|(last, _)| *last < blocks)

@@ -93,7 +93,7 @@ impl NineP {
         NineP { tag: folder.tag, server: Server::new(folder.tree) }
     }
 
-    /// Whether a device from a snapshot is possible.
+    /// Whether a device could be in this state. A damaged snapshot may hold another state.
     pub fn is_sound(&self) -> bool {
         self.tag.len() <= LONGEST_TAG && self.server.is_sound()
     }

@@ -83,7 +83,7 @@ impl Server {
         Server { tree: Origin::Here(tree), message: MOST_MESSAGE, fids: BTreeMap::new(), path_bytes: 0, listings: Vec::new() }
     }
 
-    /// Whether a server from a snapshot is possible.
+    /// Whether a server could be in this state. A damaged snapshot may hold another state.
     pub fn is_sound(&self) -> bool {
         (LEAST_MESSAGE..=MOST_MESSAGE).contains(&self.message)
             && self.fids.len() <= MOST_FIDS

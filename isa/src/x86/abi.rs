@@ -23,21 +23,21 @@ pub const BP: Reg = Reg(5);
 pub const SI: Reg = Reg(6);
 /// The destination of string instructions.
 pub const DI: Reg = Reg(7);
-/// 64-bit only, as R9 to R15.
+/// The general register r8, the fifth argument. 32-bit code has no r8 to r15.
 pub const R8: Reg = Reg(8);
-/// 64-bit only.
+/// The general register r9 of 64-bit code.
 pub const R9: Reg = Reg(9);
-/// 64-bit only.
+/// The general register r10 of 64-bit code.
 pub const R10: Reg = Reg(10);
-/// 64-bit only.
+/// The general register r11 of 64-bit code.
 pub const R11: Reg = Reg(11);
-/// 64-bit only.
+/// The general register r12 of 64-bit code.
 pub const R12: Reg = Reg(12);
-/// 64-bit only.
+/// The general register r13 of 64-bit code.
 pub const R13: Reg = Reg(13);
-/// 64-bit only.
+/// The general register r14 of 64-bit code.
 pub const R14: Reg = Reg(14);
-/// 64-bit only.
+/// The general register r15 of 64-bit code.
 pub const R15: Reg = Reg(15);
 /// EFLAGS or RFLAGS.
 pub const FLAGS: Reg = Reg(16);

@@ -14,7 +14,7 @@ pub const JUMP_LENGTH: usize = 5;
 /// `nop`.
 const NOP: &[u8] = &[0x90];
 
-/// 64-bit: the jump reaches 2 GiB in each direction.
+/// The detours of 64-bit code: the jump reaches 2 GiB in each direction.
 pub static BITS_64: Detour = Detour {
     in_linux: true,
     instructions_are_whole: false,
@@ -28,7 +28,7 @@ pub static BITS_64: Detour = Detour {
     far: None,
 };
 
-/// 32-bit: addresses wrap, so the jump reaches every address.
+/// The detours of 32-bit code: addresses wrap, so the jump reaches every address.
 pub static BITS_32: Detour = Detour {
     return_pad: &[0xff, 0x64, 0x24, 0xfc], // jmp *-4(%esp)
     jump: |over, to| jump(Mode::Bits32, over.address, to),

@@ -14,7 +14,7 @@ use crate::regs::Reg;
 const CALL: u8 = 0xe8;
 const CALL_LENGTH: usize = 5;
 
-/// 64-bit: a frame of 21 words.
+/// The faithful form of 64-bit code, with a frame of 21 words.
 pub static BITS_64: Faithful = Faithful {
     #[rustfmt::skip]
     save: &[
@@ -49,7 +49,7 @@ pub static BITS_64: Faithful = Faithful {
     ],
 };
 
-/// 32-bit: a frame of 17 words.
+/// The faithful form of 32-bit code, with a frame of 17 words.
 pub static BITS_32: Faithful = Faithful {
     #[rustfmt::skip]
     save: &[

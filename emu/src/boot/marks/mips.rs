@@ -6,16 +6,16 @@ use std::ops::Range;
 use trapline_isa::mips::Set;
 use trapline_probes::guest::Site;
 
-/// 32 bits, little-endian.
+/// The marks of 32-bit little-endian kernels.
 pub static LITTLE_32: Marks = Marks { stray_readers: STRAY_READERS, ..BASE };
 
-/// 32 bits, big-endian.
+/// The marks of 32-bit big-endian kernels.
 pub static BIG_32: Marks = Marks { stray_readers: STRAY_READERS, looks: BIG_LOOKS, ..BASE };
 
-/// 64 bits, little-endian.
+/// The marks of 64-bit little-endian kernels.
 pub static LITTLE_64: Marks = Marks { exception_row: 16, ..BASE };
 
-/// 64 bits, big-endian.
+/// The marks of 64-bit big-endian kernels.
 pub static BIG_64: Marks = Marks { exception_row: 16, looks: BIG_LOOKS, ..BASE };
 
 /// A 32-bit kernel asks for system-call functions from number 0 on, but the table begins with number 4000

@@ -18,9 +18,9 @@ use super::{Choice, CoreFile, Entry, Exception, Exceptions, Firmware, Interrupts
 use trapline_isa::arch::Arch;
 use trapline_isa::arm::abi::AAPCS;
 
-/// Kernels in A32 code.
+/// The machine's model for kernels in A32 code.
 pub static ARM: Model = model(Arch::Arm);
-/// Kernels in Thumb code, on the same core.
+/// The machine's model for kernels in Thumb code, on the same core.
 pub static THUMB2: Model = model(Arch::Thumb2);
 
 const CHOICES: &[Choice] = &[Choice::of("cortex-a8", &core::CORE), Choice::of("cortex-a15", &core::CORE_WITH_LONG_TABLES)];

@@ -16,13 +16,13 @@ use super::{Choice, CoreFile, Entry, Exception, Exceptions, Interrupts, Model, N
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 
-/// 32-bit big-endian kernels.
+/// The machine's model for 32-bit big-endian kernels.
 pub static MIPS: Model = model(Arch::Mips, &[Choice::of("24Kf", &core::BIG_32)], check::big_32, named::BIG_32);
-/// 32-bit little-endian kernels.
+/// The machine's model for 32-bit little-endian kernels.
 pub static MIPSEL: Model = model(Arch::Mipsel, &[Choice::of("24Kf", &core::LITTLE_32)], check::little_32, named::LITTLE_32);
-/// 64-bit big-endian kernels.
+/// The machine's model for 64-bit big-endian kernels.
 pub static MIPS64: Model = model(Arch::Mips64, &[Choice::of("MIPS64R2-generic", &core::BIG_64)], check::big_64, named::BIG_64);
-/// 64-bit little-endian kernels.
+/// The machine's model for 64-bit little-endian kernels.
 pub static MIPS64EL: Model =
     model(Arch::Mips64el, &[Choice::of("MIPS64R2-generic", &core::LITTLE_64)], check::little_64, named::LITTLE_64);
 

@@ -22,7 +22,7 @@ impl From<RegisterARM> for Register {
     }
 }
 
-/// A little-endian core.
+/// Unicorn's build for little-endian cores.
 pub static LIBRARY: Library = Library {
     arch: Arch::ARM,
     mode: Mode::LITTLE_ENDIAN,

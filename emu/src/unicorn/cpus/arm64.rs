@@ -22,7 +22,7 @@ impl From<RegisterARM64> for Register {
     }
 }
 
-/// A little-endian core.
+/// Unicorn's build for little-endian cores.
 pub static LIBRARY: Library = Library {
     arch: Arch::ARM64,
     mode: Mode::LITTLE_ENDIAN,

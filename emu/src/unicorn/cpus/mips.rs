@@ -92,16 +92,16 @@ pub enum Place {
     Flags,
 }
 
-/// 32 bits, big-endian.
+/// Unicorn's mode for 32-bit big-endian cores.
 pub const MODE_BIG_32: Mode = Mode(Mode::MIPS32.0 | Mode::BIG_ENDIAN.0);
-/// 32 bits, little-endian.
+/// Unicorn's mode for 32-bit little-endian cores.
 pub const MODE_LITTLE_32: Mode = Mode::MIPS32;
-/// 64 bits, big-endian.
+/// Unicorn's mode for 64-bit big-endian cores.
 pub const MODE_BIG_64: Mode = Mode(Mode::MIPS64.0 | Mode::BIG_ENDIAN.0);
-/// 64 bits, little-endian.
+/// Unicorn's mode for 64-bit little-endian cores.
 pub const MODE_LITTLE_64: Mode = Mode::MIPS64;
 
-/// 32 bits, big-endian.
+/// Unicorn's build for 32-bit big-endian cores.
 pub static BIG_32: Library = Library {
     arch: Arch::MIPS,
     mode: MODE_BIG_32,
@@ -115,7 +115,7 @@ pub static BIG_32: Library = Library {
     layout: &LAYOUT_BIG_32,
 };
 
-/// 32 bits, little-endian.
+/// Unicorn's build for 32-bit little-endian cores.
 pub static LITTLE_32: Library = Library {
     arch: Arch::MIPS,
     mode: MODE_LITTLE_32,
@@ -129,7 +129,7 @@ pub static LITTLE_32: Library = Library {
     layout: &LAYOUT_LITTLE_32,
 };
 
-/// 64 bits, big-endian.
+/// Unicorn's build for 64-bit big-endian cores.
 pub static BIG_64: Library = Library {
     arch: Arch::MIPS,
     mode: MODE_BIG_64,
@@ -143,7 +143,7 @@ pub static BIG_64: Library = Library {
     layout: &LAYOUT_BIG_64,
 };
 
-/// 64 bits, little-endian.
+/// Unicorn's build for 64-bit little-endian cores.
 pub static LITTLE_64: Library = Library {
     arch: Arch::MIPS,
     mode: MODE_LITTLE_64,

@@ -27,7 +27,7 @@ impl From<RegisterPPC> for Register {
     }
 }
 
-/// 64 bits, both byte orders: a bit of the state chooses.
+/// Unicorn's build for 64-bit cores. A bit of the state chooses the byte order.
 pub static LIBRARY: Library = Library {
     arch: Arch::PPC,
     mode: Mode(Mode::PPC64.0 | Mode::BIG_ENDIAN.0),
@@ -42,10 +42,10 @@ pub static LIBRARY: Library = Library {
     layout: &LAYOUT,
 };
 
-/// 32 bits, big-endian.
+/// Unicorn's mode for 32-bit big-endian cores.
 pub const MODE_32: Mode = Mode(Mode::PPC32.0 | Mode::BIG_ENDIAN.0);
 
-/// 32 bits.
+/// Unicorn's build for 32-bit cores.
 pub static LIBRARY_32: Library = Library {
     arch: Arch::PPC,
     mode: MODE_32,

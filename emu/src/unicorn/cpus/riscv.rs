@@ -48,7 +48,7 @@ struct Own {
 // SAFETY: its pointers point to constants.
 unsafe impl Sync for Own {}
 
-/// 64 bits.
+/// Unicorn's build for 64-bit cores.
 pub static WIDE: Library = Library {
     arch: Arch::RISCV,
     mode: Mode::RISCV64,
@@ -62,7 +62,7 @@ pub static WIDE: Library = Library {
     layout: &LAYOUT_64,
 };
 
-/// 32 bits.
+/// Unicorn's build for 32-bit cores.
 pub static NARROW: Library = Library {
     arch: Arch::RISCV,
     mode: Mode::RISCV32,

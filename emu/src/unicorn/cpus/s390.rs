@@ -25,7 +25,7 @@ impl From<RegisterS390X> for Register {
 /// CPU has this number.
 pub const LEFT_TO_US: u32 = 0x100;
 
-/// Big-endian.
+/// Unicorn's build for z/Architecture, which is big-endian.
 pub static LIBRARY: Library = Library {
     arch: Arch::S390X,
     mode: Mode::BIG_ENDIAN,

@@ -45,10 +45,10 @@ struct Own {
 // SAFETY: its pointers point to constants.
 unsafe impl Sync for Own {}
 
-/// 64 bits, big-endian.
+/// Unicorn's mode for 64-bit big-endian cores.
 pub const MODE: Mode = Mode(Mode::SPARC64.0 | Mode::BIG_ENDIAN.0);
 
-/// 64 bits, big-endian; pages of 8 KiB.
+/// Unicorn's build for 64-bit SPARC: big-endian, with pages of 8 KiB.
 pub static LIBRARY: Library = Library {
     arch: Arch::SPARC,
     mode: MODE,

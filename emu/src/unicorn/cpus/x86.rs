@@ -23,7 +23,7 @@ impl From<RegisterX86> for Register {
     }
 }
 
-/// A 64-bit core; both widths run on it (docs/unicorn.md, "one core for both widths").
+/// Unicorn's build for 64-bit cores, on which both widths run (docs/unicorn.md, "one core for both widths").
 pub static LIBRARY: Library = Library {
     arch: Arch::X86,
     mode: Mode::MODE_64,

@@ -212,7 +212,8 @@ pub fn region(
     region_by(isa, policy, function, address, around, &|_| true)
 }
 
-/// The region of a probe at `address` whose detour is at `detour`. The jump is a far one if the first one does not reach.
+/// The region of a probe at `address` whose detour is at `detour`. The jump is a far one if the ISA's first jump does not
+/// reach the detour.
 pub fn region_to(
     isa: &'static Isa,
     policy: Policy,
@@ -238,7 +239,7 @@ pub fn region_by(
 }
 
 /// Like [`region_to`], with only those rules that `applies` accepts. The jump goes from the first address to the second,
-/// its detour. Without a detour's address the jump is the first one.
+/// its detour. Without a detour's address the jump is the ISA's first one.
 #[doc(hidden)]
 pub fn region_to_by(
     isa: &'static Isa,

@@ -247,7 +247,7 @@ fn unlisted_area(bounds: &Bounds, range: Range<u64>) -> Blacklisted {
     Blacklisted { range, name: bounds.section.to_string(), listed: false }
 }
 
-/// Rows of the table of traps that are tried to find the size of a row.
+/// The number of rows of the bug table that are read to find the size of a row.
 const SAMPLE: usize = 64;
 
 struct Reader<'a> {
@@ -321,8 +321,8 @@ impl<'a> Reader<'a> {
         Some(JumpLabel { code, target, key: key & !3 })
     }
 
-    /// The form of addresses in the table of traps, found from its first row: 32-bit x86 uses relative addresses in all
-    /// tables but this.
+    /// The form of addresses in the bug table (`__bug_table`), found from its first row: 32-bit x86 uses relative addresses
+    /// in all tables but this.
     fn form_of_bugs(&self, rows: &[(u64, &[u8])]) -> Form {
         let marks = self.marks;
         let is_trap = |form: &Form| {
@@ -333,7 +333,7 @@ impl<'a> Reader<'a> {
         [marks.form, Form::Absolute].into_iter().find(is_trap).unwrap_or(marks.form)
     }
 
-    /// The number of rows among the first [`SAMPLE`] of the table of traps that lead to a trap.
+    /// The number of rows among the first [`SAMPLE`] of the bug table whose address has a trap.
     fn traps_in(&self, rows: &[(u64, &[u8])]) -> usize {
         let form = self.form_of_bugs(rows);
         let is_trap = |(at, row): &&(u64, &[u8])| {
@@ -344,8 +344,8 @@ impl<'a> Reader<'a> {
         rows.iter().take(SAMPLE).filter(is_trap).count()
     }
 
-    /// The rows of the table of traps in kernels that keep an address more in each: the format of the message (7.x). The
-    /// rows stay as they are if they lead to more traps that way.
+    /// The bug table's rows, read again with one more address in each: kernels 7.x add the format of the message. The
+    /// given rows are returned if the longer ones do not find more traps.
     fn longer_rows_of_bugs(&self, rows: Vec<(u64, &'a [u8])>, size: usize) -> Vec<(u64, &'a [u8])> {
         let Some((start, _)) = rows.first() else { return rows };
         let longer = size + self.form_of_bugs(&rows).bytes(self.word);

@@ -75,9 +75,9 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Finds the table of traps: an instruction, the file's name and the line. Its addresses are relative, or absolute
-    /// on 32-bit x86 (only in this table). Some traps are in exit text, whose bounds are unknown here, so the
-    /// instruction may be anywhere in the image.
+    /// Finds the bug table: rows of the trap's address, the file's name and the line. Its addresses are relative, or
+    /// absolute on 32-bit x86 (only in this table). Some traps are in exit text, whose bounds are unknown here, so the
+    /// trap may be anywhere in the image.
     pub fn bugs(&self) -> Option<Range<u64>> {
         let is_bug = |site: Option<u64>| site.is_some_and(|site| self.looks_like(site, self.marks.looks.bug));
         let size = self.marks.bug_row(self.word);

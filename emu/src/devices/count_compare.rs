@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Nanoseconds per count: 100 MHz, half the frequency of a 200 MHz CPU.
 const NANOSECONDS: u64 = 10;
 
-/// Both registers of a CPU.
+/// The state of one CPU's Count and Compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CountCompare {

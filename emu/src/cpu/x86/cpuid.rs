@@ -77,8 +77,8 @@ fn answer(leaf: u32, maker: &Maker, place: Place) -> [u32; 4] {
 /// The time stamp counter runs at a constant rate.
 const INVARIANT_TSC: u32 = 8;
 const CACHE_LINE: u32 = 8 << 8;
-/// Reported if the board has a local APIC. Without it a kernel cannot send itself an interrupt and defers such work to
-/// the next tick, which breaks some kernels.
+/// CPUID reports the APIC if the board has a local one. Without it a kernel cannot send itself an interrupt and defers
+/// such work to the next tick, which breaks some kernels.
 const APIC: u32 = 9;
 /// FPU DE PSE TSC MSR PAE CX8 PGE CMOV PAT CLFLUSH MMX FXSR SSE SSE2. MTRR and SYSENTER are not modelled.
 const FEATURES: &[u32] = &[0, 2, 3, 4, 5, 6, 8, 13, 15, 16, 19, 23, 24, 25, 26];

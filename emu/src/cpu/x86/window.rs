@@ -10,9 +10,9 @@ use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
 use trapline_isa::insn::LONGEST;
 
-/// The window's virtual start. On x86_64, the last entries of the directory that maps the kernel's image, within 2 GiB
-/// of text and modules. On i386, the middle of the vmalloc area whatever the size of memory: Linux fills that area from
-/// its start, which is at most 896 MiB into the kernel's half, and per-CPU data from its end.
+/// The window's virtual start. On x86_64 it is 32 MiB in front of the end of the page directory that maps the kernel's
+/// image, so within 2 GiB of text and modules. On i386 it is inside the vmalloc area for every size of memory: Linux
+/// fills that area from its start, which is at most 896 MiB into the kernel's half, and with per-CPU data from its end.
 pub const fn window_start(long: bool) -> u64 {
     if long { 0xffff_ffff_be00_0000 } else { 0xfb00_0000 }
 }

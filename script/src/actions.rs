@@ -1,11 +1,11 @@
 //! Compiles calls that are actions (`printf`, `exit`, `delete`, ...) and the aggregations that are assigned to maps
 //! (`count()`, `hist()`, ...).
 
-use super::acts::MOST_VALUES;
 use super::ast::{Expr, Kind};
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};
 use super::format::Format;
+use super::prints::MOST_VALUES;
 use super::program::{Act, Num, Printf, Stream};
 use super::stored::linear_buckets;
 use super::types::Aggregate;

@@ -4,21 +4,15 @@
 //! evaluation of the expression notes the jump in [`Runner::leaving`], an act does nothing once that is set, and
 //! [`Runner::act`] makes the jump.
 
-use super::format::Piece;
 use super::map::Keys;
-use super::program::{Act, Any, Num, Stream};
-use super::run::{BYTES_A_KEY, BYTES_A_STEP, MOST_TURNS, MOST_WAITING, MOST_WORKED, Runner, State};
-use super::show::Value;
+use super::program::{Act, Any};
+use super::run::{BYTES_A_KEY, BYTES_A_STEP, MOST_HELD, MOST_TURNS, MOST_WAITING, MOST_WORKED, Runner, State};
 use super::stored::Stored;
 use super::types::Type;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 /// The message for a hit that has spent its budget.
 pub(super) const TOO_MUCH_WORK: &str = "one hit took more work than to put together 1 GiB of strings: the script was ended";
-
-/// The largest number of values in one printf.
-pub(super) const MOST_VALUES: usize = 32;
 
 impl Runner<'_> {
     /// Executes statements in order, until one leaves the block.
@@ -78,10 +72,13 @@ impl Runner<'_> {
                 if self.leaving != Goes::On {
                     return Goes::On;
                 }
-                let State { variables, scratch, .. } = &mut *self.state;
+                let State { variables, scratch, held, .. } = &mut *self.state;
                 if let Some(variable) = variables.get_mut(usize::from(*variable)) {
+                    let before = variable.bytes.capacity();
                     variable.bytes.clear();
                     variable.bytes.extend_from_slice(&scratch[mark..]);
+                    *held = held.saturating_add(variable.bytes.capacity()).saturating_sub(before);
+                    self.check_held();
                 }
             }
             Act::Map(map, key, Any::Num(value)) => {
@@ -138,48 +135,12 @@ impl Runner<'_> {
             Act::Return => return Goes::Return,
             Act::Break => return Goes::Break,
             Act::Continue => return Goes::Continue,
-            Act::Printf(what, stream) => return self.printf(&what.format, &what.values, *stream),
-            Act::PrintValue(what) => {
-                let value = self.any(&what.0);
-                if self.leaving != Goes::On {
-                    return Goes::On;
-                }
-                let State { scratch, out, view, .. } = &mut *self.state;
-                let value = value.map_or(Value::Bytes(&scratch[mark..]), Value::Number);
-                view.show().printed_value(out, &what.1, value);
-            }
-            Act::PrintMap { map, top, div } => {
-                let (top, div) = (self.num(top), self.num(div));
-                let keys = self.state.maps.get(usize::from(*map)).map_or(0, |map| map.len() as u64);
-                if self.leaving != Goes::On || !self.may_handle(keys) || !self.may_turn(0) {
-                    return Goes::On;
-                }
-                let State { maps, out, view, .. } = &mut *self.state;
-                if let Some((facts, map)) = self.program.maps.get(usize::from(*map)).zip(maps.get(usize::from(*map))) {
-                    view.show().map(out, facts, map, top, div.max(1));
-                }
-            }
-            Act::PrintEntry { map, key } => {
-                self.key(key);
-                if self.leaving != Goes::On {
-                    return Goes::On;
-                }
-                let State { maps, scratch, out, view, .. } = &mut *self.state;
-                let Some((facts, map)) = self.program.maps.get(usize::from(*map)).zip(maps.get_mut(usize::from(*map))) else {
-                    return Goes::On;
-                };
-                let aggregate = if let Type::Aggregate(aggregate) = facts.value { Some(aggregate) } else { None };
-                let value = match map.get(&scratch[mark..]) {
-                    Some(Stored::Bytes(bytes)) => Value::Bytes(bytes),
-                    Some(stored) if aggregate.is_some() => {
-                        view.show().printed_entry(out, &facts.value, stored);
-                        return Goes::On;
-                    }
-                    Some(stored) => Value::Number(stored.number(None)),
-                    None => Value::Number(0),
-                };
-                view.show().printed_value(out, &facts.value, value);
-            }
+            Act::Printf(..)
+            | Act::PrintValue(_)
+            | Act::PrintMap { .. }
+            | Act::PrintEntry { .. }
+            | Act::Time(_)
+            | Act::Join { .. } => return self.print(act, mark),
             Act::Clear(map) => {
                 if let Some(map) = self.state.maps.get_mut(usize::from(*map)) {
                     map.clear();
@@ -201,13 +162,6 @@ impl Runner<'_> {
                 self.state.exit = Some(status);
                 return Goes::Return;
             }
-            Act::Time(format) => {
-                let now = self.context.now().wrapping_add(self.state.view.epoch);
-                let State { scratch, out, view, .. } = &mut *self.state;
-                super::times::format_time(scratch, format, now);
-                view.show().text(out, "time", &scratch[mark..]);
-            }
-            Act::Join { at, separator } => self.join(at, separator, mark),
             Act::Unwatch(address) => {
                 let address = self.num(address);
                 if self.leaving != Goes::On {
@@ -245,11 +199,23 @@ impl Runner<'_> {
             self.fail(TOO_MUCH_WORK);
             return false;
         }
-        if self.state.out.len().max(self.state.warned.len()) > MOST_WAITING {
+        self.check_waiting()
+    }
+
+    /// Ends the script and returns false if too much output waits to be written.
+    pub(super) fn check_waiting(&mut self) -> bool {
+        let may_go_on = self.state.out.len().max(self.state.warned.len()) <= MOST_WAITING;
+        if !may_go_on {
             self.fail("more than 256 MiB of output wait to be written: the script was ended");
-            return false;
         }
-        true
+        may_go_on
+    }
+
+    /// Ends the script if its variables hold too much.
+    fn check_held(&mut self) {
+        if self.state.held > MOST_HELD {
+            self.fail("the script has put more than 256 MiB of strings in variables: it was ended");
+        }
     }
 
     /// Ends the script with a message. No later act of this hit runs.
@@ -300,9 +266,10 @@ impl Runner<'_> {
             if !self.may_turn(steps) {
                 return Goes::Return;
             }
-            let State { maps, variables, .. } = &mut *self.state;
+            let State { maps, variables, held, .. } = &mut *self.state;
             let Some(stored) = maps.get_mut(usize::from(map)).and_then(|map| map.get(key)) else { continue };
             let Some(variable) = variables.get_mut(usize::from(variable)) else { return Goes::On };
+            let before = variable.bytes.capacity();
             variable.bytes.clear();
             if several {
                 variable.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -318,6 +285,11 @@ impl Runner<'_> {
                 stored if value_is_number => variable.bytes.extend_from_slice(&stored.number(aggregate).to_le_bytes()),
                 _ => {}
             }
+            *held = held.saturating_add(variable.bytes.capacity()).saturating_sub(before);
+            self.check_held();
+            if self.leaving != Goes::On {
+                return Goes::Return;
+            }
             match self.acts(body) {
                 Goes::Break => break,
                 Goes::Return => return Goes::Return,
@@ -325,85 +297,6 @@ impl Runner<'_> {
             }
         }
         Goes::On
-    }
-
-    /// Writes a format with its values to a stream. With [`Stream::Failure`] the script ends.
-    pub(super) fn printf(&mut self, format: &super::format::Format, values: &[(Any, Type)], stream: Stream) -> Goes {
-        // Most formats have few values, which need a smaller array.
-        match values.len() {
-            0..=4 => self.printf_of::<4>(format, values, stream),
-            _ => self.printf_of::<MOST_VALUES>(format, values, stream),
-        }
-    }
-
-    fn printf_of<const MOST: usize>(&mut self, format: &super::format::Format, values: &[(Any, Type)], stream: Stream) -> Goes {
-        let mark = self.state.scratch.len();
-        // First all values are computed, in order: a number is kept here, bytes in the scratch buffer up to this offset.
-        // Then the text is written.
-        let mut ends = [(0_u64, 0_usize); MOST];
-        for ((value, _), end) in values.iter().zip(&mut ends) {
-            let number = self.any(value);
-            *end = (number.unwrap_or(0), self.state.scratch.len());
-        }
-        if self.leaving != Goes::On {
-            return Goes::On;
-        }
-        let State { scratch, out, warned, view, .. } = &mut *self.state;
-        let show = view.show();
-        let is_output = matches!(stream, Stream::Output | Stream::File);
-        let mut text = core::mem::take(if is_output { out } else { warned });
-        let json = view.style.json && is_output;
-        let mut inner = if json { Vec::new() } else { core::mem::take(&mut text) };
-        let (mut start, mut values) = (mark, values.iter().zip(&ends));
-        for piece in &format.pieces {
-            match piece {
-                Piece::Text(plain) => inner.extend_from_slice(plain),
-                Piece::Value(conversion) => {
-                    let Some(((_, kind), (number, end))) = values.next() else { break };
-                    let value = if start == *end && (kind.is_number() || matches!(kind, Type::Aggregate(_))) {
-                        Value::Number(*number)
-                    } else {
-                        Value::Bytes(scratch.get(start..*end).unwrap_or_default())
-                    };
-                    start = *end;
-                    conversion.write(&show, &mut inner, kind, value);
-                }
-            }
-        }
-        if json {
-            show.text(&mut text, if stream == Stream::File { "cat" } else { "printf" }, &inner);
-        } else {
-            text = inner;
-        }
-        *(if is_output { out } else { warned }) = text;
-        if stream == Stream::Failure {
-            self.fail("the script ended itself by fail() or assert()");
-            return Goes::Return;
-        }
-        Goes::On
-    }
-
-    /// Prints the strings of an array of pointers such as `argv`, up to a NULL pointer and at most 16 of them.
-    pub(super) fn join(&mut self, at: &Num, separator: &[u8], mark: usize) {
-        let mut at = self.num(at);
-        if self.leaving != Goes::On {
-            return;
-        }
-        let word = self.program.word;
-        for number in 0..16 {
-            let pointer = self.load(at, word);
-            if pointer == 0 {
-                break;
-            }
-            if number > 0 {
-                self.state.scratch.extend_from_slice(separator);
-            }
-            self.text(pointer, 1024);
-            at = at.wrapping_add(word.into());
-        }
-        let State { scratch, out, view, .. } = &mut *self.state;
-        scratch.push(b'\n');
-        view.show().text(out, "join", &scratch[mark..]);
     }
 }
 

@@ -43,6 +43,7 @@ mod parse_statements;
 mod parse_types;
 pub mod past;
 mod points;
+mod prints;
 mod program;
 pub mod run;
 pub mod shape;

@@ -10,11 +10,14 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Default limit on the number of keys of a map.
 pub const MOST_KEYS: u64 = 1 << 20;
 /// Limit on the size of a map's keys and values, in bytes.
 pub const MOST_BYTES: u64 = 256 << 20;
+/// Limit on the size of all maps of a script together, in bytes.
+const MOST_BYTES_OF_ALL: usize = 1 << 30;
 /// The size of an entry without its key and the heap memory of its value, in bytes.
 const ENTRY_BYTES: u64 = 96;
 
@@ -29,8 +32,10 @@ pub struct Map {
     places: Vec<u32>,
     /// The largest number of keys.
     limit: u64,
-    /// The size of all entries with their keys and values, in bytes. At most [`MOST_BYTES`].
+    /// The size of all entries with their keys and values, and of a byte value without key. At most [`MOST_BYTES`].
     bytes: u64,
+    /// The size of all maps of the script, this one included.
+    total: Total,
     /// The secret that its hashes depend on.
     secret: Secret,
     /// Whether the least recently used key is evicted when the map is full.
@@ -42,6 +47,34 @@ pub struct Map {
     sorted: Option<Arc<Keys>>,
     /// The number of values that were dropped because the map was full.
     pub lost: u64,
+}
+
+/// The size of all maps of a script, which share a limit.
+#[derive(Clone, Debug)]
+pub struct Total(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    bytes: AtomicUsize,
+    most: usize,
+}
+
+impl Total {
+    /// A total with a limit in bytes.
+    fn of(most: usize) -> Total {
+        Total(Arc::new(Held { bytes: AtomicUsize::new(0), most }))
+    }
+
+    /// The bytes that are free.
+    fn room(&self) -> u64 {
+        self.0.most.saturating_sub(self.0.bytes.load(Ordering::Relaxed)) as u64
+    }
+}
+
+impl Default for Total {
+    fn default() -> Total {
+        Total::of(MOST_BYTES_OF_ALL)
+    }
 }
 
 /// Two numbers that the hashes of a map's keys depend on. If they are random, nobody can choose keys that collide.
@@ -88,8 +121,36 @@ struct Entry {
 impl Map {
     /// Creates a map with a limit on the number of keys. 0 means [`MOST_KEYS`].
     pub fn new(limit: u64, evicts: bool, secret: Secret) -> Map {
-        let limit = if limit == 0 { MOST_KEYS } else { limit };
-        Map { limit, evicts, secret, oldest: NONE, newest: NONE, ..Map::default() }
+        let mut map = Map::default();
+        map.limit = if limit == 0 { MOST_KEYS } else { limit };
+        (map.evicts, map.secret, map.oldest, map.newest) = (evicts, secret, NONE, NONE);
+        map
+    }
+
+    /// The map with a limit that it shares with others.
+    pub fn within(mut self, total: &Total) -> Map {
+        self.total = total.clone();
+        self
+    }
+
+    /// Notes that the map holds more bytes than before.
+    fn hold(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        // The total is at most its limit, so the numbers fit.
+        self.total.0.bytes.fetch_add(bytes as usize, Ordering::Relaxed);
+    }
+
+    /// Notes that the map holds fewer bytes than before.
+    fn give_back(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.total.0.bytes.fetch_sub(bytes as usize, Ordering::Relaxed);
+    }
+
+    /// Whether a value may have `after` bytes instead of `before`.
+    fn has_room(&self, before: u64, after: u64) -> bool {
+        let more = after.saturating_sub(before);
+        self.bytes.saturating_add(more) <= MOST_BYTES && more <= self.total.room()
     }
 
     /// The value of a key. The empty key is that of a map without keys.
@@ -123,30 +184,35 @@ impl Map {
 
     /// Stores bytes at a key and replaces the old value. If the map has no room for them, the loss is counted.
     pub fn put_bytes(&mut self, key: &[u8], bytes: &[u8]) {
-        let (held, room) = (self.bytes, MOST_BYTES);
+        let after = bytes.len() as u64;
         let mut is_new = false;
-        let first = || {
-            is_new = true;
-            Stored::Bytes(bytes.to_vec())
+        let before = if key.is_empty() {
+            self.only.as_ref().map_or(0, Stored::bytes_of_text)
+        } else {
+            let first = || {
+                is_new = true;
+                Stored::Bytes(bytes.to_vec())
+            };
+            let Some(stored) = self.place(key, first) else { return };
+            stored.bytes()
         };
-        let Some(stored) = self.place(key, first) else { return };
         if is_new {
             return;
         }
-        let before = stored.bytes();
-        if held.saturating_sub(before).saturating_add(bytes.len() as u64) > room {
+        if !self.has_room(before, after) {
             self.lost += 1;
             return;
         }
-        if let Stored::Bytes(old) = stored {
-            old.clear();
-            old.extend_from_slice(bytes);
-        } else {
-            *stored = Stored::Bytes(bytes.to_vec());
-        }
-        let after = stored.bytes();
-        if !key.is_empty() {
-            self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
+        self.give_back(before);
+        self.hold(after);
+        match self.place(key, || Stored::Bytes(Vec::new())) {
+            // Memory that a much longer value has needed is given back.
+            Some(Stored::Bytes(old)) if old.capacity() / 4 <= bytes.len() + 1024 => {
+                old.clear();
+                old.extend_from_slice(bytes);
+            }
+            Some(stored) => *stored = Stored::Bytes(bytes.to_vec()),
+            None => {}
         }
     }
 
@@ -214,8 +280,10 @@ impl Map {
     #[cold]
     fn make(&mut self, key: &[u8], hash: u32, stored: Stored) -> Option<&mut Stored> {
         let needed = key.len() as u64 + ENTRY_BYTES + stored.bytes();
-        let is_full = |map: &Map| map.entries.len() as u64 >= map.limit || map.bytes.saturating_add(needed) > MOST_BYTES;
-        while self.evicts && is_full(self) && !self.entries.is_empty() {
+        let is_full = |map: &Map| map.entries.len() as u64 >= map.limit || !map.has_room(0, needed);
+        // Evicting cannot make room that other maps take.
+        let may_evict = self.evicts && needed <= self.total.room().saturating_add(self.bytes);
+        while may_evict && is_full(self) && !self.entries.is_empty() {
             self.take_out(self.oldest as usize);
         }
         if is_full(self) {
@@ -225,7 +293,7 @@ impl Map {
         if (self.entries.len() + 1) * 2 > self.places.len() {
             self.spread((self.places.len() * 2).max(16));
         }
-        self.bytes += needed;
+        self.hold(needed);
         self.sorted = None;
         self.entries.push(Entry { key: key.into(), hash, stored, older: NONE, newer: NONE });
         let number = self.entries.len() - 1;
@@ -259,7 +327,9 @@ impl Map {
     /// Removes a key. Returns whether it existed.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         if key.is_empty() {
-            return self.only.take().is_some();
+            let gone = self.only.take();
+            self.give_back(gone.as_ref().map_or(0, Stored::bytes_of_text));
+            return gone.is_some();
         }
         let Some(number) = self.find(key, hash(self.secret, key)) else { return false };
         self.take_out(number);
@@ -277,7 +347,7 @@ impl Map {
             self.unlink(number as u32);
         }
         let gone = self.entries.swap_remove(number);
-        self.bytes = self.bytes.saturating_sub(gone.key.len() as u64 + ENTRY_BYTES + gone.stored.bytes());
+        self.give_back(gone.key.len() as u64 + ENTRY_BYTES + gone.stored.bytes());
         // The last entry has moved to this index.
         let (moved, last) = (number as u32 + 1, self.entries.len() as u32 + 1);
         if let Some(entry) = self.entries.get(number) {
@@ -344,12 +414,17 @@ impl Map {
         }
         self.entries.clear();
         (self.oldest, self.newest, self.sorted) = (NONE, NONE, None);
-        self.bytes = 0;
+        self.give_back(self.bytes);
     }
 
     /// Sets all values to 0 and keeps the keys.
     pub fn zero(&mut self) {
-        self.only.iter_mut().chain(self.entries.iter_mut().map(|entry| &mut entry.stored)).for_each(Stored::zero);
+        let mut emptied = 0;
+        for stored in self.only.iter_mut().chain(self.entries.iter_mut().map(|entry| &mut entry.stored)) {
+            emptied += stored.bytes_of_text();
+            stored.zero();
+        }
+        self.give_back(emptied);
     }
 
     /// The number of keys.
@@ -390,6 +465,12 @@ impl Map {
         sorted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         let only = self.only.iter().map(|stored| (&[][..], stored));
         only.chain(sorted.into_iter().map(|entry| (&*entry.key, &entry.stored)))
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        self.give_back(self.bytes);
     }
 }
 
@@ -652,6 +733,50 @@ mod tests {
     }
 
     /// BY-1: values beyond the limits of keys and bytes are counted, whatever limit the script sets.
+    #[test]
+    fn byte_values_are_counted_as_long_as_they_are_held() {
+        let mut map = Map::new(0, false, SECRET);
+        for _ in 0..300 {
+            map.put_bytes(b"k", &[1; 1 << 20]);
+            map.zero();
+        }
+        map.put_bytes(b"k", &[1; 1 << 20]);
+        assert_eq!(map.lost, 0, "zero() has given the bytes back");
+        map.put_bytes(b"k", b"short");
+        let held = |map: &mut Map| match map.get(b"k") {
+            Some(Stored::Bytes(bytes)) => bytes.capacity(),
+            other => panic!("{other:?}"),
+        };
+        assert!(held(&mut map) < 1 << 16, "memory of the longer value is given back: {}", held(&mut map));
+    }
+
+    #[test]
+    fn all_maps_of_a_script_share_a_limit() {
+        let total = Total::of(10_000);
+        let [mut one, mut other] = [0, 1].map(|_| Map::new(0, false, SECRET).within(&total));
+        let value = [7; 1000];
+        let put = |map: &mut Map, from: u8, to: u8| (from..to).for_each(|key| map.put_bytes(&[key], &value));
+        put(&mut one, 0, 5);
+        put(&mut other, 0, 20);
+        assert_eq!((one.len(), one.lost, other.len(), other.lost), (5, 0, 4, 16));
+        other.put_bytes(&[1], &[7; 5000]);
+        assert_eq!(other.lost, 17, "a longer value has no room");
+        other.put_bytes(&[], &[7; 5000]);
+        assert_eq!((other.len(), other.lost), (4, 18), "nor has that of a map without keys");
+        one.remove(&[0]);
+        put(&mut other, 100, 101);
+        assert_eq!((other.len(), other.lost), (5, 18), "removing makes room");
+        one.clear();
+        put(&mut other, 101, 105);
+        assert_eq!((other.len(), other.lost), (9, 18), "so does clearing");
+        drop(other);
+        put(&mut one, 0, 9);
+        assert_eq!((one.len(), one.lost), (9, 0), "and so does the end of a map");
+        let mut newest = Map::new(0, true, SECRET).within(&total);
+        put(&mut newest, 0, 3);
+        assert_eq!((newest.len(), newest.lost), (0, 3), "a map evicts only its own keys");
+    }
+
     #[test]
     fn maps_are_bounded() {
         let mut few = Map::new(2, false, SECRET);

@@ -5,8 +5,8 @@
 //! that buffer has its final size, a hit allocates only for new keys of maps.
 
 use super::acts::Goes;
-use super::map::Map;
 pub use super::map::Secret;
+use super::map::{Map, Total};
 use super::past::Past;
 use super::program::{Block, Point, Program};
 use super::show::{Names, Show, Style};
@@ -86,12 +86,17 @@ pub(super) const BYTES_A_KEY: u64 = 128;
 /// The largest size of output that waits to be taken, in bytes.
 pub(super) const MOST_WAITING: usize = 256 << 20;
 
+/// The largest size of the strings in all variables, in bytes.
+pub(super) const MOST_HELD: usize = 256 << 20;
+
 /// The state of a running script: maps, variables, output.
 pub struct State {
     /// The maps, by number.
     pub(super) maps: Vec<Map>,
     /// The variables of the block that runs, by number. All blocks use the same ones.
     pub(super) variables: Vec<Variable>,
+    /// The memory that the byte values of all variables take, in bytes. At most [`MOST_HELD`].
+    pub(super) held: usize,
     /// The scratch buffer, to which byte expressions append their results. Empty between hits.
     pub(super) scratch: Vec<u8>,
     /// Output that has not been taken yet.
@@ -175,8 +180,10 @@ impl State {
     pub fn new(program: &Program, settings: Settings) -> State {
         let points = program.blocks.iter().flat_map(|block| &block.points);
         let counters = points.map(|point| point.counter as usize + 1).max().unwrap_or(0);
+        let total = Total::default();
         State {
-            maps: program.maps.iter().map(|map| Map::new(map.limit, map.evicts, settings.secret)).collect(),
+            maps: program.maps.iter().map(|map| Map::new(map.limit, map.evicts, settings.secret).within(&total)).collect(),
+            held: 0,
             variables: vec![Variable::default(); program.variables],
             scratch: Vec::with_capacity(4096),
             out: Vec::new(),

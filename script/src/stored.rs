@@ -76,7 +76,7 @@ impl Stored {
     pub fn zero(&mut self) {
         match self {
             Stored::Number(number) => *number = 0,
-            Stored::Bytes(bytes) => bytes.clear(),
+            Stored::Bytes(bytes) => *bytes = Vec::new(),
             Stored::Sum { count, total } => (*count, *total) = (0, 0),
             Stored::Buckets(buckets) => buckets.fill(0),
         }
@@ -89,6 +89,11 @@ impl Stored {
             Stored::Bytes(bytes) => bytes.len() as u64,
             Stored::Buckets(buckets) => 8 * buckets.len() as u64,
         }
+    }
+
+    /// The size of a byte value. Numbers and aggregations have none.
+    pub fn bytes_of_text(&self) -> u64 {
+        if let Stored::Bytes(bytes) = self { bytes.len() as u64 } else { 0 }
     }
 
     /// The number that an expression reads from it.

@@ -1,8 +1,10 @@
 //! Scripts that try to take more memory or time than their length allows. Each must be refused or ended, with a sentence.
 
-use super::{Plain, options, printed};
+use super::{NoNames, Outside, Plain, options, printed};
 use crate::compile::compile;
+use crate::run::{Secret, Settings, State};
 use crate::show::Style;
+use alloc::boxed::Box;
 use alloc::string::String;
 use std::format;
 use std::string::ToString;
@@ -113,6 +115,48 @@ fn texts_in_macros_are_paid_for() {
     let names = "a.".repeat(5000);
     let script = format!("{path}macro m() {{ $x = offsetof(struct s5000, {names}a); }}\nBEGIN {{ {} }}", "m(); ".repeat(5000));
     check("a long path", &script, TOO_MUCH);
+}
+
+/// The reason why a script with this BEGIN was ended.
+fn ended_by(text: &str) -> &'static str {
+    let program = compile(text, &Plain, &options(false)).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let settings = Settings {
+        style: Style::default(),
+        started: 0,
+        epoch: 0,
+        seed: 1,
+        secret: Secret(3, 5),
+        cpus: 1,
+        names: Box::new(NoNames),
+    };
+    let mut state = State::new(&program, settings);
+    for block in &program.blocks {
+        state.run(&program, block, &block.points[0], &mut Outside);
+    }
+    state.failure().unwrap_or_default()
+}
+
+/// BY-1: output is limited without a loop, too, and so is the memory of all variables.
+#[test]
+fn output_and_variables_are_limited_without_a_loop() {
+    let wide = format!("macro m() {{ printf(\"{}\"{}); }}\n", "%4096d".repeat(32), ", 1".repeat(32));
+    for (count, wanted) in [(100, ""), (3000, "256 MiB of output")] {
+        let said = ended_by(&format!("{wide}BEGIN {{ {} }}", "m(); ".repeat(count)));
+        assert!(said.contains(wanted) && said.is_empty() == wanted.is_empty(), "{count}: {said}");
+    }
+    let long = "$s = \"ab\"; unroll(21) { $s = str_concat($s, $s) }";
+    for statement in ["print($s);", "errorf(\"%s\", $s);", "print(($s, 1));"] {
+        let said = ended_by(&format!("BEGIN {{ {long} {} }}", statement.repeat(80)));
+        assert!(said.contains("256 MiB of output"), "{statement}: {said}");
+    }
+    for (count, wanted) in [(50, ""), (70, "256 MiB of strings in variables")] {
+        let copies: String = (0..count).map(|number| format!("$a{number} = $s; ")).collect();
+        let said = ended_by(&format!("BEGIN {{ {long} {copies} }}"));
+        assert!(said.contains(wanted) && said.is_empty() == wanted.is_empty(), "{count}: {said}");
+    }
+    let copies: String =
+        (0..70).map(|number| format!("@m{number}[1] = $s; for ($a{number} : @m{number}) {{ }} clear(@m{number}); ")).collect();
+    assert!(ended_by(&format!("BEGIN {{ {long} {copies} }}")).contains("strings in variables"), "loops over maps");
 }
 
 /// BY-1: the value of an enum is named without a search of all its names.

@@ -74,6 +74,10 @@ impl CoreState {
         if !self.context.is_null() {
             // SAFETY: as in `save`.
             unsafe { sys::uc_context_restore(handle.raw(), self.context) };
+            if !handle.cpu().is_null() {
+                // SAFETY: it is the core's own CPU.
+                unsafe { (handle.kind().library.layout.follow)(handle.cpu()) };
+            }
         } else if !self.own.is_empty() {
             handle.copy_own(self.start, true);
         }

@@ -18,6 +18,7 @@ use super::ram::Ram;
 pub(crate) use super::stores::By;
 use super::stores::{self, Stores};
 use super::watched::{Access, Watched, WatchedRange};
+use core::cell::{Cell, OnceCell};
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null, null_mut};
 use unicorn_engine_sys::{self as sys, ControlType, uc_engine, uc_error};
@@ -323,7 +324,7 @@ struct Callbacks<E> {
     events: *mut E,
 }
 
-/// The part of [`Callbacks`] that does not depend on `E`. The fields up to `breaks_at` are `struct trapline_machine` of
+/// The part of [`Callbacks`] that does not depend on `E`. The fields up to `watches_own` are `struct trapline_machine` of
 /// `translator/machine.h`, in the same order.
 #[repr(C)]
 struct Shared {
@@ -339,11 +340,45 @@ struct Shared {
     each_access: Option<extern "C" fn(*mut c_void, u64, u64, u64)>,
     is_window: extern "C" fn(*mut c_void, u64) -> bool,
     breaks_at: Option<extern "C" fn(*mut c_void, u64) -> bool>,
+    watches_own: extern "C" fn(*mut c_void, bool),
     handle: Handle,
+    watches: Watches,
     /// The physical address of the end of RAM, from which the upper device range starts.
     high: u64,
     /// The receiver of the callbacks during a run, otherwise `None`.
     events: Option<*mut dyn Events>,
+}
+
+/// The tables of watched pages that the core may have.
+struct Watches {
+    /// Null until the core is complete.
+    stores: Cell<*mut Stores>,
+    /// The table of the ranges that [`Core::watch`] has set; null without any.
+    ranges: Cell<*const Watched>,
+    /// The table without ranges.
+    nothing: OnceCell<Box<Watched>>,
+    /// Whether the guest's own debug registers watch memory.
+    own: Cell<bool>,
+}
+
+impl Watches {
+    /// Gives the core its table, and changes the flags of its TLB entries.
+    ///
+    /// # Safety
+    /// The table of ranges must live until another one was shown. The handle must be that of the core.
+    unsafe fn show(&self, handle: &Handle) {
+        let table = match (self.ranges.get().is_null(), self.own.get()) {
+            (true, true) => self.nothing.get().map_or(null(), |nothing| core::ptr::from_ref(&**nothing)),
+            _ => self.ranges.get(),
+        };
+        if !self.stores.get().is_null() {
+            // SAFETY: as for the caller. Nothing else uses the stores or the TLB during this call.
+            unsafe {
+                (*self.stores.get()).set_watched(table);
+                (handle.kind().library.layout.watch)(handle.cpu(), table);
+            }
+        }
+    }
 }
 
 impl<E: Events> Core<E> {
@@ -413,6 +448,10 @@ impl<E: Events> Core<E> {
             core.handle = Handle { engine: NonNull::from(&*core.engine) };
             core.callbacks.shared.handle = core.handle;
             core.stores = stores::watch(core.handle, ram, &cpu)?;
+            let callbacks = (&raw mut *core.callbacks).cast();
+            let watches = &core.callbacks.shared.watches;
+            watches.stores.set(core.stores);
+            watches.nothing.get_or_init(|| Watched::nothing(callbacks));
             Ok(core)
         }
     }
@@ -485,7 +524,14 @@ impl<E: Events> Core<E> {
             each_access: None,
             is_window,
             breaks_at: None,
+            watches_own,
             handle,
+            watches: Watches {
+                stores: Cell::new(null_mut()),
+                ranges: Cell::new(null()),
+                nothing: OnceCell::new(),
+                own: Cell::new(false),
+            },
             high: ram.end(),
             events: None,
         };
@@ -601,12 +647,11 @@ impl<E: Events> Core<E> {
             return;
         }
         let table = watched.as_ref().map_or(null(), |watched| core::ptr::from_ref(&**watched));
+        let watches = &self.callbacks.shared.watches;
+        watches.ranges.set(table);
         // SAFETY: between runs. The core gets the new table before the old one is freed; it changes the flags of its TLB
         // entries only.
-        unsafe {
-            (*self.stores).set_watched(table);
-            (self.handle.kind().library.layout.watch)(self.engine.cpu, table);
-        }
+        unsafe { watches.show(&self.handle) };
         self.watched = watched;
     }
 
@@ -776,6 +821,15 @@ extern "C" fn breaks_at(user: *mut c_void, pc: u64) -> bool {
     // SAFETY: as in `always_wants`.
     let (_, events) = unsafe { whom(user) };
     events.breaks_at(pc)
+}
+
+/// Called when the guest's own debug registers begin or cease to watch memory, or watch other memory.
+extern "C" fn watches_own(user: *mut c_void, watches: bool) {
+    // SAFETY: `shared` is the first field of `Callbacks`, for any `E`. Only fields in cells are written.
+    let shared = unsafe { &*user.cast::<Shared>() };
+    shared.watches.own.set(watches);
+    // SAFETY: the tables live as long as the core has them.
+    unsafe { shared.watches.show(&shared.handle) };
 }
 
 extern "C" fn answers(user: *mut c_void, register: u32) -> bool {

@@ -59,6 +59,8 @@ pub(super) struct Layout {
     pub(super) rows: unsafe extern "C" fn(cpu: *mut c_void, address: u64, rows: *mut u64) -> c_uint,
     /// Makes the next block that the core looks up one instruction long.
     pub(super) next_alone: unsafe extern "C" fn(cpu: *mut c_void),
+    /// Makes the guest's own debug registers take effect, after another state was loaded (`translator/break_sets.h`).
+    pub(super) follow: unsafe extern "C" fn(cpu: *mut c_void),
 }
 
 impl Layout {
@@ -108,6 +110,7 @@ impl Layout {
             pc_of_host: no_host,
             rows: no_rows,
             next_alone: nothing,
+            follow: nothing,
         }
     }
 }

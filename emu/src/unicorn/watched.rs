@@ -179,6 +179,16 @@ impl Watched {
         }))
     }
 
+    /// A table without ranges, for a guest whose own debug registers watch memory: the core takes its slow path for
+    /// flagged pages only while it has a table.
+    pub(super) fn nothing(callbacks: *mut c_void) -> Box<Watched> {
+        let rows = vec![Row { page: NO_PAGE, pieces: [0; 2], first: 0, count: 0 }].into_boxed_slice();
+        let blocks = Box::new(UnsafeCell::new([0; BLOCKS_WORDS]));
+        let table = Table { rows: rows.as_ptr(), mask: 0, accessed, blocks: blocks.get() };
+        let (lists, ranges) = (Vec::new(), Vec::new());
+        Box::new(Watched { table, _blocks: blocks, rows, lists, ranges, callbacks, _pinned: PhantomPinned })
+    }
+
     /// The row of a page, or null.
     fn row(&self, page: u64) -> *const Row {
         let (mut at, mask) = (first_place(page), self.rows.len() - 1);

@@ -55,9 +55,6 @@ const CR4_BITS: u128 = 0x0077_ffff;
 /// EFER: SCE LME LMA NX, and SVME, LMSLE, FFXSR.
 const EFER_BITS: u128 = 0x7d01;
 
-/// The enable bits of DR7. The core has objects outside its state for enabled breakpoints, so these cannot be saved.
-const DR7_ENABLED: u128 = 0xff;
-
 const X87_CONTROL: (&str, usize) = ("x87.control", offset::X87_CONTROL);
 const SSE_CONTROL: (&str, usize) = ("mxcsr", offset::MXCSR);
 const REGISTERS_80: usize = offset::X87_REGISTERS;
@@ -117,7 +114,7 @@ const SINGLE: &[(&str, usize, usize, u128)] = &[
     ("dr2",             DR + 16,                 8, WORD),
     ("dr3",             DR + 24,                 8, WORD),
     ("dr6",             DR + 48,                 8, HALF),
-    ("dr7",             DR + 56,                 8, HALF & !DR7_ENABLED),
+    ("dr7",             DR + 56,                 8, HALF),
 ];
 
 static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
@@ -171,11 +168,6 @@ static ACCOUNTED: LazyLock<Vec<bool>> = LazyLock::new(|| {
 fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
     let handle = cpu.handle();
     image.save(handle);
-    let field = |name: &str| FIELDS.iter().find(|field| field.name == name).map_or(0, |field| value(image, field));
-    let on = field("dr7") & DR7_ENABLED;
-    if on != 0 {
-        return Err(format!("the guest has enabled hardware breakpoints (DR7 ends in {on:#x}), which cannot be saved"));
-    }
     let (mut now, mut then) = (vec![0; SIZE], vec![0; SIZE]);
     if !image.read(0, &mut now) || !reset.read(0, &mut then) {
         return Err("the CPU core's state has an unknown size".into());

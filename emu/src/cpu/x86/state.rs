@@ -53,6 +53,8 @@ pub const DR: usize = offset::DR;
 pub const DEBUG_STATUS: usize = DR + 6 * 8;
 /// DR6.BS: the trap is a single-step.
 pub const DEBUG_STEP: u64 = 1 << 14;
+/// The bits of DR6 that a trap behind an instruction sets: BS, and B0 to B3 for watchpoints.
+pub const DEBUG_TRAPS: u64 = DEBUG_STEP | 0xf;
 /// Offset of the exception that is being delivered; -1 if there is none. The core never clears it (docs/unicorn.md).
 pub const OLD_EXCEPTION: usize = offset::OLD_EXCEPTION;
 /// Size of the state in bytes, in the pinned version of Unicorn.

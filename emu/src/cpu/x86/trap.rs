@@ -24,6 +24,9 @@ pub const PROTECTION: u32 = 13;
 /// A page fault.
 pub const PAGE_FAULT: u32 = 14;
 
+/// The error code of a debug exception that is a fault. It is not given to the guest (`translator/x86/debug_points.h`).
+const DEBUG_FAULT: u32 = 1;
+
 /// Error code bit of a page fault: the page is present, so its rights forbid the access.
 pub const FAULT_PRESENT: u32 = 1;
 /// Error code bit of a page fault: the access was a write.
@@ -45,7 +48,9 @@ pub fn trap<const LONG: bool>(cpu: &TrapContext, _: &mut CoreState, vector: u32)
     let error = (!software && has_error_code(vector)).then(|| handle.live32(ERROR_CODE));
     let fetch = vector == PAGE_FAULT && error.is_some_and(|code| code & FAULT_FETCH != 0);
     let exception = Exception { error, software, fetch, ..Exception::of(vector) };
-    let is_step = vector == DEBUG && handle.live64(DEBUG_STATUS) & DEBUG_STEP != 0;
+    // A trap behind an instruction: a step, or a watchpoint of the guest's own. A breakpoint of its own is a fault.
+    let is_trap = handle.live32(ERROR_CODE) != DEBUG_FAULT && handle.live64(DEBUG_STATUS) & DEBUG_TRAPS != 0;
+    let is_step = vector == DEBUG && !software && is_trap;
     let kind = if is_step { TrapKind::Step } else { TrapKind::Exception };
     Trap { kind, exception, pc: resume, resume }
 }

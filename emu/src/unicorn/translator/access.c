@@ -25,6 +25,22 @@
 #define TARGET_ENDIAN_IS_BIG false
 #endif
 
+/* Hooks for the watchpoints of the guest's own debug registers. They are used while WATCHED is not NULL. */
+#ifndef target_watches_page
+/* Whether the guest watches such accesses to a part of these bytes. */
+static inline bool target_watches_page(CPUArchState *env, uint64_t page, uint64_t size, bool is_store)
+{
+    return false;
+}
+#endif
+
+#ifndef target_meet_watch
+/* Called before an access, which the guest may watch. It need not return. */
+static inline void target_meet_watch(CPUArchState *env, target_ulong addr, unsigned size, bool is_store, uintptr_t ra)
+{
+}
+#endif
+
 /* The largest operand, in bytes, that may be reported as one access although it lies in two pages, for each of which its
    helper calls probe_access. 0: no helper of this CPU does that. */
 #ifndef TARGET_LARGEST_OPERAND
@@ -393,8 +409,11 @@ our_load(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, Mem
     bool is_watching = WATCHED(env_cpu(env)) != NULL;
     uint64_t value;
 
-    if (unlikely(is_watching) && plain_load(env, addr, oi, ra, op, &value)) {
-        return value;
+    if (unlikely(is_watching)) {
+        target_meet_watch(env, addr, memop_size(op), false, ra);
+        if (plain_load(env, addr, oi, ra, op, &value)) {
+            return value;
+        }
     }
     value = library_load(env, addr, oi, ra, op, code_read, part_of(op));
     if (unlikely(is_watching) && is_flagged(env, addr, memop_size(op), get_mmuidx(oi), false)) {
@@ -491,6 +510,7 @@ our_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, ui
 {
     if (unlikely(WATCHED(env_cpu(env)) != NULL)) {
         struct trapline_access access;
+        target_meet_watch(env, addr, memop_size(op), true, ra);
         if (plain_store(env, addr, val, oi, ra, op)) {
             return;
         }
@@ -572,7 +592,9 @@ flagged(ENGINE, const struct trapline_watched *watched, target_ulong word, uint6
     if (word == (target_ulong)-1) {
         return word;
     }
-    if (watched != NULL && page_is_watched(watched, word & TARGET_PAGE_MASK, physical, TARGET_PAGE_SIZE, is_store)) {
+    if (watched != NULL
+        && (page_is_watched(watched, word & TARGET_PAGE_MASK, physical, TARGET_PAGE_SIZE, is_store)
+            || target_watches_page(uc->cpu->env_ptr, word & TARGET_PAGE_MASK, TARGET_PAGE_SIZE, is_store))) {
         return word | TLB_WATCHPOINT;
     }
     return word & ~(target_ulong)TLB_WATCHPOINT;

@@ -86,6 +86,43 @@ static bool target_is_part(const TranslationBlock *tb)
 }
 #endif
 
+/* Whether breakpoints of the guest's own debug registers are those of `target_breaks`, not those of Unicorn's list. */
+#ifdef target_breaks
+#define TARGET_HAS_BREAK_SETS true
+#else
+#define TARGET_HAS_BREAK_SETS false
+#endif
+
+#ifndef target_breaks
+/* Writes the addresses at which the guest's own debug registers have a breakpoint in force. */
+static void target_breaks(CPUState *cpu, struct break_set *breaks)
+{
+}
+#endif
+
+#ifndef target_watches
+/* Whether the guest's own debug registers watch memory. */
+static bool target_watches(CPUState *cpu)
+{
+    return false;
+}
+#endif
+
+#ifndef target_forget_blocks
+/* Called when the library's jump cache was cleared because another set of blocks is in force. */
+static void target_forget_blocks(CPUState *cpu)
+{
+}
+#endif
+
+#ifndef target_ends_by_call
+/* Whether the library's translator must call the helper that it has for `singlestep_enabled`, at the block's end. */
+static bool target_ends_by_call(const TranslationBlock *tb)
+{
+    return false;
+}
+#endif
+
 #ifndef target_before_block
 /* Emits code in front of the block. May lower `max_insns`. */
 static void target_before_block(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db)

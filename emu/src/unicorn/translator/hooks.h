@@ -31,6 +31,10 @@ static inline void stay(TCGContext *s);
 static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last);
 /* The largest number of page-table entries that one walk reads (`target_rows`). */
 enum { MOST_ROWS = 8 };
+/* The sets of breakpoints of the guest's own debug registers (break_sets.h). */
+static inline struct break_sets *break_sets_of(struct trapline_machine *machine);
+/* To be called after the guest has written such a register. */
+static inline void follow_debug_registers(CPUState *cpu);
 /* The memory that this kind of CPU has in the machine's `struct found`. NULL if the engine belongs to no machine. */
 struct target_memory;
 static inline struct target_memory *target_memory_of(struct uc_struct *uc);

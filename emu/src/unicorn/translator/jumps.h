@@ -35,6 +35,7 @@ struct found {
     unsigned jumps;
     struct row rows[1 << FOUND_BITS];
     struct jump jump[JUMPS];
+    struct break_sets break_sets;
     struct target_memory target;
 };
 

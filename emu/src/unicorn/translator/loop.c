@@ -29,6 +29,7 @@
 
 #include "machine.h"
 #include "watched.h"
+#include "break_sets.h"
 #include "hooks.h"
 #include "host_pc.h"
 #include "tlb_size.h"
@@ -36,6 +37,7 @@
 #include TRAPLINE_HOOKS
 #include "defaults.h"
 #include "jumps.h"
+#include "follow.h"
 #include "calls.h"
 #include "pages.h"
 #include "points.h"
@@ -58,7 +60,7 @@ enum { GENERAL_REGISTERS_END = 0x148, WORDS_BYTES = 24, ONE_PLACE = 136, OTHER_P
 #define SIZE (START + 16)
 QEMU_BUILD_BUG_ON(sizeof(((CPUState *)NULL)->jmp_env) < ONE_PLACE + WORDS_BYTES);
 QEMU_BUILD_BUG_ON(!IS_CLEAR(ONE_PLACE) && !IS_CLEAR(OTHER_PLACE));
-QEMU_BUILD_BUG_ON(WATCHED_PLACE < OTHER_PLACE + WORDS_BYTES || WATCHED_PLACE + sizeof(void *) > LAST_BLOCK_PLACE);
+QEMU_BUILD_BUG_ON(DEBUG_PLACE < OTHER_PLACE + WORDS_BYTES || WATCHED_PLACE + sizeof(void *) > LAST_BLOCK_PLACE);
 QEMU_BUILD_BUG_ON(LAST_BLOCK_PLACE + sizeof(struct last_block) > ONE_PLACE);
 #define LEAVE (offsetof(ArchCPU, neg.icount_decr.u32))
 
@@ -206,8 +208,8 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
         }
         db->num_insns++;
         ops->insn_start(db, cpu);
-        /* For the guest's own debug registers the translation may be the debug exception. */
-        if (!db->singlestep_enabled) {
+        if (!TARGET_HAS_BREAK_SETS && !db->singlestep_enabled) {
+            /* The translation may be the debug exception. */
             meets_breakpoint(ops, db, cpu);
             if (db->is_jmp > DISAS_TOO_MANY) {
                 break;
@@ -254,7 +256,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         .pc_next = tb->pc,
         .is_jmp = DISAS_NEXT,
         .max_insns = max_insns,
-        .singlestep_enabled = cpu->singlestep_enabled,
+        .singlestep_enabled = cpu->singlestep_enabled || target_ends_by_call(tb),
     };
     ops->init_disas_context(db, cpu);
     if (machine != NULL && machine->one_by_one) {
@@ -359,6 +361,7 @@ const struct {
     bool (*pc_of_host)(CPUState *cpu, uintptr_t host, uint64_t *pc);
     unsigned (*rows)(CPUState *cpu, vaddr address, uint64_t rows[]);
     void (*next_alone)(CPUState *cpu);
+    void (*follow)(CPUState *cpu);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
@@ -382,4 +385,5 @@ const struct {
     pc_of_host,
     target_rows,
     next_alone,
+    follow_debug_registers,
 };

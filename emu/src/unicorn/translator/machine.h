@@ -29,6 +29,8 @@ struct trapline_machine {
     bool (*is_window)(struct trapline_machine *machine, uint64_t pc);
     /* Whether a block must end in front of this address. NULL: never. */
     bool (*breaks_at)(struct trapline_machine *machine, uint64_t pc);
+    /* The guest's own debug registers begin or cease to watch memory. */
+    void (*watches_own)(struct trapline_machine *machine, bool watches);
 };
 
 /* NULL: an engine without a block callback belongs to no machine. */

@@ -98,6 +98,15 @@ struct trapline_watched {
 #define WATCHED(cpu) (*(const struct trapline_watched **)((char *)&(cpu)->jmp_env + WATCHED_PLACE))
 QEMU_BUILD_BUG_ON(sizeof(((CPUState *)NULL)->jmp_env) < WATCHED_PLACE + sizeof(void *));
 
+/*
+ * Two words in front of it are for the watchpoints of the guest's own debug registers: the points that an instruction has
+ * met, where the CPU traps behind the instruction, and whether any watchpoint is set (break_sets.h).
+ */
+#define DEBUG_PLACE 48
+#define DEBUG_MET(cpu) ((uint64_t *)((char *)&(cpu)->jmp_env + DEBUG_PLACE))
+#define DEBUG_WATCHES(cpu) (DEBUG_MET(cpu) + 1)
+QEMU_BUILD_BUG_ON(DEBUG_PLACE + 2 * sizeof(uint64_t) > WATCHED_PLACE);
+
 /* Sets the table, or NULL, and updates TLB_WATCHPOINT in every TLB entry. Flushes nothing. */
 void TRAPLINE_WATCH(CPUState *cpu, const struct trapline_watched *watched);
 /* Sets TLB_WATCHPOINT in the TLB entry of this address, if its page is watched. Called after the entry was filled. */

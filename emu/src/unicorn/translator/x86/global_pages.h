@@ -161,6 +161,16 @@ static void forget_page(CPUX86State *env, target_ulong address)
     HELPER(invlpg)(env, address);
     HERE;
 }
+
+static void target_forget_blocks(CPUState *cpu)
+{
+    struct target_memory *noted = target_memory_of(cpu->uc);
+
+    if (noted) {
+        memset(noted->blocks, 0, sizeof(noted->blocks));
+    }
+}
+#define target_forget_blocks target_forget_blocks
 #define target_memory target_memory
 #define target_before_fill target_before_fill
 #define target_block_found target_block_found

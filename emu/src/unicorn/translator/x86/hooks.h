@@ -6,6 +6,7 @@
 #include "prefixes.h"
 #include "ports.h"
 #include "locked.h"
+#include "debug_registers.h"
 #include "walk.h"
 #include "rows.h"
 
@@ -128,12 +129,19 @@ static const struct instead target_instead[] = {
     { HELPER(wrmsr), write_msr, false },
     { HELPER(raise_interrupt), interrupt, true },
     { HELPER(pause), pause_loop, true },
+    { HELPER(get_dr), read_debug, false },
+    { HELPER(set_dr), write_debug, false },
+    { HELPER(single_step), step, false },
+    { HELPER(debug), behind_instruction, true },
     { NULL, NULL, false },
 };
 #define target_instead target_instead
 
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
+    if (!ask_for_break(cpu->uc->tcg_ctx, machine, db)) {
+        return IN_NEXT_BLOCK;
+    }
     if (refuse_lock(cpu->uc->tcg_ctx, machine, db, cpu)) {
         return BY_US;
     }

@@ -1,0 +1,34 @@
+/* Compares the guest's own debug registers with what is in force (break_sets.h). Part of loop.c. */
+
+static inline struct break_sets *break_sets_of(struct trapline_machine *machine)
+{
+    return &machine->found->break_sets;
+}
+
+/* Selects the blocks of this set. The tables of blocks may have blocks of another one. */
+static void use_break_set(CPUState *cpu, struct trapline_machine *machine, int number)
+{
+    if (cpu->cluster_index != number) {
+        cpu->cluster_index = number;
+        memset(cpu->tb_jmp_cache, 0, sizeof(cpu->tb_jmp_cache));
+        memset(machine->found->rows, 0, sizeof(machine->found->rows));
+        target_forget_blocks(cpu);
+    }
+}
+
+static inline void follow_debug_registers(CPUState *cpu)
+{
+    struct trapline_machine *machine = machine_of(cpu->uc);
+    struct break_set breaks = {.count = 0};
+    bool watches = target_watches(cpu);
+
+    if (machine == NULL) {
+        return;
+    }
+    target_breaks(cpu, &breaks);
+    use_break_set(cpu, machine, breaks.count == 0 ? UNASSIGNED_CLUSTER_INDEX : (int)break_set_of(break_sets_of(machine), &breaks));
+    if (watches || *DEBUG_WATCHES(cpu)) {
+        *DEBUG_WATCHES(cpu) = watches;
+        machine->watches_own(machine, watches);
+    }
+}

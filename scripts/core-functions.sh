@@ -25,6 +25,13 @@ accel/tcg/translate-all.c tb_invalidate_phys_range
 accel/tcg/cpu-exec.c cpu_handle_exception
 target/i386/excp_helper.c handle_mmu_fault
 target/arm/helper.c get_phys_addr_lpae
+target/arm/helper.c dbgbvr_write
+target/arm/helper.c dbgbcr_write
+target/arm/helper.c dbgwvr_write
+target/arm/helper.c dbgwcr_write
+target/arm/helper.c hw_breakpoint_update
+target/arm/helper.c hw_watchpoint_update
+target/arm/debug_helper.c bp_wp_matches
 target/riscv/cpu_helper.c get_physical_address
 target/riscv/op_helper.c helper_tlb_flush'
 

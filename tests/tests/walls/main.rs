@@ -1,6 +1,7 @@
 //! The walls between a guest and its CPU core. Wherever the core uses a value of the guest as an index, as a mode or as
 //! a reason to give up, these tests try every value that a guest can set.
 
+mod arm_debug_registers;
 mod debug_registers;
 mod frames;
 mod locked;

@@ -1,6 +1,6 @@
 //! Converts the core's callbacks into a [`Trap`], corrected for the quirks in docs/unicorn.md.
 
-use super::state::{self, CPSR_IRQ_MASKED, MASKS, SYNDROME, USER};
+use super::state::{self, CPSR_IRQ_MASKED, FAULT_STATUS, MASKS, SYNDROME, USER};
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -28,7 +28,7 @@ const PARKED: u32 = 0xffff_fffe;
 pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let resume = handle.pc();
-    let exception = Exception { fetch: vector == FETCH_ABORT, ..Exception::of(vector) };
+    let exception = Exception { fetch: vector == FETCH_ABORT && !is_own_breakpoint(&handle), ..Exception::of(vector) };
     let kind = match vector {
         HYPERVISOR_CALL | MONITOR_CALL => TrapKind::FirmwareCall,
         // A BKPT ends displaced copies of Thumb code.
@@ -37,6 +37,17 @@ pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     };
     park(cpu);
     Trap { kind, exception, pc: resume, resume }
+}
+
+/// Whether the reported fetch abort is a breakpoint in the guest's own debug registers. The fetch itself succeeded. Its status
+/// depends on the format of the page tables.
+fn is_own_breakpoint(handle: &Handle) -> bool {
+    const LONG_FORMAT: u32 = 1 << 9;
+    let status = handle.live32(FAULT_STATUS);
+    match status & LONG_FORMAT {
+        0 => status & 0x40f == 2,
+        _ => status & 0x3f == 0x22,
+    }
 }
 
 /// Converts an undefined instruction. The breakpoint is one. WFE and YIELD arrive here, too, with the pc behind them.

@@ -26,6 +26,10 @@ const INSN: u64 = 4;
 const STEP: u32 = 0x33 << 26 | 1 << 25 | 1 << 24 | 0x22;
 /// The bit of that syndrome for an exclusive load.
 const STEP_EXCLUSIVE: u32 = 1 << 6;
+/// The place of a syndrome's class, and the class of a breakpoint in a debug register. Its last bit says whether the level is the
+/// same.
+const CLASS: u32 = 26;
+const BREAKPOINT_CLASS: u32 = 0x30;
 /// MDSCR_EL1: single-step is enabled, and debug exceptions within EL1.
 const DEBUG_STEPS: u64 = 1 | 1 << 13;
 
@@ -33,7 +37,7 @@ const DEBUG_STEPS: u64 = 1 | 1 << 13;
 pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let resume = handle.pc();
-    let exception = Exception { fetch: vector == FETCH_ABORT, ..Exception::of(vector) };
+    let exception = Exception { fetch: vector == FETCH_ABORT && !is_own_breakpoint(&handle), ..Exception::of(vector) };
     match vector {
         BREAKPOINT if in_kernel(&handle) => Trap { kind: TrapKind::Breakpoint, exception, pc: resume, resume },
         HYPERVISOR_CALL | MONITOR_CALL => Trap { kind: TrapKind::FirmwareCall, exception, pc: resume.wrapping_sub(INSN), resume },
@@ -41,6 +45,11 @@ pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
         SYSTEM_CALL => Trap { kind: TrapKind::Exception, exception, pc: resume.wrapping_sub(INSN), resume },
         _ => Trap { kind: TrapKind::Exception, exception, pc: resume, resume },
     }
+}
+
+/// Whether the reported fetch abort is a breakpoint in the guest's own debug registers. The fetch itself succeeded.
+fn is_own_breakpoint(handle: &Handle) -> bool {
+    handle.live32(SYNDROME) >> CLASS & !1 == BREAKPOINT_CLASS
 }
 
 /// Whether the reported exception is a single-step. The core reports it like an undefined instruction, with another

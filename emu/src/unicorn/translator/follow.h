@@ -5,6 +5,20 @@ static inline struct break_sets *break_sets_of(struct trapline_machine *machine)
     return &machine->found->break_sets;
 }
 
+static inline bool ask_for_break(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, void *meet)
+{
+    if (likely(!has_breaks(db->tb)) || !is_break(db->tb, break_sets_of(machine), db->pc_next)) {
+        return true;
+    }
+    if (db->num_insns > 1) {
+        return false;
+    }
+    if (meet != NULL) {
+        call_with_machine(s, meet, "meet_break", machine, db->pc_next, 0);
+    }
+    return true;
+}
+
 /* Selects the blocks of this set. The tables of blocks may have blocks of another one. */
 static void use_break_set(CPUState *cpu, struct trapline_machine *machine, int number)
 {

@@ -33,6 +33,9 @@ static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last);
 enum { MOST_ROWS = 8 };
 /* The sets of breakpoints of the guest's own debug registers (break_sets.h). */
 static inline struct break_sets *break_sets_of(struct trapline_machine *machine);
+/* Emits a call of `meet(env, machine, pc, 0)` in front of the next instruction if that is at a breakpoint; with NULL, no call.
+   False: the instruction must be the first of a block. */
+static inline bool ask_for_break(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, void *meet);
 /* To be called after the guest has written such a register. */
 static inline void follow_debug_registers(CPUState *cpu);
 /* The memory that this kind of CPU has in the machine's `struct found`. NULL if the engine belongs to no machine. */

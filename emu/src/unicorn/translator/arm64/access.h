@@ -3,3 +3,5 @@
  * stores bytes if it gets none.
  */
 #define TARGET_ZEROED_BLOCK(env) (4u << env_archcpu(env)->dcz_blocksize)
+
+#include "../arm/access.h"

@@ -2,6 +2,7 @@
  * AArch64. Part of loop.c; defaults.h says what each hook is for.
  */
 #include "../arm/exceptions.h"
+#include "../arm/debug_registers.h"
 #include "walk.h"
 
 /* The pc's offset in the state. With it jumps.h finds jumps to constant addresses and caches their targets. */

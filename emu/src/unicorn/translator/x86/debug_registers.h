@@ -144,17 +144,8 @@ static void target_before_block(TCGContext *s, struct trapline_machine *machine,
 }
 #define target_before_block target_before_block
 
-/* Emits the call in front of an instruction at a breakpoint. False: the instruction must be the first of a block. */
-static bool ask_for_break(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db)
+/* See `ask_for_break`. With RF set the CPU runs the instruction at a breakpoint. */
+static bool ask_for_breakpoint(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db)
 {
-    if (likely(!has_breaks(db->tb)) || !is_break(db->tb, break_sets_of(machine), db->pc_next)) {
-        return true;
-    }
-    if (db->num_insns > 1) {
-        return false;
-    }
-    if (!(db->tb->flags & HF_RF_MASK)) {
-        call_with_machine(s, (void *)(uintptr_t)meet_break, "meet_break", machine, db->pc_next, 0);
-    }
-    return true;
+    return ask_for_break(s, machine, db, db->tb->flags & HF_RF_MASK ? NULL : (void *)(uintptr_t)meet_break);
 }

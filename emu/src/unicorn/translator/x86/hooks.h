@@ -139,7 +139,7 @@ static const struct instead target_instead[] = {
 
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
-    if (!ask_for_break(cpu->uc->tcg_ctx, machine, db)) {
+    if (!ask_for_breakpoint(cpu->uc->tcg_ctx, machine, db)) {
         return IN_NEXT_BLOCK;
     }
     if (refuse_lock(cpu->uc->tcg_ctx, machine, db, cpu)) {

@@ -77,6 +77,8 @@ pub struct Exceptions {
     pub fault_address: fn(&Handle, &Ram) -> u64,
     /// The register whose write moves the fault address elsewhere, on ISAs that keep it in memory.
     pub moves_fault_address: Option<u32>,
+    /// The place in the state of the address that a step trap reports to the guest, on ISAs that have one.
+    pub stepped_at: Option<usize>,
 }
 
 impl Exceptions {
@@ -93,6 +95,7 @@ impl Exceptions {
         forget: |_, _, _, _, _| (),
         fault_address: |_, _| 0,
         moves_fault_address: None,
+        stepped_at: None,
     };
 }
 

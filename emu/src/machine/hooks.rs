@@ -272,6 +272,11 @@ impl<L: Listener> Inner<L> {
         } else {
             self.view.clock.close_at(resume)
         };
+        if trap.kind == TrapKind::Step
+            && let Some(at) = self.view.model.exceptions.stepped_at
+        {
+            cpu.set_live64(at, self.origin_of(cpu.handle().live64(at)));
+        }
         let in_window = self.window.holds(trap.pc);
         // The listener handles every fault of a handler in guest code.
         if in_window || self.frozen {

@@ -9,6 +9,7 @@ mod overwritten;
 mod ports;
 mod returns;
 mod s390;
+mod s390_recorded;
 mod spaces;
 mod straight;
 mod system_calls;

@@ -63,7 +63,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             // An exception changes no register before its delivery.
             forget: |_, _, _, _, _| (),
             fault_address: |handle, _| state::places(handle).word(handle, |places| places.stval),
-            moves_fault_address: None,
+            ..Exceptions::USUAL
         },
         interrupts: Interrupts {
             can_be_taken: |handle, _| !state::interrupts_off(handle),

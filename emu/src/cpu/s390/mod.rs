@@ -33,6 +33,7 @@ pub static S390X: Model = Model {
         forget: |cpu, _, ram, exception, before| window::forget(&cpu.handle(), ram, exception, before),
         fault_address: window::fault_address,
         moves_fault_address: Some(window::SET_PREFIX),
+        stepped_at: Some(state::RECORDED_ADDRESS),
         ..Exceptions::USUAL
     },
     interrupts: Interrupts {

@@ -27,7 +27,7 @@
 
 /* Hooks for the watchpoints of the guest's own debug registers. They are used while WATCHED is not NULL. */
 #ifndef target_watches_page
-/* Whether the guest watches such accesses to a part of these bytes. */
+/* Whether the guest watches such accesses to a part of these bytes, which are in one page. */
 static inline bool target_watches_page(CPUArchState *env, uint64_t page, uint64_t size, bool is_store)
 {
     return false;
@@ -535,7 +535,8 @@ void *probe_access(CPUArchState *env, target_ulong addr, int size, MMUAccessType
     const struct trapline_watched *watched = WATCHED(env_cpu(env));
     if (unlikely(watched != NULL) && host != NULL && access_type != MMU_INST_FETCH) {
         struct trapline_access access = {.address = addr, .size = size, .is_store = access_type == MMU_DATA_STORE};
-        bool is_touched = is_flagged(env, addr, size, mmu_idx, access.is_store) && find(watched, env, mmu_idx, &access);
+        bool is_touched = is_flagged(env, addr, size, mmu_idx, access.is_store)
+            && (find(watched, env, mmu_idx, &access) || target_watches_page(env, addr, size, access.is_store));
         if (size > 0) {
             begin_block(env, addr, size, mmu_idx, access.is_store, is_touched, retaddr);
         }

@@ -39,11 +39,50 @@ static void not_yet(CPUS390XState *env)
 {
 }
 
+/* Stands in for `helper_per_ifetch` of misc_helper.c, 2.1.5, which sets the address for its own event only. A store of the
+   instruction records an event, too (s390/access.h). */
+static void begin_recorded(CPUS390XState *env, uint64_t address)
+{
+    cpu_restore_state(env_cpu(env), GETPC(), false);
+    env->per_address = address;
+    HELPER(per_ifetch)(env, address);
+    HERE;
+}
+
+/* Stand in for `helper_lctl` and `helper_lctlg` of mem_helper.c, 2.1.5. Control registers 9 to 11 may now watch other
+   memory. */
+static void load_control(CPUS390XState *env, uint32_t first, uint64_t address, uint32_t last)
+{
+    cpu_restore_state(env_cpu(env), GETPC(), false);
+    HELPER(lctl)(env, first, address, last);
+    follow_debug_registers(env_cpu(env));
+    HERE;
+}
+
+static void load_long_control(CPUS390XState *env, uint32_t first, uint64_t address, uint32_t last)
+{
+    cpu_restore_state(env_cpu(env), GETPC(), false);
+    HELPER(lctlg)(env, first, address, last);
+    follow_debug_registers(env_cpu(env));
+    HERE;
+}
+
+static bool target_watches(CPUState *cpu)
+{
+    const CPUS390XState *env = cpu->env_ptr;
+
+    return env->cregs[9] & PER_CR9_EVENT_STORE;
+}
+#define target_watches target_watches
+
 static const struct instead target_instead[] = {
     { HELPER(lookup_tb_ptr), look_up, false },
     { HELPER(exception), except, true },
     { HELPER(per_check_exception), not_yet, false },
     { HELPER(csst), compare_swap_store, false },
+    { HELPER(per_ifetch), begin_recorded, false },
+    { HELPER(lctl), load_control, false },
+    { HELPER(lctlg), load_long_control, false },
     { NULL, NULL, false },
 };
 #define target_instead target_instead

@@ -16,10 +16,8 @@ impl Compiler<'_> {
     pub(super) fn positional(&mut self, number: u32, at: Span) -> Result<Typed, ScriptError> {
         let text = (number as usize).checked_sub(1).and_then(|number| self.options.parameters.get(number));
         let Some(text) = text else { return Ok(number_of(0)) };
-        let (negative, digits) = text.strip_prefix('-').map_or((false, text.as_str()), |digits| (true, digits));
-        match super::lex::time(digits) {
-            Some(value) if negative => Ok((Any::Num(Num::Const(value.wrapping_neg())), Type::I64)),
-            Some(value) => Ok(number_of(value)),
+        match number_in(text) {
+            Some(value) => Ok(value),
             None => Err(at.error(format!("${number} used numerically but given \"{text}\". Try using str(${number})."))),
         }
     }
@@ -194,5 +192,13 @@ impl Compiler<'_> {
         let CType::Struct(number, _) = *to else { return None };
         let field = self.known.field(number, name)?;
         Some(Num::Load { at: Box::new(add(credentials, field.bit / 8)), size: 4, signed: false })
+    }
+}
+
+/// The number in a parameter's or an option's text. `None` if it is no number.
+pub(super) fn number_in(text: &str) -> Option<Typed> {
+    match text.strip_prefix('-') {
+        Some(digits) => Some((Any::Num(Num::Const(super::lex::time(digits)?.wrapping_neg())), Type::I64)),
+        None => super::lex::time(text).map(number_of),
     }
 }

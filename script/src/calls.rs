@@ -377,9 +377,9 @@ impl Compiler<'_> {
             Some(Kind::Number(default)) => match given {
                 None => Ok(number_of(*default)),
                 Some(value) if matches!(value.as_str(), "true" | "" | "false") => Ok(truth(value != "false")),
-                Some(value) => super::lex::time(&value)
-                    .map(number_of)
-                    .ok_or_else(|| at.error(format!("--{name} takes a number, not '{value}'"))),
+                Some(value) => {
+                    super::builtins::number_in(&value).ok_or_else(|| at.error(format!("--{name} takes a number, not '{value}'")))
+                }
             },
             _ => Ok(truth(given.is_some_and(|value| value != "false"))),
         }

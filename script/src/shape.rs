@@ -92,6 +92,7 @@ impl Shape {
                 let number = extend(order.number(front(bytes, *size)), *size, of.signed);
                 match of.name_of(number) {
                     Some(name) if !json => out.extend_from_slice(name.as_bytes()),
+                    _ if of.signed => put(out, format_args!("{}", number as i64)),
                     _ => put(out, format_args!("{number}")),
                 }
             }

@@ -215,10 +215,15 @@ impl Compiler<'_> {
                     return Ok(Act::Collect(map, key, aggregate, num));
                 }
                 let typed = self.value(value)?;
+                let is_unknown = self.is_unknown(value);
                 let (any, kind) = self.held(typed, value.at)?;
                 let map = self.map(name, at);
                 let key = self.key(map, keys, at)?;
-                self.learn_value(map, kind, at)?;
+                match is_unknown {
+                    // A later line assigns to the other map, and the next pass knows its type.
+                    true => self.facts[usize::from(map)].is_assigned = true,
+                    false => self.learn_value(map, kind, at)?,
+                }
                 Ok(Act::Map(map, key, any))
             }
             // `target op= value` means `target = target op value`.
@@ -251,6 +256,13 @@ impl Compiler<'_> {
                 Ok(Act::Block(kept.into()))
             }
         }
+    }
+
+    /// Whether this is the value of a map whose type is not known yet.
+    fn is_unknown(&mut self, value: &ast::Expr) -> bool {
+        let ast::Kind::Map(name, _) = &value.kind else { return false };
+        let map = self.map(name, value.at);
+        self.facts[usize::from(map)].value.is_none()
     }
 
     /// A map's key for a statement that uses it twice: the key itself if it always has the same value and no side effects.

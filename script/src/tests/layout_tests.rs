@@ -134,3 +134,21 @@ fn structures_have_the_layout_of_the_guests_compiler() {
         assert_eq!(values.len(), expected.len(), "{printed}");
     }
 }
+
+/// BY-1: a negative value of a signed enum that has no name is printed as a negative number, in a copy of a structure too.
+#[test]
+fn values_of_enums_without_a_name_keep_their_sign() {
+    use crate::shape::Shape;
+    use crate::types::Enumeration;
+    let names = std::vec![(-5_i64 as u64, "MINUS_FIVE".into())];
+    for (signed, wanted) in [(true, "-16"), (false, "4294967280")] {
+        let names = if signed { names.clone() } else { std::vec![] };
+        let of = alloc::sync::Arc::new(Enumeration { name: "e".into(), size: 4, signed, names });
+        let shape = Shape::Named(of, 4, trapline_isa::mem::ByteOrder::Little);
+        for json in [false, true] {
+            let mut out = alloc::vec::Vec::new();
+            shape.write(&mut out, &(-16_i32).to_le_bytes(), json);
+            assert_eq!(alloc::string::String::from_utf8_lossy(&out), wanted);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 use super::{Plain, options, printed};
 use crate::compile::compile;
 use crate::show::Style;
+use std::string::ToString;
 
 /// The output of a BEGIN with these statements, without the lines that every script prints.
 fn said(before: &str, script: &str) -> std::string::String {
@@ -163,6 +164,36 @@ fn large_literals_are_not_negative() {
     for (script, about, wanted) in refused {
         check_refused(script, about, wanted);
     }
+}
+
+/// BY-1: a map may be read above the line that assigns a string or a tuple to it.
+#[test]
+fn a_map_has_the_type_of_a_later_assignment() {
+    #[rustfmt::skip]
+    let cases = [
+        ("a string", "@a = @b; @b = \"x\"; @a = @b; print(@a); clear(@a); clear(@b)",       "@a: x"),
+        ("a tuple",  "@a[1] = @b[1]; @b[1] = (1, 2); @a[1] = @b[1]; print(@a[1]); clear(@a); clear(@b)", "(1, 2)"),
+        ("a number", "@a = @b; @b = -1; @a = @b; print(@a); clear(@a); clear(@b)",          "@a: -1"),
+        ("three",    "@a = @b; @b = @c; @c = \"x\"; @b = @c; @a = @b; print(@a); clear(@a); clear(@b); clear(@c)", "@a: x"),
+    ];
+    for (what, script, expected) in cases {
+        assert_eq!(said("", script), expected, "{what}: {script}");
+    }
+    let mismatch =
+        "Type mismatch for @a: trying to assign value of type 'string[2]' when map already contains a value of type 'int64'";
+    check_refused("@a = @b; @b = \"x\"; @a = 5;", "@a = @b", mismatch);
+}
+
+/// BY-1: the value of an option may be negative, as that of a parameter may.
+#[test]
+fn options_may_be_negative() {
+    let mut with = options(false);
+    with.named = std::vec![("n".into(), "-5".into()), ("m".into(), "0xffffffffffffffff".into()), ("w".into(), "--5".into())];
+    let program = compile("BEGIN { print(getopt(\"n\", 7)); print(getopt(\"m\", 7)); print(getopt(\"o\", 7)) }", &Plain, &with);
+    let program = program.unwrap_or_else(|errors| panic!("{errors:?}"));
+    assert_eq!(super::run_all(&program, Style::default()).trim_end(), "-5\n18446744073709551615\n7");
+    let why = compile("BEGIN { print(getopt(\"w\", 7)) }", &Plain, &with).err().map(|errors| errors[0].message.to_string());
+    assert_eq!(why.as_deref(), Some("--w takes a number, not '--5'"));
 }
 
 /// BY-1: maps whose types depend on one another in a long chain are refused with the name of one, and with a way out that

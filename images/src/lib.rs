@@ -1,7 +1,7 @@
 //! Guest kernels: the built-in tiny kernel and its build, and stock kernels of Debian.
 //!
 //! A kernel has a name `family/variant`. `tiny/x86_64` is embedded in the program ([`Builtin`]). `debian/amd64` or
-//! `debian/amd64@6.1.0-56` is downloaded into the user's cache by a [`Puller`]. `trapline-harness` counts tests on stock kernels.
+//! `debian/amd64@6.1.0-56` is downloaded into the user's cache by a [`Puller`].
 
 // No panic is reachable from a guest, a file or a command line (SECURITY.md).
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo))]

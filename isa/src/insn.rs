@@ -49,9 +49,9 @@ impl Insn {
 pub struct Progress([Option<Reg>; Progress::MOST]);
 
 impl Progress {
-    /// The most registers.
+    /// The largest number of registers.
     pub const MOST: usize = 4;
-    /// For an instruction that completes as a whole or not at all.
+    /// The value for an instruction that completes as a whole or not at all.
     pub const NONE: Progress = Progress([None; Progress::MOST]);
 
     /// Takes the first [`Progress::MOST`] of these registers.

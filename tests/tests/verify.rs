@@ -352,7 +352,7 @@ fn bytes_of_the_pad_are_accounted_for_in_unused_stack_slots_alone() {
         };
         let page = (1..4096).map(|number| end - number * 4096).find(is_free).unwrap_or_else(|| panic!("{name}: no page is free"));
 
-        // A byte above the lower four was overwritten in both runs, or the fourth. Below it at least two bytes differ.
+        // Both runs overwrote one byte: byte 4 of a 64-bit word, byte 3 of a 32-bit one. Below it at least two bytes differ.
         let pad = probed.engine().return_pad().expect("there is a return probe").wrapping_sub(isa.abi.link_offset);
         let top = 8 * (isa.word as u32 - 1).min(4);
         let overwritten = |word: u64| word & !(0xff << top) | 0x5a << top;

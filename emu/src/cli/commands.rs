@@ -45,7 +45,7 @@ pub struct Chosen {
     name: Option<String>,
 }
 
-/// A file that can be shown.
+/// A file of tracefs or debugfs whose text can be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// debugfs `kprobes/list`.

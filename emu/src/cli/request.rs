@@ -67,7 +67,7 @@ pub struct Outputs {
     pub report: Option<PathBuf>,
     /// The file for a core dump.
     pub vmcore: Option<PathBuf>,
-    /// The event at whose first hit it is made, instead of at the end.
+    /// The event at whose first hit the core dump is made. `None`: it is made at the end.
     pub vmcore_at: Option<Chosen>,
     /// The debug information, for source lines in records, in coverage and on the command line of Ctrl-A c.
     pub lines: Option<DebugFiles>,
@@ -75,7 +75,7 @@ pub struct Outputs {
     pub shows_lines: bool,
     /// The format of the summary.
     pub summary: SummaryFormat,
-    /// The files to show at the end.
+    /// The tracing files to print at the end.
     pub views: Vec<View>,
 }
 

@@ -196,7 +196,7 @@ impl Start {
 }
 
 impl Entry {
-    /// For a CPU that enters nothing.
+    /// The defaults: no page tables, no set-up, and no start by another CPU.
     pub const USUAL: Entry = Entry { table_bytes: 0, enter: |_, _, _, _, _, _| (), start: Start::NEVER };
 }
 

@@ -16,7 +16,7 @@ const THRESHOLD: u64 = 0x20_0000;
 /// Distances between the registers of two contexts.
 const ENABLED_BYTES: u64 = 0x80;
 const CONTEXT_BYTES: u64 = 0x1000;
-/// The most contexts.
+/// The largest number of contexts.
 const CONTEXTS: u64 = 64;
 const ENABLED_END: u64 = ENABLED + CONTEXTS * ENABLED_BYTES;
 const THRESHOLD_END: u64 = THRESHOLD + CONTEXTS * CONTEXT_BYTES;

@@ -170,7 +170,7 @@ static TABLE: &[RuleRow] = &[
     row (0xffff_ffff, hint(27),                  Step,                  Boost),                  // pacibsp
     row (0xffff_ff3f, hint(32),                  Step,                  Boost),                  // bti, bti c, bti j, bti jc
     row (0xffff_ffdf, hint(2),                   Refuse(&HINT),         Refuse(&WAIT)),          // wfe, wfi
-    row (0xffff_f01f, hint(0),                   Refuse(&HINT),         Boost),                  // yield, sev, csdb, autiasp, and what does nothing
+    row (0xffff_f01f, hint(0),                   Refuse(&HINT),         Boost),                  // yield, sev, csdb, autiasp, and nops
     row (0xffff_ffc0, 0xd503_1000,               Step,                  Refuse(&WAIT)),          // wfet, wfit
     row (0xffff_f01f, 0xd503_301f,               Step,                  Boost),                  // clrex, dsb, dmb, isb, sb
     both(0xfff8_0000, 0xd508_0000,               Step),                                          // sys: dc, ic, tlbi, at
@@ -178,7 +178,7 @@ static TABLE: &[RuleRow] = &[
     row (0xbfa0_7c00, 0x0820_7c00,               Refuse(&EXCLUSIVE),    Boost),                  // casp: atomic by itself
     both(0x3f80_0000, 0x0800_0000,               Refuse(&EXCLUSIVE)),                            // ldxr, stxr, ldaxr, stlxr, ldxp, stxp
     row (0xff00_0000, 0xd800_0000,               Refuse(&PREFETCH),     Compute(nothing)),       // prfm (literal)
-    row (0xff00_0000, 0xdc00_0000,               Step,                  Refuse(&UNKNOWN)),       // no size of vector
+    row (0xff00_0000, 0xdc00_0000,               Step,                  Refuse(&UNKNOWN)),       // ldr (literal), no size of vector
     row (0x3f00_0000, 0x1c00_0000,               Step,                  Compute(load_vector)),   // ldr (literal) of s, d, q: Linux loads something else
     row (0xffff_0000, 0x0000_0000,               Step,                  Refuse(&UNDEFINED)),     // udf
     row (0x1c00_0000, 0x1400_0000,               Step,                  Refuse(&UNKNOWN)),       // any other branch or system instruction

@@ -85,7 +85,7 @@ fn skip(address: u64, registers: i64) -> u64 {
     address.wrapping_add_signed(8 * (registers + delta / 63))
 }
 
-/// A predicate of the frame. Those from 16 on are rotated.
+/// The bit of [`PR`] that holds this predicate in a frame. Predicates from 16 on rotate.
 fn bit(frame: u64, number: u8) -> u32 {
     let (number, base) = (u32::from(number), (frame >> 32 & 0x3f) as u32);
     if number < 16 { number } else { 16 + (number - 16 + base) % 48 }

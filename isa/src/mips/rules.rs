@@ -171,10 +171,10 @@ static TABLE: &[RuleRow] = &[
     row (u32::MAX,    0x0000_0140, Step,                  Refuse(&WAIT)),           // pause
     both(HINTED,      0x0000_0008, Compute(jump_register)),                         // jr
     both(HINTED,      0x0000_0408, Compute(jump_register)),                         // jr.hb
-    row (FUNCT,       0x0000_0008, Compute(jump_register), Refuse(&HINT)),          // with any other hint
+    row (FUNCT,       0x0000_0008, Compute(jump_register), Refuse(&HINT)),          // jr with any other hint
     both(HINTED,      0x0000_0009, Compute(jump_register)),                         // jalr
     both(HINTED,      0x0000_0409, Compute(jump_register)),                         // jalr.hb
-    row (FUNCT,       0x0000_0009, Compute(jump_register), Refuse(&HINT)),          // with any other hint
+    row (FUNCT,       0x0000_0009, Compute(jump_register), Refuse(&HINT)),          // jalr with any other hint
     row (FUNCT,       0x0000_000c, Step,                  Refuse(&EXCEPTION)),      // syscall
     row (FUNCT,       0x0000_000d, Step,                  Refuse(&BREAKPOINT)),     // break
     row (FUNCT,       0x7000_003f, Step,                  Refuse(&BREAKPOINT)),     // sdbbp

@@ -175,7 +175,7 @@ static TABLE: &[RuleRow] = &[
     row (0xfe00_7fff, 0x1600_0073,           Refuse(&SYSTEM),          Step),                   // sinval.vma
     row (0xfe00_7fff, 0x2200_0073,           Refuse(&SYSTEM),          Step),                   // hfence.vvma
     row (0xfe00_7fff, 0x6200_0073,           Refuse(&SYSTEM),          Step),                   // hfence.gvma
-    row (0x0000_707f, 0x0000_0073,           Refuse(&SYSTEM),          Refuse(&UNDEFINED)),     // any other
+    row (0x0000_707f, 0x0000_0073,           Refuse(&SYSTEM),          Refuse(&UNDEFINED)),     // any other with a funct3 of 0
     row (0xffff_f07f, csr(0x180) | 0x2073,   Refuse(&SYSTEM),          Step),                   // csrr of satp
     row (0xfff0_007f, csr(0x180),            Refuse(&SYSTEM),          Refuse(&STATE)),         // satp
     row (0xfff0_007f, csr(0x141),            Refuse(&SYSTEM),          Refuse(&TRAP_STATE)),    // sepc

@@ -1,4 +1,5 @@
-//! Proves at start-up that the core counts, raises exceptions and is stopped as the machine expects.
+//! Proves at start-up that the core of PA-RISC counts the bytes of code, raises an exception at a breakpoint and stops
+//! when an event asks for it.
 
 use super::core::CORE;
 use crate::unicorn::engine::{Core, Ended};

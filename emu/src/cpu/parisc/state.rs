@@ -35,7 +35,7 @@ fn cell(state: &State, reg: Reg) -> Option<&std::cell::Cell<u32>> {
     })
 }
 
-/// The value of a register; `pc` of the pc.
+/// Reads a register in `isa`'s numbering. `pc` is returned for the pc.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     let Some(state) = handle.parisc() else { return 0 };

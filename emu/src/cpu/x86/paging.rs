@@ -161,8 +161,8 @@ fn found(at: u64, entry: u64, shift: u32, address: u64, rights: u64) -> Found {
     Found { physical: entry & ADDRESS & !offset | address & offset, writable: rights & WRITABLE != 0, entry: (at, 8) }
 }
 
-/// Walks the tables of the kernel while a program runs under Linux's page-table isolation: the program's own are in the
-/// page behind them, and have little of the kernel.
+/// Walks the tables of the kernel while a program runs under Linux's page-table isolation. CR3 then leads to the program's
+/// own top table, which maps little of the kernel and is in the page behind the kernel's top table.
 #[cold]
 fn walk_kernels_tables(handle: &Handle, ram: &Ram, paging: &Paging, address: u64) -> Option<Found> {
     const OF_PROGRAM: u64 = 1 << 12;

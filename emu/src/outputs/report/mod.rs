@@ -160,7 +160,7 @@ impl Collected {
     }
 }
 
-/// 1 for 0, and 2 for 1, 3 for 2 and 3, 4 for 4 to 7 ...
+/// The bucket of a number that is not negative: 1 for 0, 2 for 1, 3 for 2 and 3, 4 for 4 to 7 and so on.
 fn bucket(number: u64) -> usize {
     65 - number.leading_zeros() as usize
 }

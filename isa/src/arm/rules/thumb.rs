@@ -1,4 +1,5 @@
-//! The Thumb tables of rules: 16-bit, then 32-bit. The last row of a group refuses the rest of the group.
+//! The Thumb tables of rules: 16-bit, then 32-bit. The last row of most groups refuses the rest of the
+//! group.
 
 use super::a32::{nothing, target};
 use super::*;
@@ -8,14 +9,14 @@ use crate::arm::emulate::ALWAYS;
 pub(super) static T16: &[RuleRow] = &[
     //     mask    value   registers  Linux 6.1     best
     both  (0xc000, 0x0000, b"----", Copy),                                        // shifts, add, sub, mov, cmp of low registers
-    both  (0xfc00, 0x4000, b"----", Copy),                                        // other operations of these
+    both  (0xfc00, 0x4000, b"----", Copy),                                        // other operations on low registers
     refuse(0xfff8, 0x47f8, &REGISTERS),                                           // blx pc
     both  (0xff07, 0x4700, b"----", Compute(exchange)),                           // bx, blx
-    row   (0xff00, 0x4700, b"----", Compute(exchange), Refuse(&UNKNOWN)),         // the bits between are fixed, also below
+    row   (0xff00, 0x4700, b"----", Compute(exchange), Refuse(&UNKNOWN)),         // bx, blx with other fixed bits
     refuse(0xffff, 0x44ff, &REGISTERS),                                           // add pc, pc
-    both  (0xfc78, 0x4478, b"----", Compute(high)),                               // add, cmp, mov of the pc
-    both  (0xfc87, 0x4487, b"----", Compute(high)),                               // to the pc
-    both  (0xfc00, 0x4400, b"----", Copy),                                        // of other high registers
+    both  (0xfc78, 0x4478, b"----", Compute(high)),                               // add, cmp, mov whose second register is the pc
+    both  (0xfc87, 0x4487, b"----", Compute(high)),                               // add, cmp, mov whose first register is the pc
+    both  (0xfc00, 0x4400, b"----", Copy),                                        // add, cmp, mov of other registers
     both  (0xf800, 0x4800, b"----", Compute(literal_16)),                         // ldr of a literal
     both  (0xc000, 0x4000, b"----", Copy),                                        // ldr, str
     both  (0xf000, 0x8000, b"----", Copy),                                        // ldrh, strh
@@ -36,7 +37,7 @@ pub(super) static T16: &[RuleRow] = &[
     best  (0xff0f, 0xbf00, &HINT, Copy),
     both  (0xff00, 0xbf00, b"----", Compute(if_then)),                            // it
     best  (0xffef, 0xb662, &STATUS, Compute(mask)),                               // cpsie i, cpsid i
-    best  (0xffe8, 0xb660, &STATUS, Step),                                        // of aborts and fast interrupts
+    best  (0xffe8, 0xb660, &STATUS, Step),                                        // cpsie, cpsid of a or f
     refuse(0xffff, 0xb650, &STATE),                                               // setend
     refuse(0xffff, 0xb658, &STATE),
     refuse(0xff00, 0xbe00, &UNDEFINED),                                           // bkpt
@@ -51,23 +52,23 @@ pub(super) static T16: &[RuleRow] = &[
 #[rustfmt::skip]
 pub(super) static T32: &[RuleRow] = &[
     //     mask         value        registers  Linux 6.1     best
-    // A: many registers
+    // many registers
     refuse(0xfe4f_0000, 0xe80f_0000, &REGISTERS),
     refuse(0xffc0_0000, 0xe800_0000, &RETURN),                                    // srs, rfe
     refuse(0xffc0_0000, 0xe980_0000, &RETURN),
     refuse(0xfe50_8000, 0xe800_8000, &REGISTERS),                                 // stm with the pc
     refuse(0xfe50_c000, 0xe810_c000, &REGISTERS),                                 // ldm with lr and the pc
-    refuse(0xfe40_2000, 0xe800_2000, &REGISTERS),                                 // with sp
+    refuse(0xfe40_2000, 0xe800_2000, &REGISTERS),                                 // ldm, stm with sp
     both  (0xfe50_8000, 0xe810_8000, b"----", Compute(block)),                    // ldm with the pc
     both  (0xfe40_0000, 0xe800_0000, b"----", Copy),                              // ldm, stm
-    // B: two registers, exclusives, tables
+    // two registers, exclusives, branches by a table
     both  (0xff60_0000, 0xe860_0000, b"wxx-", Either(pair)),                      // ldrd, strd
     both  (0xff40_0000, 0xe940_0000, b"wxx-", Either(pair)),
     both  (0xfff0_ffe0, 0xe8d0_f000, b"s--x", Compute(table)),                    // tbb, tbh
     row   (0xfff0_00e0, 0xe8d0_0000, b"s--x", Compute(table), Refuse(&UNKNOWN)),
     row   (0xffe0_00c0, 0xe8c0_0080, b"px--", Refuse(&EXCLUSIVE), Copy),          // lda, stl: not exclusive
     refuse(0xfe40_0000, 0xe840_0000, &EXCLUSIVE),
-    // C: a shifted register
+    // data processing of a shifted register
     both  (0xff70_0f00, 0xea10_0f00, b"x--x", Copy),                              // tst, teq
     both  (0xfff0_0f00, 0xeb10_0f00, b"p--x", Copy),                              // cmn
     both  (0xfff0_0f00, 0xebb0_0f00, b"p--x", Copy),                              // cmp
@@ -83,7 +84,7 @@ pub(super) static T32: &[RuleRow] = &[
     // coprocessors: `best` looks at the rows of A32
     best  (0xef00_0000, 0xef00_0000, &COPROCESSOR, Copy),                         // SIMD
     refuse(0xfc00_0000, 0xec00_0000, &COPROCESSOR),
-    // D: an immediate of 8 bits, shifted
+    // data processing of a shifted immediate of 8 bits
     both  (0xfb70_8f00, 0xf010_0f00, b"x---", Copy),                              // tst, teq
     both  (0xfbf0_8f00, 0xf110_0f00, b"p---", Copy),                              // cmn
     both  (0xfbf0_8f00, 0xf1b0_0f00, b"p---", Copy),                              // cmp
@@ -95,7 +96,7 @@ pub(super) static T32: &[RuleRow] = &[
     refuse(0xfbe0_8000, 0xf1e0_0000, &UNKNOWN),
     both  (0xfb4f_8000, 0xf10d_0000, b"S-p-", Copy),                              // add, sub of sp
     both  (0xfa00_8000, 0xf000_0000, b"x-x-", Copy),
-    // E: a plain immediate
+    // data processing of a plain immediate
     both  (0xfbff_8000, 0xf20f_0000, b"P-x-", Compute(address_32)),               // adr
     both  (0xfbff_8000, 0xf2af_0000, b"P-x-", Compute(address_32)),
     both  (0xfbff_8f00, 0xf20d_0d00, b"S-S-", Copy),                              // addw, subw to sp
@@ -108,7 +109,7 @@ pub(super) static T32: &[RuleRow] = &[
     both  (0xfbff_8000, 0xf36f_0000, b"--x-", Copy),                              // bfc
     both  (0xfbf0_8000, 0xf360_0000, b"x-x-", Copy),                              // bfi
     refuse(0xfa00_8000, 0xf200_0000, &UNKNOWN),
-    // F: branches, control
+    // branches, control
     row   (0xffff_ffff, 0xf3af_8001, b"----", Copy, Compute(nothing)),            // yield
     row   (0xfff0_d7ff, 0xf3a0_8001, b"----", Copy, Refuse(&UNKNOWN)),
     row   (0xffff_ffff, 0xf3af_8004, b"----", Copy, Compute(nothing)),            // sev
@@ -133,7 +134,7 @@ pub(super) static T32: &[RuleRow] = &[
     both  (0xf800_9000, 0xf000_9000, b"----", Compute(jump)),                     // b, bl
     refuse(0xf800_8000, 0xf000_8000, &UNKNOWN),
     row   (0xff10_0000, 0xf900_0000, b"p---", Refuse(&COPROCESSOR), Copy),        // SIMD loads and stores
-    // G: hints about memory
+    // hints about memory
     both  (0xfe7f_f000, 0xf81f_f000, b"----", Compute(nothing)),                  // pld, pli of a literal
     both  (0xffd0_f000, 0xf890_f000, b"p---", Compute(nothing)),
     both  (0xffd0_ff00, 0xf810_fc00, b"p---", Compute(nothing)),
@@ -142,7 +143,7 @@ pub(super) static T32: &[RuleRow] = &[
     both  (0xffd0_ffc0, 0xf810_f000, b"p--x", Compute(nothing)),
     both  (0xfff0_ffc0, 0xf910_f000, b"p--x", Compute(nothing)),
     refuse(0xfe50_f000, 0xf810_f000, &UNKNOWN),
-    // H: one load or store
+    // loads and stores of one register
     refuse(0xfe60_0000, 0xf860_0000, &UNKNOWN),
     refuse(0xfff0_0000, 0xf950_0000, &UNKNOWN),
     refuse(0xfe80_0d00, 0xf800_0800, &UNKNOWN),
@@ -158,7 +159,7 @@ pub(super) static T32: &[RuleRow] = &[
     both  (0xfec0_0000, 0xf880_0000, b"px--", Copy),
     both  (0xfe80_0fc0, 0xf800_0000, b"px-x", Copy),
     refuse(0xfe00_0000, 0xf800_0000, &UNKNOWN),
-    // I: registers
+    // data processing of registers
     refuse(0xffe0_f080, 0xfa60_f080, &UNKNOWN),
     refuse(0xff80_f0b0, 0xfa80_f030, &UNKNOWN),
     refuse(0xffb0_f080, 0xfab0_f000, &UNKNOWN),
@@ -171,17 +172,17 @@ pub(super) static T32: &[RuleRow] = &[
     both  (0xfff0_f0f0, 0xfab0_f080, b"x-x=", Copy),                              // clz
     both  (0xfff0_f0c0, 0xfa90_f080, b"x-x=", Copy),                              // rev, rev16, rbit, revsh
     refuse(0xff00_f000, 0xfa00_f000, &UNKNOWN),
-    // J: multiply
+    // multiplication
     refuse(0xfff0_f0f0, 0xfb00_f010, &UNKNOWN),
     refuse(0xfff0_f0f0, 0xfb70_f010, &UNKNOWN),
     refuse(0xfff0_00f0, 0xfb70_0010, &UNKNOWN),
     both  (0xfff0_f0c0, 0xfb10_f000, b"x-xx", Copy),                              // smul of halves
-    row   (0xfff0_f0c0, 0xfb60_f000, b"x-xx", Copy, Refuse(&REGISTERS)),          // smmls: there is no form without what it adds to
+    row   (0xfff0_f0c0, 0xfb60_f000, b"x-xx", Copy, Refuse(&REGISTERS)),          // smmls, which has no form without an addend
     both  (0xff80_f0e0, 0xfb00_f000, b"x-xx", Copy),                              // mul, smuad, smulw, smusd, smmul, usad8
     both  (0xfff0_00c0, 0xfb10_0000, b"xxxx", Copy),                              // smla of halves
     both  (0xff80_00c0, 0xfb00_0000, b"xxxx", Copy),                              // mla, mls, smlad, smlaw, smlsd, smmla, smmls, usada8
     refuse(0xff80_0000, 0xfb00_0000, &UNKNOWN),
-    // K: long multiply, divide
+    // long multiplication, division
     both  (0xfff0_00f0, 0xfbe0_0060, b"xxxx", Copy),                              // umaal
     both  (0xfff0_00c0, 0xfbc0_0080, b"xxxx", Copy),                              // smlal of halves
     both  (0xffe0_00e0, 0xfbc0_00c0, b"xxxx", Copy),                              // smlald, smlsld

@@ -380,8 +380,8 @@ impl Core {
     }
 }
 
-/// Whether an instruction does anything: its predicate is true, or it writes its target predicates anyway, or it is a
-/// loop branch, which looks at its predicate itself.
+/// Whether an instruction does anything: its predicate is true, or it writes its target predicates anyway, or it is `rfi`,
+/// which has no predicate, or a loop branch, which looks at its predicate itself.
 #[inline(always)]
 fn is_live(state: &State, instruction: &Instruction) -> bool {
     if state.p(instruction.predicate) {

@@ -140,7 +140,7 @@ impl<'a> Btf<'a> {
         Budget::linear(kernel.segments.iter().map(|segment| segment.bytes.len()).sum(), STEPS_A_BYTE)
     }
 
-    /// The first types in an image, where no section or symbol tells their address. Each byte order reads each byte
+    /// The first types in an image, where no section or symbol has their address. Each byte order reads each byte
     /// of the image at most once as a type, so the budget of [`Btf::budget`] is enough for every image.
     pub fn search(kernel: &'a Kernel, budget: &Budget) -> Result<Option<Btf<'a>>, Spent> {
         for segment in kernel.segments.iter() {

@@ -135,7 +135,7 @@ impl Walk<'_> {
     }
 
     /// A node begins with its parent. The upper ends of its ranges follow, one less than its slots, then its slots. The
-    /// lowest byte of a pointer to a node tells its kind.
+    /// lowest byte of a pointer to a node contains its kind.
     fn in_maple_tree(&mut self, root: u64, address: u64) -> Option<u64> {
         const LEAF: u64 = 1;
         const WITH_GAPS: u64 = 3;

@@ -151,7 +151,7 @@ pub struct Window {
     /// Returns the window address whose fetch raised this exception because it is not mapped. `None` for other
     /// exceptions.
     pub missed: fn(&Handle, &Exception, &WindowPlace) -> Option<u64>,
-    /// The names of registers in which the window's mapping stands. They are not the guest's own.
+    /// The names of registers that hold the window's mapping, so their values are not the guest's own.
     pub registers: &'static [&'static str],
 }
 
@@ -255,15 +255,15 @@ pub struct Tasks {
     pub moments: Moments,
     /// Returns the address of the running task's structure.
     pub current: fn(&mut View) -> u64,
-    /// Returns the same while a program runs. `None`: only the kernel's own registers tell it, so the task is noted when
-    /// the kernel switches to it.
+    /// Returns that address while a program runs. `None`: only the kernel's own registers hold it, so the task is noted
+    /// when the kernel switches to it.
     pub in_program: Option<fn(&mut View) -> u64>,
     /// Returns the bytes of a word of the running program, if they are fewer than the kernel's and the convention for
     /// calls depends on them.
     pub narrow_word: fn(&Handle) -> Option<usize>,
     /// Returns the number of bits of an offset in the kernel's pages.
     pub page_bits: fn(&Handle) -> u32,
-    /// A register holds it in every kernel, so that the place of no pointer need be known.
+    /// Whether a register holds that address in every kernel, so that no variable with it has to be found.
     pub is_in_register: bool,
     /// The registers of a task that no CPU runs. `None`: the place where its kernel keeps them is not known.
     pub switched: Option<&'static Switched>,
@@ -287,7 +287,7 @@ impl Tasks {
 
 /// A CPU model for guests.
 pub struct Choice {
-    /// The name on the command line. Device trees have it behind `arm,`.
+    /// The name on the command line. ARM's device trees have it behind `arm,`.
     pub name: &'static str,
     /// The kind of core that behaves like this model.
     pub core: &'static CoreKind,

@@ -27,7 +27,7 @@ const LONGEST_LEB: usize = 10;
 /// The sections and symbols of an object file or a module, at the addresses that this file has given them.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// The name that the guest gives the module, if the file tells it. Files of debug information alone do not.
+    /// The name that the guest gives the module, if the file contains it. Files of debug information alone do not.
     pub name: Option<String>,
     /// The sections that a loader loads, by name.
     pub sections: Vec<(String, Range<u64>)>,

@@ -1,5 +1,5 @@
-//! One file for each kind of CPU: Unicorn's build for it as a [`Library`](super::kinds::Library), and access to registers
-//! that only this kind has. No other Rust file of `unicorn/` names a kind of CPU.
+//! One file for each kind of CPU: its [`Library`](super::kinds::Library), which is a build of Unicorn or a core of our own,
+//! and access to registers that only this kind has. No other Rust file of `unicorn/` names a kind of CPU.
 
 pub mod arm;
 pub mod arm64;

@@ -40,7 +40,7 @@ const CHAINS: &[(Arch, Chain)] = &[
 /// ISAs whose ABI guarantees such frames, however the kernel was built.
 const PROMISED: &[Arch] = &[Arch::Ppc, Arch::Ppc64, Arch::Ppc64le];
 
-/// ISAs whose functions store the back chain at no fixed distance from their start, so call frame information cannot tell it.
+/// ISAs whose functions store the back chain at no fixed distance from their start, so call frame information cannot describe it.
 const LATE_CHAINS: &[Arch] = &[Arch::S390x];
 
 /// The prologue patterns of each ISA that uses them.

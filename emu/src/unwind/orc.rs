@@ -26,7 +26,7 @@ enum Base {
     Other,
 }
 
-/// The bases by number: until 6.12, and of 7.2, as far as its tables have them.
+/// The bases by number: those of Linux until 6.12, then those of 7.2, as far as its tables have them.
 const OLD_BASES: &[Base] = &{
     use Base::*;
     [Undefined, PreviousSp, Other, Other, Bp, Sp, Other, Other, BpIndirect, SpIndirect]
@@ -163,7 +163,8 @@ impl Orc {
     }
 }
 
-/// Reads the two tables. Most frames are those of calls, whose base is the stack pointer: that tells the numberings.
+/// Reads the two tables. Linux versions number bases and frame types in different ways. Chooses the bases by which more
+/// rows have the stack pointer, and the types by which more rows are calls.
 fn read(first: u64, places: &[u8], rows: &[u8]) -> (Vec<u64>, Vec<OrcEntry>) {
     let place = |(number, bytes): (usize, &[u8])| {
         let at = first + 4 * number as u64;

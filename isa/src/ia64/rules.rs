@@ -81,7 +81,7 @@ fn by_linux(bundle: Bundle, named: usize, insn: &Instruction) -> Result<(), Refu
     refused.map_or(Ok(()), |rule| Err(rule.refusal()))
 }
 
-/// Whether an instruction needs its own address, or leaves the copy in a way that no break behind it can tell.
+/// Whether an instruction needs its own address, or may continue elsewhere than at a break behind its copy.
 fn needs_its_place(op: &Op) -> bool {
     match op {
         Op::Branch { .. }

@@ -7,13 +7,13 @@ use crate::operand::{Assembler, Part, numbered};
 use crate::plan::Policy;
 use crate::regs::Reg;
 
-/// The accumulator. Registers 0 to 15 have the hardware's numbers.
+/// The accumulator (rax). Registers 0 to 15 have the hardware's numbers.
 pub const AX: Reg = Reg(0);
-/// The counter.
+/// The counter (rcx).
 pub const CX: Reg = Reg(1);
-/// The third argument of 64-bit code, the second of 32-bit code.
+/// The general register rdx: the third argument of 64-bit code, the second of 32-bit code.
 pub const DX: Reg = Reg(2);
-/// Callee-saved.
+/// The general register rbx, which calls preserve.
 pub const BX: Reg = Reg(3);
 /// The stack pointer.
 pub const SP: Reg = Reg(4);
@@ -111,7 +111,7 @@ const JPROBE_STACK: usize = 64;
 
 const ASSEMBLER: Assembler = Assembler { constant: Some('$'), register: part, ..Assembler::USUAL };
 
-/// `rax`, `eax`, `ax`, `al`, `ah`, `sil`, `r9d`
+/// The register, or the part of it, that a name stands for, such as `rax`, `eax`, `ax`, `al`, `ah`, `sil` or `r9d`.
 fn part(name: &str) -> Option<Part> {
     const NAMED: [(&str, Reg); 8] =
         [("ax", AX), ("cx", CX), ("dx", DX), ("bx", BX), ("sp", SP), ("bp", BP), ("si", SI), ("di", DI)];

@@ -188,7 +188,7 @@ impl EventSet {
         let refused = |at: Span, code, why: String| Err(at.error(code, why).with_errno(Errno::EEXIST));
         let name = format!("{}/{}", known.group, known.event);
         let watches = |definition: &Definition| matches!(definition.location, Location::Memory(_));
-        // All probes of an event are of one kind, so the first one tells.
+        // All probes of an event are of one kind, so looking at the first one is enough.
         let first = self.members_of(existing).next();
         let is_other = first.is_some_and(|member| watches(&member.definition) != watches(definition));
         if (known.returns, known.mirrors) != (format.returns, format.mirrors) || is_other {

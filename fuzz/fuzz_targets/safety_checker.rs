@@ -10,7 +10,7 @@ use trapline_isa::region::PlainText;
 mod soundness;
 use soundness::{Function, START, difference};
 
-/// Longer functions show nothing new, and each is run from every instruction.
+/// The largest function in bytes. Longer ones show nothing new, and each is run from every instruction.
 const MOST_BYTES: usize = 96;
 /// Flags in the fourth byte of the input.
 const WITH_FIXUP: u8 = 1;

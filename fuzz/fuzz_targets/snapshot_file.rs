@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use trapline::snapshot::file::{self, Key};
 
-/// Most memory of a snapshot here, in bytes.
+/// The largest memory of a snapshot here, in bytes.
 const MOST: u64 = 1 << 20;
 const START: &[u8] = b"trapsnap\x02\0\0\0";
 

@@ -20,7 +20,7 @@ struct Piece {
     numbers: Vec<u32>,
 }
 
-/// Most numbers in a piece.
+/// The largest number of numbers in a piece.
 const MOST: usize = 128;
 
 impl Order {

@@ -7,8 +7,8 @@ use crate::guest::Cpu;
 use trapline_isa::arch::Isa;
 use trapline_isa::insn::{Insn, Progress};
 
-/// Most executions that can be paused at a time. Beyond that the oldest is evicted and will count as another hit.
-/// Evictions are counted.
+/// The largest number of executions that can be paused at a time. Beyond that the oldest is evicted and will count as
+/// another hit. Evictions are counted.
 const MOST: usize = 64;
 
 /// One execution of a repeated instruction.

@@ -22,7 +22,7 @@ const COPIES: usize = 2 * WINDOW_UNIT;
 /// Bytes of a slot with a lean detour.
 #[cfg(test)]
 pub(crate) const SLOT: usize = COPIES + WINDOW_UNIT;
-/// Most units of a slot.
+/// The largest number of units of a slot.
 pub(crate) const UNITS_MOST: u8 = 10;
 /// Number of allocations to try before accepting a slot whose pcs collide.
 const TRIES: usize = 4;

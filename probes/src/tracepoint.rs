@@ -67,10 +67,10 @@ const ABOVE: u64 = 1024;
 /// record. These are the sizes of the first two.
 const LIST: u64 = 64;
 const FILE: u64 = 192;
-/// Longest record, in bytes. The rest of the area is for the stack frames of the called code.
+/// The largest size of a record in bytes. The rest of the area is for the stack frames of the called code.
 const RECORD: usize = 1024;
-/// Most bytes of an out-of-line block that are decoded, and its greatest distance from the next. Compilers put the call that
-/// gives the CPU away at the end of a function, behind everything else.
+/// The largest number of bytes of an out-of-line block that are decoded, and its greatest distance from the next. Compilers
+/// put the call that gives the CPU away at the end of a function, behind everything else.
 const BLOCK: u64 = 4096;
 /// The record of the tracepoint hit whose handlers run.
 pub struct TracepointRecord {
@@ -80,7 +80,7 @@ pub struct TracepointRecord {
     arguments: [u64; MOST_ARGUMENTS],
 }
 
-/// Most arguments of a tracepoint.
+/// The largest number of arguments of a tracepoint.
 const MOST_ARGUMENTS: usize = 12;
 
 impl TracepointRecord {

@@ -91,11 +91,11 @@ enum Entry {
     Link(String),
 }
 
-/// Symbolic links that are followed for a path, as in Linux.
+/// The largest number of symbolic links that are followed for a path, as in Linux.
 const MOST_LINKS: usize = 40;
-/// Parts of an initial file system, each an archive of its own.
+/// The largest number of parts of an initial file system, each an archive of its own.
 const MOST_PARTS: usize = 64;
-/// Bytes of an unpacked archive.
+/// The largest size of an unpacked archive in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
 impl GuestFiles {

@@ -50,7 +50,7 @@ struct Segment {
 
 /// Functions of a file that are kept; the largest programs have fewer.
 const MOST_FUNCTIONS: usize = 4 << 20;
-/// Bytes of a name.
+/// The largest length of a name in bytes.
 const LONGEST_NAME: usize = 4096;
 /// Similar names in a message.
 const SIMILAR: usize = 3;

@@ -25,7 +25,7 @@ const OWNER: &[u8] = b"stapsdt\0";
 const BASE: &str = ".stapsdt.base";
 /// Notes that are read. The largest programs have some thousands.
 const MOST_NOTES: usize = 1 << 18;
-/// Bytes of a name or of the arguments.
+/// The largest length of a name or of the arguments, in bytes.
 const LONGEST: usize = 16384;
 
 /// The notes of a file, sorted by provider, name and address. A damaged note ends its section.

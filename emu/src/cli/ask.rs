@@ -359,7 +359,7 @@ fn memory(session: &mut Session, place: &str, bytes: u64) -> Result<String, Fail
 }
 
 fn disassembly(asked: &mut Asked<'_, '_>, place: &str, number: usize) -> Result<String, Failure> {
-    /// No instruction is longer.
+    /// At least the length of the longest instruction, in bytes.
     const LONGEST: usize = 16;
     let lines = asked.lines;
     let session = &mut *asked.about.session;

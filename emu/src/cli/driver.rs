@@ -84,7 +84,7 @@ pub trait Work {
 pub struct Driver {
     /// The machine, with its probes' engine.
     pub session: Session,
-    /// The way to the guest's console.
+    /// The input of the guest's console.
     pub tape: Tape,
     typing: Typing,
     last_words: LastWords,

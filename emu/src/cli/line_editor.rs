@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-/// Lines that the history keeps.
+/// The largest number of lines that the history keeps.
 const MOST_LINES: usize = 1000;
-/// Letters of a line.
+/// The largest number of letters of a line.
 const MOST_LETTERS: usize = 4096;
-/// Completions that are shown.
+/// The largest number of completions that are shown.
 const MOST_SHOWN: usize = 60;
 
 /// The outcome of a key.

@@ -75,7 +75,7 @@ const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 256;
 /// Levels of a tree that are followed. The largest real trees have fewer.
 const DEEPEST: usize = 64;
-/// Files and mounts that are followed up to the root.
+/// The largest number of files and mounts that are followed up to the root.
 const LONGEST_WALK: usize = 512;
 
 /// A path, written from its end.

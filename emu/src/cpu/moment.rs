@@ -27,7 +27,7 @@ const NEWER_NMIS: u64 = 0x10;
 
 /// Functions that add to the preempt count at an interrupt. Each kernel has one of them.
 const ENTERS: &[&str] = &["irq_enter_rcu", "irq_enter"];
-/// Bytes of such a function that are searched.
+/// The largest number of bytes of such a function that are searched.
 const MOST_BYTES: u64 = 512;
 
 /// The sources of ftrace's flags on an ISA.

@@ -26,7 +26,7 @@ pub struct ProgramNames {
     mapped: MappedFiles,
 }
 
-/// Mappings that are numbered; the addresses of others have no name.
+/// The largest number of mappings that are numbered; the addresses of others have no name.
 const MOST: usize = 0x7000;
 
 impl ProgramNames {

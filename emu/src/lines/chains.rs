@@ -7,7 +7,7 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
 use trapline_script::types::{CType, Types};
 
-/// Most members of a chain.
+/// The largest number of members and indices in a chain.
 const LONGEST: usize = 16;
 
 /// A variable, the members behind it, and the type that was asked for.

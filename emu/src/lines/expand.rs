@@ -14,7 +14,7 @@ use trapline_isa::arch::Isa;
 use trapline_probes::events::parse::{self, EventCommand, Location as EventLocation};
 use trapline_script::types::Types;
 
-/// Most lines that one line gives.
+/// The largest number of lines that one line gives.
 const MOST_LINES: usize = 4096;
 
 /// The knowledge by which lines are expanded.

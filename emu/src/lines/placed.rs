@@ -21,7 +21,7 @@ const FIRST: u64 = 0x1000;
 const APART: u64 = 0x1000;
 /// All sections lie below this address, which 32-bit files have, too.
 const END: u64 = 1 << 31;
-/// Most bytes of a ULEB128 number.
+/// The largest length of a ULEB128 number in bytes.
 const LONGEST_LEB: usize = 10;
 
 /// The sections and symbols of an object file or a module, at the addresses that this file has given them.

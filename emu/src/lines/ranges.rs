@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Overlapping ranges that are tried for an address. Those of a sane file do not overlap.
+/// The largest number of overlapping ranges that are tried for an address. Those of a sane file do not overlap.
 const MOST_OVERLAPPING: usize = 8;
 
 impl<'a> Info<'a> {

@@ -19,7 +19,7 @@ pub type Entry<'a> = gimli::DebuggingInformationEntry<Bytes<'a>>;
 
 /// The limit of entries that refer to one another.
 pub(super) const MOST_STEPS: usize = 64;
-/// Units that are kept parsed.
+/// The largest number of units that are kept parsed.
 const MOST_LOADED: usize = 64;
 /// Steps that a question may take for each byte of debug information.
 const STEPS_A_BYTE: u64 = 4;

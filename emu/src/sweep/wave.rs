@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 
-/// Runs that are made to reduce a wave that differs.
+/// The largest number of runs that are made to reduce a wave that differs.
 const MOST_RUNS: u32 = 60;
 
 /// The result of a wave.

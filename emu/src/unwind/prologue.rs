@@ -8,7 +8,7 @@ use std::ops::Range;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
-/// Number of instructions that are searched. Some functions test whether they need a frame before they make one.
+/// The largest number of instructions that are searched. Some functions test whether they need a frame before they make one.
 const MOST: usize = 64;
 
 /// The prologue patterns of an ISA.

@@ -100,7 +100,7 @@ fn recorded<E>(
     Ok(first.map(|fork| fork.place(&steps, unprobed, probed)))
 }
 
-/// Words of memory that are watched while instructions are recorded.
+/// The largest number of words of memory that are watched while instructions are recorded.
 const MOST_WORDS: usize = 16;
 /// Nanoseconds of guest time that are recorded behind the line.
 const BEHIND: u64 = 50;

@@ -95,13 +95,13 @@ pub struct Hop {
     pub offset: i64,
 }
 
-/// Most arguments of an event.
+/// The largest number of arguments of an event.
 pub const MAX_ARGUMENTS: usize = 128;
 /// Longest body of an argument, in bytes.
 pub const MAX_BODY: usize = 63;
 /// Longest name of an argument, in bytes.
 pub const MAX_NAME: usize = 32;
-/// Most fetch operations of Linux that an argument may need, not counting the end marker.
+/// The largest number of Linux's fetch operations that an argument may need, not counting the end marker.
 const MAX_OPERATIONS: usize = 15;
 
 #[rustfmt::skip]

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-/// Most digits of a 64-bit number.
+/// The largest number of digits of a 64-bit number.
 const MOST: usize = 20;
 
 /// Writes the digits at the end of the buffer and returns them.

@@ -33,7 +33,7 @@ pub struct Stack {
     pub is_guessed: bool,
 }
 
-/// Most frames of a call chain in a record.
+/// The largest number of frames of a call chain in a record.
 pub const DEEPEST: usize = 64;
 
 /// Appends a call chain to the values. Frames that do not fit are dropped and the record is marked.

@@ -81,7 +81,7 @@ pub struct Removal {
     pub at: Span,
 }
 
-/// Most calls that a line can ask to be followed at a time.
+/// The largest number of calls that a line can ask to be followed at a time.
 pub const MAX_MAXACTIVE: u64 = 4096;
 /// Names must be shorter than this, in bytes.
 pub const NAME_LIMIT: usize = 64;

@@ -61,7 +61,7 @@ struct Known {
 /// The most probes that all events together may have.
 const MOST_MEMBERS: usize = 65_535;
 
-/// Most places in the message about an ambiguous name.
+/// The largest number of places in the message about an ambiguous name.
 const MOST_PLACES: usize = 8;
 
 /// The number of removed events whose format is kept. Older formats are kept only while the ring has records of them.

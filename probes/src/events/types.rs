@@ -57,7 +57,7 @@ const NAMES: &[(&str, Type)] = &[
     ("string", Type::String), ("ustring", Type::UserString), ("symbol", Type::Symbol), ("symstr", Type::SymbolString),
 ];
 
-/// Most elements of an array.
+/// The largest number of elements of an array.
 pub const MAX_ARRAY: u64 = 64;
 
 /// Parses the text after the colon: a type and, for an array, the number of elements.

@@ -9,7 +9,8 @@ use crate::engine::Engine;
 use crate::guest::Guest;
 use alloc::vec::Vec;
 
-/// Most changes that wait for the machine's next stop. Room for them is made once, so that a hit allocates nothing.
+/// The largest number of changes that wait for the machine's next stop. Room for them is made once, so that a hit
+/// allocates nothing.
 const MOST_WAITING: usize = 256;
 
 /// A change that a handler asks for.

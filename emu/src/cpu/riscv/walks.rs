@@ -11,7 +11,7 @@ use trapline_isa::mem::ByteOrder;
 /// The address of the first table. Each level has one table.
 const TABLES: u64 = 0x1_0000;
 const PAGE: u64 = 1 << 12;
-/// Large enough that a page of 4 MiB can be aligned in it, and behind it.
+/// The size of RAM in bytes: pages of 4 MiB can be aligned inside it, and behind it.
 const RAM_BYTES: usize = 16 << 20;
 
 const SUM: u64 = 1 << 18;

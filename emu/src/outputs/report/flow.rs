@@ -3,7 +3,7 @@
 
 /// Columns of the timeline.
 pub const COLUMNS: usize = 240;
-/// Single hits that are kept.
+/// The largest number of single hits that are kept.
 const MOST_HITS: usize = 20_000;
 
 /// Counts of hits by time, for each CPU and task.

@@ -14,13 +14,13 @@ use trapline_probes::events::format::{Field, Reader, Value};
 use trapline_probes::events::places::Places;
 use trapline_probes::events::trace;
 
-/// Tasks with rows of their own. Hits of further tasks are counted together.
+/// The largest number of tasks with rows of their own. Hits of further tasks are counted together.
 const MOST_TASKS: usize = 64;
-/// Distinct backtraces that are kept.
+/// The largest number of distinct backtraces that are kept.
 const MOST_STACKS: usize = 20_000;
-/// Arguments with a histogram.
+/// The largest number of arguments with a histogram.
 const MOST_HISTOGRAMS: usize = 64;
-/// Records whose text is kept: the first ones.
+/// The largest number of records whose text is kept: the first ones.
 const MOST_LINES: usize = 200;
 /// The name of the row of further tasks, and of further backtraces.
 const FURTHER: &str = "further ones";

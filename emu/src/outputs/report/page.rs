@@ -13,7 +13,7 @@ const ROW: usize = 18;
 /// The width of a column, in pixels, and of the names beside it.
 const COLUMN: usize = 4;
 const NAMES: usize = 190;
-/// Backtraces in the table.
+/// The largest number of backtraces in the table.
 const MOST_STACKS: usize = 20;
 
 /// A probe, as the page shows it.

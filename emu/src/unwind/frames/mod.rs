@@ -25,11 +25,11 @@ const REGISTER: u8 = 0x70;
 /// More than the number of any register in DWARF that a rule uses.
 const MOST_COLUMNS: u16 = 128;
 
-/// The rule from an address in a function on.
+/// The rule by which a function is unwound, from an address in it on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub at: u64,
-    /// The caller's stack pointer is at this distance from a register, or the word there is.
+    /// The caller's stack pointer is the sum of this register and `distance` or, if `is_word`, the word at that address.
     pub base: Reg,
     pub distance: i64,
     pub is_word: bool,
@@ -102,7 +102,7 @@ impl Writer {
         let registers = method.registers().into_iter().chain(method.returns()).map(|reg| Some((reg, self.number(reg)?)));
         let registers = registers.collect::<Option<Vec<(Reg, u8)>>>()?;
         let mut section = Vec::new();
-        // The common entry: version 1, nothing added, both factors 1.
+        // The common entry: version 1, no augmentation, both alignment factors 1.
         let mut common = vec![0xff; 4];
         common.extend([1, 0, 1, 1, returns, DEFINE_CFA, self.number(self.sp)?, 0]);
         self.put_entry(&mut section, common);

@@ -14,7 +14,7 @@ use spec::{Key, Modifier, Source, Spec};
 use table::Table;
 use trapline_isa::mem::ByteOrder;
 
-/// Most frames of a call chain in a key.
+/// The largest number of frames of a call chain in a key.
 const STACK_DEPTH: usize = 16;
 /// Bytes that a string takes in a key.
 const TEXT_BYTES: usize = 256;

@@ -24,9 +24,9 @@ use core::fmt;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::plan::{Errno, Refusal};
 
-/// Most histograms that may exist at a time.
+/// The largest number of histograms that may exist at a time.
 const MOST_HISTS: usize = 1024;
-/// Most bytes that all histograms may take.
+/// The largest number of bytes that all histograms may take.
 const MOST_BYTES: usize = 256 << 20;
 
 /// A refused trigger.

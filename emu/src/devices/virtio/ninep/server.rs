@@ -23,7 +23,7 @@ const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 255;
 /// The most names of a walk.
 const MOST_NAMES: u16 = 16;
-/// The listings of folders that are kept for the next part of a long one.
+/// The largest number of listings of folders that are kept for the next part of a long one.
 const MOST_LISTINGS: usize = 8;
 
 const DIALECT: &[u8] = b"9P2000.L";

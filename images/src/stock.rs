@@ -1,8 +1,8 @@
 //! The catalogue of stock kernels, and the search for them on this computer.
 //!
 //! A name is `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae`, `debian/i386@6.1.0-50-686-pae` or
-//! `debian/amd64@sid`. No distribution has `linux/ppc` and `linux/mips`; scripts in `images/` build them. Folders in `TRAPLINE_IMAGES` are searched first,
-//! then the cache that [`Puller`](crate::Puller) fills. Both have the layout
+//! `debian/amd64@sid`. No distribution has `linux/ppc` and `linux/mips`; scripts in `images/` build them. Folders in
+//! `TRAPLINE_IMAGES` are searched first, then the cache that [`Puller`](crate::Puller) fills. Both have the layout
 //! `<release>/vmlinuz-<release>[.xz]` and `busybox/busybox-<architecture>`.
 
 use std::env;

@@ -190,8 +190,8 @@ pub struct Isa {
     pub entry: Entry,
     /// Facts about Linux on this ISA.
     pub linux: Linux,
-    /// Linux functions that return on another stack or break the calling convention, and code that no call enters. [`crate::plan::Policy::Best`]
-    /// refuses return probes there, and on Linux's own, shorter list.
+    /// Linux functions that return on another stack or break the calling convention, and code that no call enters.
+    /// [`crate::plan::Policy::Best`] refuses return probes there, and on Linux's own, shorter list.
     pub switches_stacks: &'static [&'static str],
     /// The calling convention and the names of registers.
     pub abi: &'static Abi,

@@ -101,8 +101,8 @@ fn list(session: &mut Session) -> Vec<String> {
     list.lines().map(str::to_string).collect()
 }
 
-/// BY-4, DV-1, DV-4: registers events on a module that the guest loads, unloads and loads again. The events must attach at each load,
-/// go at the unload, and count and record every hit, while the guest runs as it does without probes.
+/// BY-4, DV-1, DV-4: registers events on a module that the guest loads, unloads and loads again. The events must attach
+/// at each load, go at the unload, and count and record every hit, while the guest runs as it does without probes.
 fn events_follow_a_module(name: &'static str) {
     let stock = stock(name);
     let plain = stock.plain(name);

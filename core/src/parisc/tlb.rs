@@ -18,8 +18,8 @@ pub const PAGE_BITS: u32 = 12;
 pub struct Entry {
     /// The identifier of the address space that the page belongs to.
     pub space: Cell<u32>,
-    /// The virtual address of the page. Bit 0 is set if the entry has an address, and bit 1 if it has rights, too: only then it is
-    /// used.
+    /// The virtual address of the page. Bit 0 is set if the entry has an address, and bit 1 if it has rights, too: only
+    /// then it is used.
     pub page: Cell<u32>,
     /// The physical address of the page.
     pub physical: Cell<u32>,

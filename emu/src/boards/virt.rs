@@ -80,7 +80,7 @@ const TREE_BYTES: u64 = 2 * MIB;
 const ALIGNMENT: u64 = 2 * MIB;
 /// Free space after the kernel image, which a decompressor or the kernel may use.
 const ROOM_BEHIND_KERNEL: u64 = 16 * MIB;
-/// The smaller command line limit of both kernels, including its terminating 0.
+/// The smaller of the size limits of a command line on 32-bit and 64-bit ARM, including its terminating 0.
 const COMMAND_LINE_BYTES: usize = 1024;
 
 /// The differences between 32-bit and 64-bit ARM.

@@ -22,8 +22,9 @@ pub struct Modules {
     pub asked: Vec<(String, Vec<u8>)>,
 }
 
-/// The requested modules: those that devices need, then those that the user asks for. Modules that they depend on come before them, if they were pulled with the kernel. Fails if a module
-/// is for another ISA or depends on one that is neither given before it nor pulled.
+/// The requested modules: those that devices need, then those that the user asks for. Modules that they depend on come
+/// before them, if they were pulled with the kernel. Fails if a module is for another ISA or depends on one that is
+/// neither given before it nor pulled.
 pub fn read(asked: &[PathBuf], for_devices: &[&str], arch: Arch, local: Option<&Local>) -> Result<Modules, Failure> {
     let mut list = List { arch, local, names: Vec::new(), files: Vec::new(), open: Vec::new() };
     for path in device_modules(for_devices, local)? {

@@ -80,8 +80,8 @@ impl Room {
     pub fn show(&self, pages: &Pages) -> bool {
         let Some(len) = usize::try_from(pages.len).ok().filter(|len| *len > 0 && *len <= self.len) else { return false };
         let at = self.start.cast();
-        // SAFETY: the range is in this room's mapping, of which no reference exists. The file is sealed, so nobody can cut it off,
-        // and stores go to private copies of its pages.
+        // SAFETY: the range is in this room's mapping, of which no reference exists. The file is sealed, so nobody can
+        // cut it off, and stores go to private copies of its pages.
         let shown =
             unsafe { mmap(at, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED, &pages.file, 0) };
         shown.is_ok()

@@ -3,7 +3,8 @@
 //!
 //! The image has two parallel tables. One has the start of each piece, as a 32-bit relative offset. The other has six
 //! bytes per piece (arch/x86/include/asm/orc_types.h): two offsets, then a word with their base registers and the frame
-//! type. Linux 6.4 gave the frame types other numbers, and a release between 6.12 and 7.2 the base registers. A module has the same two tables, which its kernel sorts.
+//! type. Linux 6.4 gave the frame types other numbers, and a release between 6.12 and 7.2 the base registers. A module
+//! has the same two tables, which its kernel sorts.
 
 use crate::boot::Kernel;
 use std::ops::Range;

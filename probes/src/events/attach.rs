@@ -163,8 +163,8 @@ impl EventSet {
         })
     }
 
-    /// Registers the probes and watchpoints that waited for a module, after it was loaded. Returns those that could not be registered;
-    /// they keep waiting.
+    /// Registers the probes and watchpoints that waited for a module, after it was loaded. Returns those that could not
+    /// be registered; they keep waiting.
     pub fn module_came(&mut self, engine: &mut Engine, guest: &mut dyn Guest) -> Vec<(EventId, EventError)> {
         let mut failed = Vec::new();
         let waiting = self.by_number().iter().filter(|(_, member)| live(&member.probe).is_none());

@@ -1,8 +1,8 @@
 //! Compares our decoders with others over the text of the stock kernels: capstone, yaxpeax, and binutils' objdump. Every
 //! instruction has the same length, control flow and target for all, or its difference is of a known class ([`classes`]).
 //!
-//! In an ordinary run the first [`SOME`] bytes of the text are compared. With `TRAPLINE_OPINIONS=FOLDER` all of it is, and each test leaves
-//! a file there, from which `make opinions` makes the table of docs/proof.md.
+//! In an ordinary run the first [`SOME`] bytes of the text are compared. With `TRAPLINE_OPINIONS=FOLDER` all of it is,
+//! and each test leaves a file there, from which `make opinions` makes the table of docs/proof.md.
 
 mod classes;
 mod flow;

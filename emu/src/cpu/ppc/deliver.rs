@@ -1,4 +1,5 @@
-//! Delivers an exception or interrupt to the guest as the CPU would: through the vectors at the bottom of memory.
+//! Delivers an exception or interrupt to the guest as the CPU would: through the vectors at the bottom of memory or, if
+//! translation stays on, those in the kernel's half of the address space.
 
 use super::state::{HSRR0, HSRR1, LPCR, MSR, MSR_DR, MSR_HV, MSR_IR, MSR_LE, MSR_ME, MSR_RI, MSR_SF, SRR0, SRR1, set_msr};
 use super::trap::{DATA, EMULATION, FETCH, PROGRAM, SYSTEM_CALL, TRACE};
@@ -69,7 +70,7 @@ pub fn deliver<const LITTLE: bool>(
     let (vector, is_hypervisors) = if exception.external {
         match exception.vector {
             DECREMENTER => (DECREMENTER.into(), false),
-            // The interrupt controller tells which device it is.
+            // All devices share a vector; the kernel asks the interrupt controller which one it is.
             _ => (EXTERNAL, control & EXTERNAL_BY_SRR == 0),
         }
     } else {

@@ -115,7 +115,8 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         },
         core_file: CoreFile {
             layout: state::core_layout,
-            // 64-bit kernels with three levels of page tables (new releases, then old ones), with four and five; then 32-bit kernels.
+            // 64-bit kernels with three levels of page tables (new releases, then old ones), with four and five; then
+            // 32-bit kernels.
             direct_maps: &[
                 0xffff_ffd6_0000_0000,
                 0xffff_ffd8_0000_0000,

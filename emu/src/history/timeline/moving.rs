@@ -224,8 +224,8 @@ impl Timeline {
         if self.machine.clocks().len() == 1 { SLACK.0 } else { SLACK.1 }
     }
 
-    /// Runs on to a limit of virtual time. On the way it makes checkpoints on the grid, and types recorded input. It does not stop
-    /// at the present place.
+    /// Runs on to a limit of virtual time. On the way it makes checkpoints on the grid, and types recorded input. It
+    /// does not stop at the present place.
     pub(super) fn advance(&mut self, until: Ticks) -> Result<Reached, TimelineError> {
         let left = Some(self.place());
         loop {

@@ -13,7 +13,7 @@ use std::path::Path;
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::events::set::EventSet;
 
-/// The kernel's note begins a page.
+/// The alignment of the kernel's VMCOREINFO note.
 const PAGE: u64 = 4096;
 const KIBIBYTE: u64 = 1 << 10;
 
@@ -91,7 +91,7 @@ impl VmcoreFile {
     }
 }
 
-/// The kernel's VMCOREINFO note, which begins a page.
+/// The kernel's VMCOREINFO note, which is at the start of a page.
 fn info(session: &Session, pieces: &[Piece], big_endian: bool) -> Option<Vec<u8>> {
     let ram = session.machine().ram();
     let mut page = vec![0; PAGE as usize];

@@ -76,7 +76,8 @@ impl Core {
         }
     }
 
-    /// The registers of an insertion are only the guest's while `psr.ic` is 0.
+    /// Refuses an insertion while `psr.ic` is 1: an interruption could then overwrite the registers that it uses (IFA,
+    /// ITIR).
     fn check_insertion(&self) -> Result<(), Fault> {
         if self.state().status.get() & psr::IC != 0 { Err(Fault::ILLEGAL) } else { Ok(()) }
     }

@@ -17,7 +17,7 @@ use unicorn_engine_sys::RegisterPPC;
 /// Offset of the error code.
 pub const ERROR_CODE: usize = offset::ERROR_CODE;
 
-/// The result, computed at the first call.
+/// Returns the result of the proof, which is made at the first call.
 pub fn self_check() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(check).clone()

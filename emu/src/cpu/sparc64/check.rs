@@ -14,7 +14,7 @@ use trapline_isa::regs::Reg;
 use trapline_isa::sparc64::abi::{self, WINDOWS};
 use unicorn_engine_sys::RegisterSPARC;
 
-/// The result, computed at the first call.
+/// Returns the result of the proof, which is made at the first call.
 pub fn check() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(prove).clone()

@@ -35,9 +35,9 @@ pub struct Linux {
     pub pc_bias: u64,
     /// The errno for an address inside an instruction.
     pub boundary_errno: Errno,
-    /// Linux checks that an address is an instruction boundary. Only ISAs with several instruction lengths need that.
+    /// Whether Linux checks that an address is an instruction boundary. Only ISAs with several instruction lengths need that.
     pub finds_boundaries: bool,
-    /// Linux's kprobes use ftrace at ftrace's call sites. False: it refuses probes there.
+    /// Whether Linux's kprobes use ftrace at ftrace's call sites. If not, Linux refuses probes there.
     pub ftrace_carries: bool,
     /// The prefix of a function's code symbol, on ISAs where the plain name is that of the descriptor (`.` on ppc64).
     pub code_prefix: &'static str,

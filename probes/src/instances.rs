@@ -70,7 +70,7 @@ struct Recent {
 pub(crate) struct Match {
     pub task: u64,
     pub frame: u64,
-    /// False: no call fits, and this is the likeliest one.
+    /// Whether the call fits. If none does, the match is the likeliest one.
     pub exact: bool,
 }
 

@@ -23,9 +23,9 @@ const LONGEST_POINT: u64 = 64;
 /// The parts of the text from which our bytes are withdrawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Withdrawn {
-    /// True: the whole text.
+    /// Whether the whole text is withdrawn.
     pub all: bool,
-    /// Otherwise these ranges.
+    /// The withdrawn ranges, if it is not the whole text.
     pub parts: Vec<Range<u64>>,
 }
 

@@ -89,7 +89,7 @@ fn hashed(count: usize, bytes: &[u8]) -> String {
     format!("{count} {:.16}", Key::hash(bytes))
 }
 
-/// Compares with the lines of the file, or writes them. False: the file has no such lines.
+/// Compares with the lines of the file, or writes them. Returns false if the file has no such lines.
 #[must_use]
 fn compare(lines: &[String]) -> bool {
     let known = std::fs::read_to_string(FILE).unwrap_or_default();

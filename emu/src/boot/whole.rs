@@ -98,7 +98,7 @@ pub fn wrapped(file: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     Ok(Some(Whole { bytes, at: physical(start), entry: physical(entry), room, header: Vec::new() }))
 }
 
-/// `entry` returns the offset of the entry point from the flags of the header.
+/// The decompressor of a bzImage. `entry` returns the offset of its entry point by the flags of the header.
 fn bzimage(file: &[u8], entry: fn(flags: u32) -> Result<u64, &'static str>) -> Result<Option<Whole>, BootError> {
     if !payload::is_bzimage(file) {
         return Ok(None);

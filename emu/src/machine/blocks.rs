@@ -8,14 +8,16 @@
 //!
 //! | condition | range of the gate | `at_gate` |
 //! |---|---|---|
-//! | a handler in guest code runs, the window's entry is mapped, or every block is reported | everything | `odd_block` |
+//! | instructions are recorded | everything | `recorded_block` |
 //! | runs stop at exact places | everything | `exact_block` |
+//! | coverage is collected | everything | `covered_block` |
+//! | a handler in guest code runs, the window's entry is mapped, or all blocks are reported | everything | `odd_block` |
 //! | a hit is in progress on this CPU, or hits are timed | the window | `at_another` |
 //! | otherwise | the window | `at_detour` |
 //!
-//! `odd_block` is correct for every block. The other two are fast paths that fall back to it without having changed
-//! anything: `at_detour` expects the start of a detour, `at_another` the return pad or a copy. Blocks outside the
-//! gate's range are the guest's own code: `guest_block`.
+//! The first row that applies decides. `odd_block` is correct for every block, and the handlers above it do its work, too.
+//! The other two are fast paths that fall back to it without having changed anything: `at_detour` expects the start of a
+//! detour, `at_another` the return pad or a copy. Blocks outside the gate's range are the guest's own code: `guest_block`.
 
 use super::gate::Gate;
 use super::{AtGate, FROZEN_MOST, Inner, Listener, StopReason};
@@ -165,7 +167,7 @@ impl<L: Listener> Inner<L> {
         let _ = self.any_block(pc, size, cpu);
     }
 
-    /// While instructions are recorded: any block, which is one instruction.
+    /// The gate's handler while instructions are recorded: any block, which is one instruction.
     fn recorded_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
         let handle = cpu.handle();
         let is_guests = !self.window.holds(pc) && !self.frozen;
@@ -174,7 +176,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// While coverage is collected: any block.
+    /// The gate's handler while coverage is collected: any block.
     fn covered_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
         let in_kernel = (self.view.model.registers.in_kernel)(&cpu.handle());
         let (start, len) = match self.window.holds(pc).then(|| self.listener.meaning(pc)) {

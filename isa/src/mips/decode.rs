@@ -71,7 +71,7 @@ const COMPARE: fn(u64, u32) -> Flow =
 static FLOWS: &[FlowRow] = &[
     //      mask         value
     delayed(0xffff_f83f, 0x03e0_0008, |_, _| Flow::Return),                    // jr ra
-    delayed(0xffff_f83f, 0x03e0_0009, |_, _| Flow::Return),                    // the same as jalr zero,ra
+    delayed(0xffff_f83f, 0x03e0_0009, |_, _| Flow::Return),                    // jalr zero,ra
     delayed(0xfc00_003f, 0x0000_0008, |_, _| Flow::IndirectJump),              // jr, jr.hb
     delayed(0xfc00_f83f, 0x0000_0009, |_, _| Flow::IndirectJump),              // jalr zero
     delayed(0xfc00_003f, 0x0000_0009, |_, _| Flow::IndirectCall),              // jalr, jalr.hb

@@ -110,9 +110,9 @@ static FLOWS: &[FlowRow] = &[
     delayed(OP2,        0x0140_0000, NEAR_19),                                     // FBPfcc
     delayed(0xc000_0000, 0x4000_0000, |at, word| Flow::Call(near(at, word, 30))),  // call
     delayed(0xffff_ffff, 0x81c3_e008, |_, _| Flow::Return),                        // retl
-    delayed(0xffff_ffff, 0x81c3_e00c, |_, _| Flow::Return),                        // the same over the size of a structure
+    delayed(0xffff_ffff, 0x81c3_e00c, |_, _| Flow::Return),                        // retl, behind a structure's size
     delayed(0xffff_ffff, 0x81c7_e008, |_, _| Flow::Return),                        // ret
-    delayed(0xffff_ffff, 0x81c7_e00c, |_, _| Flow::Return),                        // the same over the size of a structure
+    delayed(0xffff_ffff, 0x81c7_e00c, |_, _| Flow::Return),                        // ret, behind a structure's size
     delayed(OP3_RD,     0x81c0_0000, |_, _| Flow::IndirectJump),                   // jmp
     delayed(OP3,        0x81c0_0000, |_, _| Flow::IndirectCall),                   // jmpl
     delayed(OP3,        0x81c8_0000, |_, _| Flow::Return),                         // return

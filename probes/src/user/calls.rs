@@ -58,7 +58,7 @@ impl Calls {
         (task.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CHAINS.trailing_zeros())) as usize
     }
 
-    /// Adds a call. False: there are too many. A call of the same function with the same stack pointer has ended
+    /// Adds a call. Returns false if there are too many. A call of the same function with the same stack pointer has ended
     /// without a return, by a longjmp: otherwise the program could not be there again.
     pub fn push(&mut self, call: Call) -> bool {
         self.drop_if(call.task, |other| other.point == call.point && other.sp == call.sp);

@@ -208,7 +208,7 @@ pub(crate) fn is_version(text: &str) -> bool {
         && rest.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+'))
 }
 
-/// Small letters and dashes: `sid`, `trixie-backports`.
+/// Whether this can be a suite's name, of small letters and dashes: `sid`, `trixie-backports`.
 pub(crate) fn is_suite(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_lowercase())
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')

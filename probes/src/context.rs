@@ -394,7 +394,8 @@ impl<'a> Hit<'a> {
         real.unwrap_or(raw)
     }
 
-    /// Runs the probe's fault handler for a failed access of one of its handlers. Each such fault counts as a miss.
+    /// Runs the probe's fault handler for a failed access of one of its handlers. Returns whether it has handled the fault.
+    /// Each fault that it gets counts as a miss.
     fn handled(&mut self, fault: Fault) -> bool {
         let Some(handler) = self.probe.fault_handler().filter(|_| !self.in_fault_handler) else { return false };
         self.probe.count_missed();
@@ -404,7 +405,7 @@ impl<'a> Hit<'a> {
         handled
     }
 
-    /// Runs the fault handler for a fault of the probed instruction itself.
+    /// Runs the fault handler for a fault of the probed instruction itself. Returns whether it has handled the fault.
     pub(crate) fn ask_about(&mut self, trapnr: u32) -> bool {
         let Some(handler) = self.probe.fault_handler() else { return false };
         self.in_fault_handler = true;

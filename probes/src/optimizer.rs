@@ -31,7 +31,7 @@ const MOST_DOUBLINGS: u32 = 14;
 
 /// The state of the optimizer's worker.
 pub(crate) struct Optimizer {
-    /// The switch `debug.kprobes-optimization`.
+    /// Whether the switch `debug.kprobes-optimization` is on.
     allowed: bool,
     /// The guest is early in its boot, when jumps are not yet made.
     early: bool,

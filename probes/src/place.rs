@@ -310,7 +310,7 @@ fn unknown_symbol(guest: &dyn Guest, name: &str) -> Refusal {
     Refusal::because(Errno::ENOENT, format!("no symbol is called `{name}`; {advice}"))
 }
 
-/// Linux discards its list of patched LOCK prefixes when no second CPU can ever come online.
+/// Whether Linux has discarded its list of patched LOCK prefixes, because no second CPU can ever come online.
 pub(crate) fn forgets_lock_prefixes(guest: &dyn Guest, policy: Policy) -> bool {
     policy.is_linux() && guest.cpus() == 1
 }

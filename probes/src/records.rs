@@ -225,7 +225,7 @@ impl Ring {
         self.scratch.get(..composed.len).unwrap_or_default()
     }
 
-    /// Appends a record with the payload that was composed last.
+    /// Appends a record with the payload that was composed last. Returns false if the buffer has no room for it.
     #[inline]
     pub(crate) fn commit(&mut self, header: &Header, Composed { len, truncated }: Composed) -> bool {
         if self.used + FRAME + len > self.limit {

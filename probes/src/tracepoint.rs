@@ -109,8 +109,8 @@ impl TracepointRecord {
         }
     }
 
-    /// Reads bytes of the record, by their guest addresses. Bytes after its end read as 0, because strings are read in
-    /// fixed-size pieces.
+    /// Reads bytes of the record, by their guest addresses. Returns false if the first one is not in the record. Bytes after
+    /// its end read as 0, because strings are read in fixed-size pieces.
     pub fn read(&self, at: u64, into: &mut [u8]) -> bool {
         let Ok(offset) = usize::try_from(at.wrapping_sub(self.at)) else { return false };
         let Some(held) = self.bytes.get(..self.len).and_then(|bytes| bytes.get(offset..)) else { return false };

@@ -269,13 +269,13 @@ pub(super) struct Scope {
 /// The kinds of attach point that a block has.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Kinds {
-    /// Points at an instruction, where a function's arguments may be read.
+    /// Whether the block has points at an instruction, where a function's arguments may be read.
     pub entries: bool,
-    /// Points at a function's return, where its result may be read.
+    /// Whether it has points at a function's return, where its result may be read.
     pub returns: bool,
-    /// Points that are neither: BEGIN, END, timers, watchpoints and tracepoints with a record.
+    /// Whether it has points that are neither: BEGIN, END, timers, watchpoints and tracepoints with a record.
     pub others: bool,
-    /// Points with typed arguments: fentry and fexit.
+    /// Whether it has points with typed arguments: fentry and fexit.
     pub typed: bool,
 }
 

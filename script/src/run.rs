@@ -304,7 +304,7 @@ impl State {
 }
 
 impl State {
-    /// Checks the conditions of an attach point: its result and its hit count.
+    /// Counts a hit of an attach point. Returns whether it meets the point's conditions on its result and its hit count.
     #[inline(never)]
     fn counts(&mut self, point: &Point, context: &mut dyn ScriptContext) -> bool {
         if let Some((bits, wanted)) = point.result

@@ -103,7 +103,7 @@ impl State {
         if number < 16 { number } else { 16 + (number - 16 + base_of_predicates(self.frame.get())) % 48 }
     }
 
-    /// A predicate of the frame.
+    /// Whether a predicate of the frame is true.
     #[inline(always)]
     pub fn p(&self, predicate: u8) -> bool {
         predicate == 0 || self.predicates.get() >> self.predicate_bit(predicate) & 1 != 0

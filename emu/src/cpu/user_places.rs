@@ -186,6 +186,7 @@ impl UserPlaces {
     }
 
     /// Writes the list for a page to `self.list`: arrivals before points, so that a call ends before the next one begins.
+    /// Returns whether the list has entries.
     fn in_page(&mut self, view: &mut View, task: u64, physical: u64, address: u64) -> bool {
         self.list.clear();
         self.list.push(0);
@@ -277,7 +278,7 @@ impl View {
     }
 
     /// Observes the code at this address of the running program. If its page is not mapped yet, this is done when the program
-    /// gets there.
+    /// gets there. Returns false if the address is not one of a program's code in RAM.
     pub(crate) fn add_arrival(&mut self, address: u64) -> bool {
         let address = address & self.mask;
         let Some(places) = self.user_places.as_mut() else { return false };

@@ -52,7 +52,7 @@ pub struct Pl011 {
     /// Registers that only store their value: offset, implemented bits, value.
     kept: [(u64, u32, u32); 6],
     mask: u32,
-    /// The transmit interrupt, which is set by sending and not yet cleared.
+    /// Whether the transmit interrupt was set by sending and not cleared yet.
     sent_status: bool,
     received: VecDeque<u8>,
     wire: Wire,

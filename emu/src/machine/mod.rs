@@ -322,7 +322,7 @@ impl<L: Listener> Machine<L> {
         (self.inner.stop_reason, self.inner.waiting) = (None, None);
     }
 
-    /// Writes guest memory by physical address, and drops the translation blocks made from it.
+    /// Writes guest memory by physical address, and drops the translation blocks made from it. Returns false outside of RAM.
     pub fn write_physical(&mut self, physical: u64, bytes: &[u8]) -> bool {
         self.inner.view.ram.write(physical, bytes)
     }

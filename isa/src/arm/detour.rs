@@ -42,8 +42,8 @@ fn jump(insn: &Insn, to: u64) -> Option<[u8; JUMP_MOST]> {
     Some(bytes)
 }
 
-/// Under `Best`, instructions that may be boosted. Linux emulates the others in the detour too, and accepts every
-/// instruction that it can probe.
+/// Whether an instruction may run in a detour: under `Best`, if it may be boosted. Linux emulates the others in the detour
+/// too, and accepts every instruction that it can probe.
 fn may_move(insn: &Insn, policy: Policy) -> bool {
     match (rules::plan(Set::A32, insn, policy), policy) {
         (Ok(plan), Policy::Best | Policy::Outside) => insn.flow == Flow::Next && plan == Plan::Boost,

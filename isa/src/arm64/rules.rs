@@ -302,8 +302,9 @@ fn exclusive(insn: &Insn) -> Exclusive {
 /// The number of instructions that Linux's scan examines.
 const LINUX_LOOKS_BACK: u64 = 32;
 
-/// Linux 6.1's scan for exclusives: backwards from the previous instruction to the function's start. The first
-/// exclusive that it finds decides. It ignores bit 23, so it counts `ldar`, `stlr` and `cas` as exclusives too.
+/// Whether Linux 6.1's scan finds a load-exclusive in front of an instruction. It looks at the 32 instructions before it,
+/// back to the function's start, and the first exclusive decides. It ignores bit 23, so it counts `ldar`, `stlr` and `cas`
+/// as exclusives too.
 fn linux_scan(address: u64, start: u64, around: &mut dyn Surroundings) -> bool {
     let mut at = address;
     for _ in 0..LINUX_LOOKS_BACK {

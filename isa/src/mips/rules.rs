@@ -351,8 +351,8 @@ fn in_delay_slot(set: Set, address: u64, policy: Policy, around: &mut dyn Surrou
     }
 }
 
-/// Linux 6.1 takes every floating-point instruction for a branch. It does not know `jalx`, nor branches on coprocessor
-/// 2.
+/// Whether Linux 6.1 takes this word for a branch with a delay slot. It takes every floating-point instruction for one,
+/// and does not know `jalx`, nor branches on coprocessor 2.
 fn linux_sees_delay_slot(word: u32) -> bool {
     match word >> 26 {
         0x11 => true,

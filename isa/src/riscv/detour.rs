@@ -71,7 +71,7 @@ fn far_jump(set: Set, from: u64, to: u64, through: Reg) -> Option<[u8; JUMP_MOST
     (distance & 1 == 0).then_some(bytes)
 }
 
-/// Instructions that may be boosted. `auipc` is none: its copy would need more bytes.
+/// Whether an instruction may run in a detour: it may be boosted. `auipc` may not, as its copy would need more bytes.
 fn may_move(insn: &Insn, policy: Policy) -> bool {
     insn.flow == Flow::Next && matches!(rules::plan(Set::Rv64, insn, policy), Ok(Plan::Boost))
 }

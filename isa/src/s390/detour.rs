@@ -56,7 +56,7 @@ fn flow(insn: &Insn, _: Policy) -> Flow {
     }
 }
 
-/// A probed `larl` is emulated, but its relocated copy in a detour works too.
+/// Whether an instruction may run in a detour. A probed `larl` is emulated, but its relocated copy works in a detour.
 fn may_move(insn: &Insn, policy: Policy) -> bool {
     let may_run = || matches!(rules::plan(insn, policy), Ok(Plan::Boost)) || rules::is_address(insn);
     insn.flow == Flow::Next && may_run()

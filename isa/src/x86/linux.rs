@@ -62,7 +62,7 @@ fn far_return(shape: &Shape) -> Option<Computation> {
     matches!(shape.first_opcode(), 0xca | 0xcb).then_some(Computation::Return(0))
 }
 
-/// `can_boost`, without its look at the exception table.
+/// The answer of Linux's function `can_boost`, without its look at the exception table.
 fn may_boost(shape: &Shape) -> bool {
     match shape.map {
         Map::Two => bit(&BOOSTED_0F, shape.opcode),

@@ -207,7 +207,7 @@ fn has_modrm(map: Map, opcode: u8) -> bool {
     }
 }
 
-/// `mov` of control, debug and test registers, which ignore the mode field of ModRM.
+/// Whether this is a `mov` of a control, debug or test register, which ignores the mode field of ModRM.
 fn is_control_move(map: Map, opcode: u8) -> bool {
     map == Map::Two && matches!(opcode, 0x20..=0x23)
 }

@@ -201,7 +201,7 @@ const HARD: &[(&str, &[u32])] = &[
     ("a prefixed one, which this CPU has not", &[0x0600_0000, 0x3860_0000]),
 ];
 
-/// A priority hint: `or rN,rN,rN` other than r0.
+/// Whether this is a priority hint: `or rN,rN,rN` with a register other than r0.
 fn is_hint(word: u32) -> bool {
     let [from, to, other] = [21, 16, 11].map(|bit| word >> bit & 31);
     word & 0xfc00_07ff == 0x7c00_0378 && from == to && to == other && from != 0

@@ -70,7 +70,7 @@ fn is_traced_entry(bytes: &[u8; 16]) -> bool {
     bytes.chunks(8).all(|half| half == FOUR_NOPS) || patched
 }
 
-/// `nop`, or `jal x0`.
+/// Whether these bytes can be a jump label: `nop`, or `jal x0`.
 fn is_jump_label(bytes: &[u8]) -> bool {
     let word = ByteOrder::Little.word(bytes.get(..4).unwrap_or_default());
     word == NOP || word & 0xfff == 0x06f

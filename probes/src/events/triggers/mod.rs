@@ -28,9 +28,9 @@ pub(super) struct Trigger {
     pub filter: Option<Filter>,
     /// The filter as it was written, for the file `trigger`.
     pub filter_text: Option<String>,
-    /// It fires behind the record of the present hit.
+    /// Whether the trigger fires behind the record of the present hit.
     pub is_due: bool,
-    /// A histogram that does not count at present.
+    /// Whether the trigger is a histogram that does not count at present.
     pub is_paused: bool,
 }
 

@@ -21,7 +21,7 @@ use trapline_tests::{Run, assert_same, functions};
 const LONG: u64 = 60_000_000_000;
 const GUESTS: &[&str] = &["debian/amd64", "debian/arm64", "debian/i386"];
 const MODULES: &[&str] = &["virtio_mmio", "virtio_pci", "9pnet_virtio", "9p", "overlay"];
-/// At least as many probes are armed in the probed run.
+/// The smallest number of probes that are armed in the probed run.
 const PROBES: usize = 1000;
 
 /// Runs in the root folder: a tree of busybox, with a folder of the host beside it.

@@ -63,7 +63,7 @@ impl Reschedule {
         Reschedule { since: (0, 0), due, lazy: None }
     }
 
-    /// Since a release, in kernels with lazy reschedules.
+    /// The rule since a release, in kernels with lazy reschedules.
     pub const fn since(release: (u32, u32), due: u32, lazy: u32) -> Reschedule {
         Reschedule { since: release, due, lazy: Some(lazy) }
     }
@@ -77,7 +77,7 @@ impl Reschedule {
         Reschedule::select(all, is_lazy, release_of(kernel))
     }
 
-    /// The last row that fits. If the release is not known, every one with such reschedules does.
+    /// The last row that fits. If the release is not known, every row with lazy reschedules does.
     fn select(all: &[Reschedule], is_lazy: bool, release: Option<(u32, u32)>) -> Reschedule {
         let fits = |row: &&Reschedule| row.lazy.is_none() || is_lazy && release.is_none_or(|release| row.since <= release);
         all.iter().rfind(fits).copied().unwrap_or(Reschedule::always(0))

@@ -14,7 +14,7 @@ use trapline_isa::arm::{Set, emulate, rules};
 use trapline_isa::plan::Policy;
 use trapline_isa::regs::Reg;
 
-/// A32 code.
+/// The bench for A32 code.
 pub static BENCH: Bench = Bench {
     is_stood_for: false,
     base: BASE,
@@ -28,8 +28,8 @@ pub static BENCH: Bench = Bench {
     refreshed: |_| vec![(HANDLERS, vectors())],
     behind: |_| Vec::new(),
     not_general: &["pc", "cpsr", "ORIG_r0"],
-    // NZCV, Q and GE flags. All exceptions are masked, as in an exception handler.
     ready: |_, _| (),
+    // NZCV, Q and GE flags. All exceptions are masked, as in an exception handler.
     flags: ("cpsr", |drawn| drawn & 0xf80f_0000 | 0x1c0),
     media: &MEDIA,
     ruined,
@@ -41,7 +41,7 @@ pub static BENCH: Bench = Bench {
     disassembler: |_| Capstone::new().arm().mode(arch::arm::ArchMode::Arm).build(),
 };
 
-/// T16 and T32 code. Thumb has no jump optimisation.
+/// The bench for T16 and T32 code. Thumb has no jump optimisation.
 pub static THUMB_BENCH: Bench = Bench {
     jumps: false,
     // Inside an IT block the condition depends on the instructions in front.
@@ -59,7 +59,7 @@ pub static THUMB_BENCH: Bench = Bench {
 };
 
 const BASE: u64 = 0x4000_0000;
-/// Above the probe window, as in real kernels.
+/// The virtual start of RAM, above the probe window as in real kernels.
 const SEEN_FROM: u64 = 0xc000_0000;
 const WFI: u32 = 0xe320_f003;
 const SUPERVISOR: u64 = 0x13;

@@ -7,7 +7,7 @@ use trapline::machine::What;
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
 
-/// 64-bit ARM.
+/// The bench for 64-bit ARM.
 pub static BENCH: Bench = Bench {
     is_stood_for: false,
     base: BASE,
@@ -21,8 +21,8 @@ pub static BENCH: Bench = Bench {
     refreshed: |_| Vec::new(),
     behind: |_| Vec::new(),
     not_general: &["pc", "pstate"],
-    // All exceptions masked, as in an exception handler. Cases that single-step unmask debug exceptions.
     ready: |_, _| (),
+    // All exceptions are masked, as in an exception handler. Cases that single-step unmask debug exceptions.
     flags: ("pstate", |drawn| drawn & 0xf000_0000 | if steps(drawn) { 1 << 21 | 0x1c0 } else { 0x3c0 }),
     media: &MEDIA,
     ruined,
@@ -35,7 +35,7 @@ pub static BENCH: Bench = Bench {
 };
 
 const BASE: u64 = 0x4000_0000;
-/// Above the probe window.
+/// The virtual start of RAM, above the probe window.
 const SEEN_FROM: u64 = 0xffff_8000_0800_0000;
 const WFI: u32 = 0xd503_207f;
 

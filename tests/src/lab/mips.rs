@@ -12,12 +12,12 @@ use trapline_isa::arch::Arch;
 use trapline_isa::mips::Set;
 use trapline_isa::mips::decode::has_delay_slot;
 
-/// 32 bits, big-endian.
+/// The bench for 32 bits, big-endian.
 pub static BENCH_BIG_32: Bench =
     Bench { is_stood_for: true, halt: &WAIT_BIG, ruined: |after| ruined(Set::Big32, after), hard: &HARD_BIG_32, ..BENCH };
-/// 32 bits, little-endian.
+/// The bench for 32 bits, little-endian.
 pub static BENCH_LITTLE_32: Bench = Bench { hard: &HARD_LITTLE_32, ..BENCH };
-/// 64 bits, big-endian.
+/// The bench for 64 bits, big-endian.
 pub static BENCH_BIG_64: Bench = Bench {
     halt: &WAIT_BIG,
     seen_from: SEEN_64,
@@ -26,7 +26,7 @@ pub static BENCH_BIG_64: Bench = Bench {
     hard: &HARD_BIG_64,
     ..BENCH
 };
-/// 64 bits, little-endian.
+/// The bench for 64 bits, little-endian.
 pub static BENCH_LITTLE_64: Bench =
     Bench { is_stood_for: true, seen_from: SEEN_64, flags: FLAGS_64, hard: &HARD_LITTLE_64, ..BENCH };
 
@@ -65,7 +65,7 @@ const BENCH: Bench = Bench {
     },
 };
 
-/// The unmapped, cached segment (KSEG0).
+/// The virtual start of RAM: the unmapped, cached segment (KSEG0).
 const SEEN: u64 = 0x8000_0000;
 const SEEN_64: u64 = 0xffff_ffff_8000_0000;
 /// The virtual address of the data in the TLB, which maps both pages twice. In the second mapping the first page is

@@ -9,11 +9,11 @@ use trapline_isa::arch::Arch;
 use trapline_isa::ppc::abi::VECTORS;
 use trapline_isa::regs::Reg;
 
-/// 64 bits, little-endian.
+/// The bench for 64 bits, little-endian.
 pub static BENCH: Bench = In::<true>::BENCH;
-/// 64 bits, big-endian.
+/// The bench for 64 bits, big-endian.
 pub static BIG_BENCH: Bench = In::<false>::BENCH;
-/// 32 bits, big-endian.
+/// The bench for 32 bits, big-endian.
 pub static NARROW_BENCH: Bench = Bench {
     seen_from: NARROW_SEEN_FROM,
     halt: &SYSTEM_CALL.to_be_bytes(),
@@ -91,7 +91,7 @@ impl<const LITTLE: bool> In<LITTLE> {
     }
 }
 
-/// Below the probe window.
+/// The virtual start of RAM, below the probe window.
 const SEEN_FROM: u64 = 0xc000_0000_0000_0000;
 const WAIT: u32 = 0x7c00_003c;
 

@@ -9,7 +9,7 @@ use trapline_isa::insn::Flow;
 use trapline_isa::regs::Reg;
 use trapline_isa::riscv::abi::F0;
 
-/// 64 bits.
+/// The bench for 64 bits.
 pub static BENCH_64: Bench = Bench {
     is_stood_for: false,
     base: BASE,
@@ -37,7 +37,7 @@ pub static BENCH_64: Bench = Bench {
     disassembler: |_| Capstone::new_raw(Family::RISCV, Mode::RiscV64, [ExtraMode::RiscVC].into_iter(), None),
 };
 
-/// 32 bits.
+/// The bench for 32 bits.
 pub static BENCH_32: Bench = Bench {
     seen_from: SEEN_32,
     ruined: |after| ruined(Arch::Riscv32, after),
@@ -47,7 +47,7 @@ pub static BENCH_32: Bench = Bench {
 };
 
 const BASE: u64 = 0x4000_0000;
-/// Around the probe window, as in real kernels.
+/// The virtual start of RAM, near the probe window as in real kernels.
 const SEEN_64: u64 = 0xffff_ffff_8800_0000;
 const SEEN_32: u64 = 0xc000_0000;
 const WFI: u32 = 0x1050_0073;

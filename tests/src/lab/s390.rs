@@ -10,7 +10,7 @@ use proptest::strategy::BoxedStrategy;
 use trapline_isa::arch::Arch;
 use trapline_isa::s390::opcodes::{is_known, length};
 
-/// 64-bit addressing mode, home space.
+/// The bench for the 64-bit addressing mode, in the home space.
 pub static BENCH: Bench = Bench {
     is_stood_for: false,
     base: 0,

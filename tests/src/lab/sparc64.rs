@@ -13,7 +13,7 @@ use trapline_isa::arch::Arch;
 use trapline_isa::regs::{Reg, Registers};
 use trapline_isa::sparc64::abi::{self, WINDOW_REGISTERS, WINDOWS};
 
-/// 64 bits.
+/// The bench for 64 bits.
 pub static BENCH: Bench = Bench {
     is_stood_for: false,
     base: 0,
@@ -40,9 +40,9 @@ pub static BENCH: Bench = Bench {
     disassembler: |_| Capstone::new_raw(Family::SPARC, Mode::V9, std::iter::empty::<ExtraMode>(), Some(Endian::Big)),
 };
 
-/// Above the probe window.
+/// The virtual start of RAM, above the probe window.
 const SEEN_FROM: u64 = 0x7_0000_0000;
-/// Just below the page of the text.
+/// The probe window, just below the page of the text.
 const WINDOW: Range<u64> = SEEN_FROM - (4 << 20)..SEEN_FROM;
 /// `ta 0x7f`
 const HALT: u32 = 0x91d0_207f;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use trapline::machine::What;
 use trapline_isa::arch::Arch;
 
-/// i386 and x86_64.
+/// The bench for i386 and x86_64.
 pub static BENCH: Bench = Bench {
     is_stood_for: false,
     base: 0,
@@ -23,8 +23,8 @@ pub static BENCH: Bench = Bench {
     refreshed: |arch| vec![(GATES, gates(arch)), (DESCRIPTORS, descriptors(arch)), (HANDLERS + 16, CLEAR_STEP.to_vec())],
     behind: save_media,
     not_general: &["orig_ax", "ip", "cs", "flags", "ss", "ds", "es", "fs", "gs"],
-    // Arithmetic flags, IF, DF, NT, AC and, in cases that single-step, TF. Bit 1 is always set.
     ready: |_, _| (),
+    // Arithmetic flags, IF, DF, NT, AC and, in cases that single-step, TF. Bit 1 is always set.
     flags: ("flags", |drawn| drawn & 0x4_4ed5 | if steps(drawn) { 1 << 8 } else { 0 } | 2),
     media: &[],
     ruined,

@@ -8,7 +8,7 @@
 use super::{Fill, STORE, Stores};
 use core::ffi::{c_int, c_void};
 
-/// `MOST_ROWS` of `translator/hooks.h`.
+/// The largest number of page-table entries that one walk reads, as in `translator/hooks.h`.
 const MOST_ROWS: usize = 8;
 const ROW_BYTES: u64 = 8;
 

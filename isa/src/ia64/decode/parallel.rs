@@ -1,4 +1,5 @@
-//! Parallel instructions: several small numbers in one register. And the shifts that share their opcode.
+//! Parallel instructions, which compute with several small numbers in one register, and the shifts that share their
+//! opcode.
 
 use super::super::fields::{bits, has, small};
 use super::super::op::{Merge, Op, Shift, Unary, Value};

@@ -15,7 +15,7 @@ const CLUSTER_BITS: std::ops::RangeInclusive<u32> = 9..=21;
 /// The largest first table in bytes, as in QEMU.
 const MOST_TABLE_BYTES: u64 = 32 << 20;
 
-/// Features that do not matter to a reader: the reference counts may be wrong.
+/// Bits of the incompatible features. The dirty bit does not matter to a reader: the reference counts may be wrong.
 const DIRTY: u64 = 1;
 const CORRUPT: u64 = 1 << 1;
 const EXTERNAL_DATA: u64 = 1 << 2;

@@ -83,9 +83,9 @@ impl Pad {
     }
 }
 
-/// The least number of bytes by which the rest of an address is recognised.
+/// The smallest number of differing bytes by which the rest of an address is recognised.
 const LEAST_REST: usize = 2;
-/// The most bytes of an address, of its lower four, that may be overwritten in its rest.
+/// The largest number of overwritten bytes among an address's lower four with which its rest is recognised.
 const MOST_OVERWRITTEN: usize = 2;
 
 /// A known reason for a difference.

@@ -335,7 +335,7 @@ impl Definition {
 /// One logical line of a script, with its continuation lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptLine<'a> {
-    /// EventCommand number, from 1.
+    /// The number of the first of its lines, from 1.
     pub number: usize,
     /// Byte offset in the script. Adding an error's column gives the position in the file.
     pub offset: usize,

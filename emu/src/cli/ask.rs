@@ -96,7 +96,7 @@ impl Asked<'_, '_> {
 
 /// Waits for the next byte that is typed. `None`: the terminal is gone.
 pub type Keys<'a> = &'a mut dyn FnMut() -> Option<u8>;
-/// Is told each command before it is carried out.
+/// Receives each command before it is carried out.
 pub type Told<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
 
 /// The command line.

@@ -1,5 +1,5 @@
 //! Object files and kernel modules: their sections get addresses here, and their debug information is relocated to them.
-//! A guest's loader chooses others, so an address of these files is told as a section or symbol and an offset.
+//! A guest's loader chooses others, so an address of these files is given as a section or symbol and an offset.
 
 use super::error::{Answer, LinesError};
 use super::file::Parts;

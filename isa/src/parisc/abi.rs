@@ -79,7 +79,7 @@ pub static ELF: Abi = Abi {
     ..Abi::USUAL
 };
 
-/// `r26` and so on, as the assembler of programs writes them.
+/// The register that a program's assembler calls `r26` and so on.
 fn named(name: &str) -> Option<Part> {
     numbered(name, "r", 32).map(|number| Part::lowest(r(number)))
 }

@@ -27,13 +27,13 @@ macro_rules! named {
     };
 }
 
-/// 32 bits, big-endian.
+/// The functions for 32-bit big-endian cores.
 pub const BIG_32: Named = named!(TABLE_BIG_32);
-/// 32 bits, little-endian.
+/// The functions for 32-bit little-endian cores.
 pub const LITTLE_32: Named = named!(TABLE_LITTLE_32);
-/// 64 bits, big-endian.
+/// The functions for 64-bit big-endian cores.
 pub const BIG_64: Named = named!(TABLE_BIG_64);
-/// 64 bits, little-endian.
+/// The functions for 64-bit little-endian cores.
 pub const LITTLE_64: Named = named!(TABLE_LITTLE_64);
 
 static TABLE_BIG_32: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::BIG_32, ENTRIES));

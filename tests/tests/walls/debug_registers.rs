@@ -248,6 +248,25 @@ fn probes_do_not_move_a_guests_breakpoints() {
     }
 }
 
+/// BY-3: a restored snapshot has the guest's breakpoints and watchpoints in force.
+#[test]
+fn a_snapshot_keeps_a_guests_breakpoints() {
+    for arch in ARCHES {
+        let mut bare = Bare::new(arch);
+        let points = [Point { at: AREA, kind: 3, len: 4 }, Point { at: AREA + 8, kind: 1, len: 4 }];
+        let (armed, starts) = run(&mut bare, arch, &points, false);
+        assert!(armed.len() > 3, "{}: {armed:x?}", arch.name());
+        let snapshot = bare.machine().snapshot().expect("a snapshot");
+        assert_eq!(run(&mut bare, arch, &[], false).0, [], "{}", arch.name());
+        bare.machine().restore(&snapshot).expect("it can be restored");
+        bare.enter_kernel();
+        registers(arch).into_iter().for_each(|(reg, value)| bare.set(reg, value));
+        let from = bare.machine().happenings().len();
+        bare.run_at(starts[0]);
+        assert_eq!(hits(bare.machine(), from), armed, "{}", arch.name());
+    }
+}
+
 /// BY-3: with GD set, an access to a debug register faults, and the CPU clears GD.
 #[test]
 fn general_detect_protects_the_debug_registers() {

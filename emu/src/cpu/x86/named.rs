@@ -211,6 +211,7 @@ fn load(cpu: &TrapContext, _: &mut CoreState, reset: &CoreState, registers: &Val
             image.write(field.at, &value.to_le_bytes()[..field.bytes]);
         }
     });
+    cpu.follow_debug_registers();
     // Set through the register interface, so that the core derives other state from them.
     for (register, value) in FIELDS.iter().zip(&values).filter_map(|(field, value)| Some((through_core(&field.name)?, *value))) {
         cpu.write(register, value as u64);

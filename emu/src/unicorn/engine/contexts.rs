@@ -86,6 +86,13 @@ impl TrapContext {
         // It owns nothing. To drop it would cost each system call and exception 26 host instructions.
         with(&mut itself)
     }
+    /// Makes the guest's own debug registers take effect, after [`TrapContext::edit`] has written them.
+    pub fn follow_debug_registers(&self) {
+        if !self.0.cpu().is_null() {
+            // SAFETY: it is the core's own CPU.
+            unsafe { (self.0.kind().library.layout.follow)(self.0.cpu()) };
+        }
+    }
 }
 
 impl BlockContext<'_> {

@@ -7,7 +7,7 @@
 //! A block is a straight run of instructions in one page, with a branch and its delay slot at the end. Before a block
 //! runs, the core counts its bytes, or calls the host if the count says so. The state is exact whenever the host is called.
 //!
-//! No machine uses the core of IA-64 yet. It has a host of its own, [`ia64::Host`], and also runs single instructions.
+//! The core of IA-64 has a host of its own, [`ia64::Host`], because its words are wider. It also runs single instructions.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo))]

@@ -152,7 +152,7 @@ fn drgn_reads_a_core_dump(name: &'static str) {
     assert_eq!(address, kernel.symbols.address_of("vfs_read"), "{name}: {said}");
     let digits = field("bytes");
     let bytes: Vec<u8> = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect();
-    assert!(bytes.len() == 8 && !(kernel.arch.isa().is_breakpoint)(&bytes), "{name}: a probed function: {said}");
+    assert!(bytes.len() == 8 && !(kernel.arch.isa().is_breakpoint)(0, &bytes), "{name}: a probed function: {said}");
 }
 
 /// A drgn script with the kernel's types: prints the tasks, and the stack of the first one, which sleeps.

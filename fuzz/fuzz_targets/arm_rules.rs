@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(insn) = (isa.decode)(address, rest) else { return };
     assert!(insn.length() >= 2 && rest.starts_with(insn.bytes()), "not the bytes that were given: {insn:x?}");
     let over = (isa.breakpoint_over)(&insn);
-    assert!(over.len() as u64 <= insn.length() && (isa.is_breakpoint)(over), "its breakpoint: {insn:x?} {over:x?}");
+    assert!(over.len() as u64 <= insn.length() && (isa.is_breakpoint)(0, &over), "its breakpoint: {insn:x?} {over:x?}");
 
     for policy in [Policy::Best, Policy::LINUX_6_1] {
         let plan = match (isa.plan)(&insn, policy) {
@@ -70,14 +70,14 @@ fuzz_target!(|data: &[u8]| {
 fn comes_back(isa: &Isa, insn: &Insn, plan: Plan, copy: &Copy, at: u64, tail: Tail) {
     assert_eq!(copy.displaced as u64, insn.length(), "the copy has another length: {insn:x?}");
     let (copied, behind) = copy.bytes().split_at(copy.displaced);
-    let is_trap = (isa.is_breakpoint)(copied) || copied.iter().all(|byte| *byte == 0) && isa.arch == Arch::Arm64;
+    let is_trap = (isa.is_breakpoint)(0, copied) || copied.iter().all(|byte| *byte == 0) && isa.arch == Arch::Arm64;
     // In A64, branches and literal loads of the copy are adjusted to reach the same target.
     let is_relocated = || isa.arch == Arch::Arm64 && (isa.decode)(at, copied).is_ok_and(|copied| copied.flow == insn.flow);
     // The copy of an emulated instruction runs only to raise a fault.
     let is_computed = matches!(plan, Plan::Emulate(_));
     assert!(copied == insn.bytes() || is_computed && (is_trap || is_relocated()), "another instruction: {insn:x?} {copied:x?}");
     match tail {
-        Tail::Breakpoint => assert!((isa.is_breakpoint)(behind), "{behind:x?} is no breakpoint: {insn:x?}"),
+        Tail::Breakpoint => assert!((isa.is_breakpoint)(0, behind), "{behind:x?} is no breakpoint: {insn:x?}"),
         Tail::JumpBack => {
             let back = (isa.decode)(at.wrapping_add(copy.displaced as u64), behind).expect("the jump back is an instruction");
             assert_eq!(back.flow, Flow::Jump(cut(isa, insn.next())), "the jump back leads elsewhere: {insn:x?} at {at:#x}");

@@ -40,7 +40,7 @@ static void lie(void)
         ;
 }
 
-/* How many children ended in each way. */
+/* The numbers of children that ended by themselves, that a signal killed, and, of the latter, that had to be killed because they hung. */
 static unsigned int went_on, killed, hung;
 
 static void try(word at, word clear, word flip)

@@ -191,6 +191,15 @@ static BUILTINS: &[Builtin] = &[
         demo: DEMO_32,
         measured: true,
     },
+    Builtin {
+        name: "tiny/ia64",
+        description: "the tiny kernel for IA-64: bundles, predicates, a register stack with a backing store; on a core of our own",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-ia64.elf"),
+        tools: ["ia64-linux-gnu-gcc", "ia64-linux-gnu-ld"],
+        command_line: "",
+        demo: DEMO_64,
+        measured: true,
+    },
 ];
 
 /// All built-in kernels, the default first.

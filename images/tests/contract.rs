@@ -84,7 +84,9 @@ fn the_file_is_small_and_loads_where_the_board_has_memory() {
         let is_vectors = |load: &ProgramHeader| end(load) <= VECTORS && load.p_flags & program_header::PF_X != 0;
         // The ISA determines size and address of the vectors.
         let vectors = loads.iter().filter(|load| is_vectors(load)).map(|load| load.p_filesz + load.p_align).sum::<u64>();
-        assert!(builtin.bytes.len() as u64 - vectors < 100_000, "{name}: {} bytes", builtin.bytes.len());
+        // Instructions of IA-64 are 41 bits long, and a third of them do nothing.
+        let most = if name == "tiny/ia64" { 220_000 } else { 100_000 };
+        assert!(builtin.bytes.len() as u64 - vectors < most, "{name}: {} bytes", builtin.bytes.len());
         assert!(loads.iter().any(|load| (load.p_paddr..load.p_paddr + load.p_filesz).contains(&elf.entry)), "{name}: entry");
         for load in loads {
             let from = load.p_paddr % RAM_STARTS;

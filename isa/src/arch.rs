@@ -3,10 +3,10 @@
 use crate::abi::Abi;
 use crate::detour::Detour;
 use crate::entry::Entry;
-use crate::insn::{Insn, Progress, Undecodable};
+use crate::insn::{Insn, LONGEST_GROUP, Progress, Undecodable};
 use crate::linux::Linux;
 use crate::mem::{ByteOrder, Fault, Memory};
-use crate::plan::{Copy, Errno, Plan, Policy, Refusal, Rule, Tail, Then};
+use crate::plan::{Copy, Errno, Patch, Plan, Policy, Refusal, Rule, Tail, Then};
 use crate::region::Surroundings;
 use crate::regs::{Reg, Registers};
 use crate::rows::Rows;
@@ -49,6 +49,8 @@ pub enum Arch {
     Riscv32,
     /// PA-RISC, 32 bits.
     Parisc,
+    /// IA-64.
+    Ia64,
 }
 
 impl Arch {
@@ -61,6 +63,7 @@ impl Arch {
         Arch::Sparc64,
         Arch::Riscv64, Arch::Riscv32,
         Arch::Parisc,
+        Arch::Ia64,
     ];
 
     /// The name in image names and options, as in `tiny/x86_64`.
@@ -83,6 +86,7 @@ impl Arch {
             Arch::Riscv64 => "riscv64",
             Arch::Riscv32 => "riscv32",
             Arch::Parisc => "parisc",
+            Arch::Ia64 => "ia64",
         }
     }
 
@@ -112,6 +116,7 @@ impl Arch {
             Arch::Riscv64 => &crate::riscv::RISCV64,
             Arch::Riscv32 => &crate::riscv::RISCV32,
             Arch::Parisc => &crate::parisc::PARISC,
+            Arch::Ia64 => &crate::ia64::IA64,
         }
     }
 }
@@ -157,6 +162,9 @@ pub type CheckContext =
 /// delay slot.
 pub type InDelaySlot = fn(insn: &Insn, around: &mut dyn Surroundings) -> Option<Emulation>;
 
+/// The bytes of a group with the breakpoint of one of its instructions, or with that instruction itself; see [`Isa::in_group`].
+pub type InGroup = fn(group: [u8; LONGEST_GROUP], insn: &Insn, has_breakpoint: bool) -> [u8; LONGEST_GROUP];
+
 /// For ISAs without delay slots, and for ISAs that decode a branch and its delay slot as one instruction.
 pub const NO_DELAY_SLOTS: InDelaySlot = |_, _| None;
 
@@ -175,15 +183,24 @@ pub struct Isa {
     pub longest: usize,
     /// Addresses of instructions are multiples of this.
     pub alignment: u64,
+    /// Bytes of an aligned group of instructions that are decoded together, a power of two: an IA-64 bundle. 1 if
+    /// instructions are decoded one by one.
+    pub group: u64,
     /// Bits of a code pointer or return address that are not part of the address: 1 in Thumb code.
     pub pointer_bits: u64,
+    /// The address of the instruction that a user's address names. Linux names the slots of a bundle by their numbers.
+    pub named_by: fn(address: u64) -> u64,
     /// A breakpoint instruction without a condition.
     pub breakpoint: &'static [u8],
     /// The breakpoint that replaces the first bytes of a probed instruction. It has that instruction's condition, on
     /// ISAs where instructions have conditions.
-    pub breakpoint_over: fn(insn: &Insn) -> &'static [u8],
-    /// Whether these bytes are a breakpoint, ours or another.
-    pub is_breakpoint: fn(bytes: &[u8]) -> bool,
+    pub breakpoint_over: fn(insn: &Insn) -> Patch,
+    /// On ISAs whose instructions share bytes with others of their group: puts the breakpoint of an instruction, or the
+    /// instruction itself, into the bytes of its group. No bit of the other instructions changes.
+    pub in_group: Option<InGroup>,
+    /// Whether the instruction at an address is a breakpoint, ours or another. `text` begins at [`Isa::group_start`] of the
+    /// address.
+    pub is_breakpoint: fn(address: u64, text: &[u8]) -> bool,
     /// Instructions have several lengths, so boundaries are found by decoding from the start of the function.
     pub variable_length: bool,
     /// The entry of a function, given its first bytes: behind a landing pad, for example.
@@ -200,7 +217,7 @@ pub struct Isa {
     /// The register, other than the pc, in which the CPU stores the address of this instruction. After a copy has run,
     /// the engine writes the original's address there.
     pub address_register: fn(insn: &Insn) -> Option<Reg>,
-    /// Decodes one instruction at the start of `bytes`, which may be longer than it.
+    /// Decodes one instruction. `bytes` begins at [`Isa::group_start`] of its address, and may be longer than it.
     pub decode: fn(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>,
     /// The fixed target of an indirect jump or call whose address the instruction before it builds from its own, as RISC-V's
     /// `auipc` and `jalr` do for a far call. `None` if the two are no such pair.
@@ -255,10 +272,13 @@ impl Isa {
         order: ByteOrder::Little,
         longest: 4,
         alignment: 4,
+        group: 1,
         pointer_bits: 0,
+        named_by: |address| address,
         breakpoint: &[],
-        breakpoint_over: |_| &[],
-        is_breakpoint: |_| false,
+        breakpoint_over: |_| Patch::of(&[]),
+        in_group: None,
+        is_breakpoint: |_, _| false,
         variable_length: false,
         entry: crate::entry::at_symbol,
         linux: Linux::USUAL,
@@ -277,6 +297,19 @@ impl Isa {
         emulate: |_, insn, _, _| Err(not_ours(insn)),
         detour: None,
     };
+
+    /// The start of the group of instructions that an address lies in; the address itself if there are no groups.
+    #[inline]
+    pub fn group_start(&self, address: u64) -> u64 {
+        address & !(self.group - 1)
+    }
+
+    /// The end of the group of instructions that the byte in front of an address lies in; the address itself if there are no
+    /// groups.
+    #[inline]
+    pub fn group_end(&self, address: u64) -> u64 {
+        address.saturating_add(self.group - 1) & !(self.group - 1)
+    }
 
     /// This ISA's rule that made the refusal, if one did.
     pub fn rule_of(&self, refusal: &Refusal) -> Option<&'static Rule> {

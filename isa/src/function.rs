@@ -2,7 +2,7 @@
 //! stores. Shared by all ISAs.
 
 use crate::arch::Isa;
-use crate::insn::{Flow, Insn, LONGEST, Undecodable};
+use crate::insn::{Flow, Insn, LONGEST_GROUP, Undecodable};
 use crate::mem::Fault;
 use crate::region::Surroundings;
 use alloc::sync::Arc;
@@ -90,13 +90,14 @@ pub fn decode_at<R>(isa: &'static Isa, address: u64, read: &mut R) -> Result<Ins
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
 {
-    let mut bytes = [0; LONGEST];
-    let buffer = &mut bytes[..isa.longest.min(LONGEST)];
-    let readable = match read(address, buffer) {
+    let mut bytes = [0; LONGEST_GROUP];
+    let (start, most) = (isa.group_start(address), isa.longest.max(isa.group as usize));
+    let buffer = &mut bytes[..most.min(LONGEST_GROUP)];
+    let readable = match read(start, buffer) {
         Ok(()) => buffer.len(),
         Err(fault) => {
-            let before = (fault.address.wrapping_sub(address) as usize).min(buffer.len() - 1);
-            if read(address, &mut buffer[..before]).is_ok() { before } else { 0 }
+            let before = (fault.address.wrapping_sub(start) as usize).min(buffer.len() - 1);
+            if read(start, &mut buffer[..before]).is_ok() { before } else { 0 }
         }
     };
     (isa.decode)(address, &buffer[..readable])
@@ -329,7 +330,7 @@ mod tests {
     #[test]
     fn a_return_address_is_behind_a_call() {
         let is_stored = |offset: &u64| is_stored_by_call(&X86_64, START + offset, &mut read);
-        let found: Vec<u64> = (LONGEST as u64..=FUNCTION.len() as u64).filter(is_stored).collect();
+        let found: Vec<u64> = (crate::insn::LONGEST as u64..=FUNCTION.len() as u64).filter(is_stored).collect();
         assert_eq!(found, [15]);
     }
 

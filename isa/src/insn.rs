@@ -5,6 +5,9 @@ use crate::regs::Reg;
 /// The longest instruction of any ISA, in bytes.
 pub const LONGEST: usize = 15;
 
+/// The longest instruction or group of instructions that are decoded together, in bytes.
+pub const LONGEST_GROUP: usize = 16;
+
 /// An instruction at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
@@ -13,15 +16,23 @@ pub struct Insn {
     /// Its control flow.
     pub flow: Flow,
     len: u8,
+    /// The bytes of the instruction, then those that were kept with it.
     bytes: [u8; LONGEST],
 }
 
 impl Insn {
     /// Makes an instruction of `bytes`. Bytes beyond [`LONGEST`] are dropped.
     pub fn new(address: u64, bytes: &[u8], flow: Flow) -> Self {
+        Insn::with_more(address, bytes, &[], flow)
+    }
+
+    /// Makes an instruction of `bytes` that does not decode without some bytes in front of it. They are kept as `more`.
+    pub fn with_more(address: u64, bytes: &[u8], more: &[u8], flow: Flow) -> Self {
         let len = bytes.len().min(LONGEST);
         let mut kept = [0; LONGEST];
-        kept[..len].copy_from_slice(&bytes[..len]);
+        for (place, byte) in kept.iter_mut().zip(bytes.iter().chain(more)) {
+            *place = *byte;
+        }
         Insn { address, flow, len: len as u8, bytes: kept }
     }
 
@@ -29,6 +40,11 @@ impl Insn {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The bytes behind its own: those that were kept with it, then zeros.
+    pub fn more(&self) -> &[u8] {
+        &self.bytes[usize::from(self.len)..]
     }
 
     /// The number of bytes.

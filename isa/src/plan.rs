@@ -93,6 +93,35 @@ impl Copy {
     }
 }
 
+/// The most bytes of a breakpoint with the bytes of the instruction in front of it.
+const LONGEST_PATCH: usize = 10;
+
+/// The first bytes of an instruction with a breakpoint in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patch {
+    bytes: [u8; LONGEST_PATCH],
+    len: u8,
+}
+
+impl Patch {
+    /// These bytes, of which the first ten count.
+    pub const fn of(bytes: &[u8]) -> Patch {
+        let (mut kept, mut len) = ([0; LONGEST_PATCH], 0);
+        while len < bytes.len() && len < LONGEST_PATCH {
+            kept[len] = bytes[len];
+            len += 1;
+        }
+        Patch { bytes: kept, len: len as u8 }
+    }
+}
+
+impl core::ops::Deref for Patch {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
 /// A refusal: the errno that Linux would give, and a sentence that says why and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {

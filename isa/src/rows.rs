@@ -10,6 +10,8 @@ pub struct Rows {
     /// The bytes of an instruction of a row. The bits that the row leaves open come from `free`. An earlier row may have
     /// this instruction, too. `None` behind the last row.
     pub example: fn(row: usize, free: u64) -> Option<Vec<u8>>,
+    /// The offset of a row's example in its group of instructions. The bytes of the example are those of the group.
+    pub offset: fn(row: usize) -> u64,
     /// The row that decides about an instruction; `None` if none does.
     pub of: fn(insn: &Insn) -> Option<usize>,
     /// Registers that must not have any value: the name, the bits that may vary, and those that are set in kernel code.
@@ -18,7 +20,7 @@ pub struct Rows {
 
 impl Rows {
     /// No rows.
-    pub const NONE: Rows = Rows { example: |_, _| None, of: |_| None, flags: &[] };
+    pub const NONE: Rows = Rows { example: |_, _| None, offset: |_| 0, of: |_| None, flags: &[] };
 
     /// The number of rows.
     pub fn count(&self) -> usize {
@@ -47,7 +49,7 @@ mod tests {
                 let decides = (0..400_u64).any(|seed| {
                     let free = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed << 7;
                     let bytes = (isa.rows.example)(row, free).unwrap_or_default();
-                    (isa.decode)(0x1000, &bytes).is_ok_and(|insn| (isa.rows.of)(&insn) == Some(row))
+                    (isa.decode)(0x1000 + (isa.rows.offset)(row), &bytes).is_ok_and(|insn| (isa.rows.of)(&insn) == Some(row))
                 });
                 missed += usize::from(!decides);
             }

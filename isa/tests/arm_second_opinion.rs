@@ -90,7 +90,7 @@ proptest! {
         let insn = insn(isa, word);
         prop_assert!(insn.length() == 4 || thumb && insn.length() == 2);
         let over = (isa.breakpoint_over)(&insn);
-        prop_assert!((isa.is_breakpoint)(over) && over.len() as u64 == insn.length());
+        prop_assert!((isa.is_breakpoint)(0, &over) && over.len() as u64 == insn.length());
         for policy in [Policy::LINUX_6_1, Policy::Best] {
             let plan = (isa.plan)(&insn, policy);
             if let Err(refusal) = &plan {

@@ -30,11 +30,11 @@ use crate::members::{Action, Member};
 use crate::paused::Execution;
 use crate::point::Point;
 use crate::probe::Flow;
-use crate::slots::unit_of;
 use crate::tracepoint::{TracepointRun, start_next};
 use crate::watch::Computed;
 use alloc::boxed::Box;
 use trapline_isa::arch::Isa;
+use trapline_isa::insn::LONGEST_GROUP;
 use trapline_isa::plan::{Plan, Then};
 use trapline_isa::regs::Reg;
 
@@ -524,11 +524,12 @@ impl Engine {
             cpu.set_pc(found.insn.next());
             return self.resume(number, 0, true);
         }
-        let mut bytes = [0; trapline_isa::insn::LONGEST];
+        let mut bytes = [0; LONGEST_GROUP];
+        let start = self.isa.group_start(pc);
         // Nothing need be mapped behind a breakpoint that is shorter than others of the ISA.
-        let most = self.isa.breakpoint.len().min(trapline_isa::insn::LONGEST);
-        let readable = (1..=most).rev().find(|len| cpu.read(pc, &mut bytes[..*len]).is_ok());
-        let is_stale = readable.is_some_and(|len| !(self.isa.is_breakpoint)(&bytes[..len]));
+        let most = self.isa.breakpoint.len().min(LONGEST_GROUP);
+        let readable = (1..=most).rev().find(|len| cpu.read(start, &mut bytes[..*len]).is_ok());
+        let is_stale = readable.is_some_and(|len| !(self.isa.is_breakpoint)(pc, &bytes[..len]));
         if is_stale { self.resume(number, 0, true) } else { Answer::NotOurs }
     }
 
@@ -545,7 +546,7 @@ impl Engine {
         let has_run = slot.is_behind_copy(pc);
         cpu.set_pc(if has_run { found.insn.next() } else { found.address() });
         let state = self.cpus.get_mut(number)?;
-        if let Some(level) = state.top().filter(|level| level.end == slot.step_end() && unit_of(pc) == slot.stepped()) {
+        if let Some(level) = state.top().filter(|level| level.end == slot.step_end() && slot.is_stepped_unit(pc)) {
             if has_run {
                 self.step_ended(cpu, number, level);
             } else {

@@ -14,6 +14,7 @@ extern crate alloc;
 extern crate std;
 
 mod blacklist;
+mod breakpoint;
 pub mod budget;
 pub mod context;
 mod counter;

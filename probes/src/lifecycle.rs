@@ -3,6 +3,7 @@
 //! One rule decides what the guest's text holds. [`Engine::settle`] arms a point exactly if the global switch is on,
 //! its text exists, and one of its probes is enabled. Every change of state ends with a call of it.
 
+use crate::breakpoint;
 use crate::engine::Engine;
 use crate::errno::{Errno, NOT_REGISTERED, Refusal, refused};
 use crate::guest::Guest;
@@ -14,7 +15,6 @@ use crate::slots::Slot;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
-use trapline_isa::insn::LONGEST;
 
 /// A slot of a removed probe, kept until no CPU is inside.
 pub(crate) struct Dirty {
@@ -67,13 +67,9 @@ impl Engine {
             return Ok(());
         }
         let address = point.address();
-        let breakpoint = (isa.breakpoint_over)(&point.insn);
-        let original = &point.insn.bytes()[..breakpoint.len().min(point.insn.bytes().len())];
-        let expected = if wanted { point.insn.bytes() } else { breakpoint };
-        match (holds(guest, address, expected), wanted) {
+        match (breakpoint::stands(guest, isa, &point.insn, !wanted), wanted) {
             (true, _) => {
-                let bytes = if wanted { breakpoint } else { original };
-                if let Err(fault) = guest.patch_text(address, bytes) {
+                if let Err(fault) = breakpoint::put(guest, isa, &point.insn, wanted) {
                     return refused(Errno::EINVAL, format!("the text cannot be changed: {fault}"));
                 }
             }
@@ -260,13 +256,6 @@ impl Engine {
         let dirty = self.dirty.iter().find(|dirty| dirty.slot.range().contains(&pc))?;
         Some((dirty.point, dirty.slot))
     }
-}
-
-/// Whether the text holds exactly these bytes.
-pub(crate) fn holds(guest: &dyn Guest, address: u64, bytes: &[u8]) -> bool {
-    let mut now = [0; LONGEST];
-    let now = &mut now[..bytes.len().min(LONGEST)];
-    guest.read_text(address, now).is_ok() && *now == *bytes
 }
 
 #[cfg(test)]

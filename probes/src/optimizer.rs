@@ -231,7 +231,7 @@ impl Engine {
         let Some(point) = self.points.get_mut(number) else { return };
         point.set_obstacle(obstacle);
         if core::mem::take(&mut point.jump) == Jump::Optimised
-            && let Err(refusal) = take_jump_back(guest, table, (isa.breakpoint_over)(&point.insn), point)
+            && let Err(refusal) = take_jump_back(guest, table, &(isa.breakpoint_over)(&point.insn), point)
         {
             self.log.say(refusal.why);
         }
@@ -273,7 +273,7 @@ impl Engine {
         let length = table.length_through(point.region.through()) as usize;
         let rest = &point.region.bytes()[breakpoint.len()..length];
         let at = point.address();
-        let written = cpu.patch_text(at, breakpoint).and_then(|()| cpu.patch_text(at + breakpoint.len() as u64, rest));
+        let written = cpu.patch_text(at, &breakpoint).and_then(|()| cpu.patch_text(at + breakpoint.len() as u64, rest));
         if written.is_ok() {
             let now = cpu.now();
             // An earlier postponement does not apply any more.

@@ -3,6 +3,7 @@
 //! [`Engine::prepare`] decodes the instruction, plans it and writes its slot. "Row" numbers are those of the table in
 //! docs/conformance.md.
 
+use crate::breakpoint;
 use crate::decoded::Data;
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, place, refused};
@@ -53,7 +54,7 @@ impl Engine {
             }
             (None, Some(address)) => self.code_of(guest, address),
         };
-        let asked = base.wrapping_add(u64::from(probe.symbol_offset()));
+        let asked = (self.isa.named_by)(base.wrapping_add(u64::from(probe.symbol_offset())));
         let symbol = guest.symbol_at(asked).ok_or_else(|| {
             let why = format!("{asked:#x} lies in no function of the kernel or its modules; `trapline symbols` lists them");
             Refusal::because(Errno::ENOENT, why)
@@ -282,6 +283,12 @@ impl Engine {
         into: &mut [u8],
         which: impl Fn(&Point) -> bool,
     ) -> Result<(), Fault> {
+        if let Some(in_group) = self.isa.in_group {
+            return breakpoint::read_groups(guest, self.isa, in_group, (address, into), |start, see| {
+                let points = self.points.within(start..start + self.isa.group).filter_map(|number| self.points.get(number));
+                points.filter(|point| which(point)).for_each(|point| see(&point.insn));
+            });
+        }
         guest.read_text(address, into)?;
         let breakpoint = self.isa.longest as u64;
         let length = |far: Option<Reg>| self.isa.detour.map_or(0, |table| table.length_through(far));

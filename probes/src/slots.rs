@@ -34,13 +34,15 @@ pub(crate) const FULL: Refusal = Refusal::new(
 
 const NO_SLOT: Refusal = Refusal::new(Errno::EINVAL, "the copy of the instruction does not fit into its slot; probe another one");
 
-/// The window memory of one point. `word` packs the address, a multiple of the unit, with the copies' displaced length
-/// in its low bits.
+/// The window memory of one point. `word` packs the address, a multiple of the unit, with the end of the displaced instruction
+/// in the copies' units in its low bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     word: NonZeroU64,
     /// Length in units.
     units: u8,
+    /// Bytes of a copy in front of the displaced instruction: those of its group.
+    before: u8,
     /// Bytes in front of the displaced instructions in the detour.
     lead: u8,
     /// The form of the detour.
@@ -57,19 +59,25 @@ impl Slot {
     /// Bytes of the original instruction that each copy runs.
     #[inline]
     pub fn displaced(self) -> u64 {
-        self.word.get() % UNIT
+        self.word.get() % UNIT - u64::from(self.before)
     }
 
-    /// Address of the copy with the jump back.
+    /// Address of the instruction in the copy with the jump back.
     #[inline]
     pub fn boosted(self) -> u64 {
         self.at()
     }
 
-    /// Address of the copy with the second breakpoint.
+    /// Address of the instruction in the copy with the second breakpoint.
     #[inline]
     pub fn stepped(self) -> u64 {
-        self.at() + UNIT
+        self.at() + UNIT + u64::from(self.before)
+    }
+
+    /// Whether a pc is in the unit of the copy with the second breakpoint.
+    #[inline]
+    pub fn is_stepped_unit(self, pc: u64) -> bool {
+        unit_of(pc) == self.at() + UNIT
     }
 
     /// Address of the second breakpoint.
@@ -109,7 +117,7 @@ impl Slot {
 
     /// Whether a CPU at this pc of the slot has executed the instruction.
     pub fn is_behind_copy(self, pc: u64) -> bool {
-        pc % UNIT >= self.displaced()
+        pc % UNIT >= self.word.get() % UNIT
     }
 }
 
@@ -146,10 +154,12 @@ impl Room {
     }
 
     /// A slot at this address. `None` if its copies are empty or do not fit into a unit.
-    fn at(self, at: u64, displaced: usize) -> Option<Slot> {
+    fn at(self, at: u64, before: usize, displaced: usize) -> Option<Slot> {
         let Room { units, lead, form } = self;
-        let fits = (1..WINDOW_UNIT).contains(&displaced) && at.is_multiple_of(UNIT);
-        NonZeroU64::new(at | displaced as u64).filter(|_| fits).map(|word| Slot { word, units, lead, form })
+        let end = before + displaced;
+        let fits = (1..WINDOW_UNIT).contains(&end) && displaced > 0 && at.is_multiple_of(UNIT);
+        let word = NonZeroU64::new(at | end as u64).filter(|_| fits);
+        word.map(|word| Slot { word, units, before: before as u8, lead, form })
     }
 }
 
@@ -209,10 +219,12 @@ fn fights_on_the_way(guest: &dyn Guest, isa: &Isa, insn: &Insn, at: u64, room: R
 
 /// Writes the copies of an instruction into a slot at this address.
 fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64, room: Room) -> Result<(Plan, Slot), Refusal> {
-    let stepped = (isa.copy)(insn, at + UNIT, Tail::Breakpoint)?;
+    // A copy keeps its place in its group.
+    let before = insn.address - isa.group_start(insn.address);
+    let stepped = (isa.copy)(insn, at + UNIT + before, Tail::Breakpoint)?;
     let in_front = if matches!(plan, Plan::Emulate(_)) { insn.length().saturating_sub(stepped.displaced as u64) } else { 0 };
     put(guest, insn, at + UNIT, &stepped, in_front);
-    let slot = room.at(at, stepped.displaced).ok_or(NO_SLOT)?;
+    let slot = room.at(at, before as usize, stepped.displaced).ok_or(NO_SLOT)?;
     if plan != Plan::Boost {
         return Ok((plan, slot));
     }

@@ -6,10 +6,11 @@
 //! guest's own breakpoint shares it: its handlers run and the guest gets its trap. One that cannot stand on the new
 //! text waits, stores the reason, and is tried again next time.
 
+use crate::breakpoint;
 use crate::engine::Engine;
 use crate::errno::Refusal;
 use crate::guest::Guest;
-use crate::lifecycle::{Dirty, holds};
+use crate::lifecycle::Dirty;
 use crate::place::Place;
 use crate::point::Point;
 use alloc::collections::BTreeSet;
@@ -87,19 +88,21 @@ impl Engine {
 
     /// The bytes of text that a point covers, now or once it is optimised.
     fn bytes_of(&self, point: &Point) -> Range<u64> {
-        let start = point.address();
-        start..start + point.insn.length().max(point.covers.into()).max(self.isa.breakpoint.len() as u64)
+        let (start, isa) = (point.address(), self.isa);
+        let end = start + point.insn.length().max(point.covers.into()).max(isa.breakpoint.len() as u64);
+        isa.group_start(start)..isa.group_end(end)
     }
 
     /// The points that may have bytes in these ranges.
     fn near<'a>(&self, ranges: impl Iterator<Item = &'a Range<u64>>) -> Vec<u32> {
-        let near = ranges.flat_map(|range| self.points.within(range.start.saturating_sub(LONGEST_POINT)..range.end));
+        let near =
+            ranges.flat_map(|range| self.points.within(range.start.saturating_sub(LONGEST_POINT)..self.isa.group_end(range.end)));
         near.collect::<BTreeSet<u32>>().into_iter().collect()
     }
 
     /// Whether a range contains a breakpoint or a jump of ours.
     pub fn stands_in(&self, range: Range<u64>) -> bool {
-        let mut near = self.points.within(range.start.saturating_sub(LONGEST_POINT)..range.end);
+        let mut near = self.points.within(range.start.saturating_sub(LONGEST_POINT)..self.isa.group_end(range.end));
         near.any(|number| self.points.get(number).is_some_and(|point| point.armed && self.bytes_of(point).end > range.start))
     }
 
@@ -132,16 +135,17 @@ impl Engine {
 
     /// Checks a point against the text at its address. None of our bytes is in the text.
     fn look_again(&mut self, guest: &mut dyn Guest, number: u32) {
-        let (breakpoint, breakpoint_over) = (self.isa.breakpoint, self.isa.breakpoint_over);
+        let isa = self.isa;
         let Some(point) = self.points.get_mut(number).filter(|point| !point.gone) else { return };
         let address = point.address();
         point.shared = false;
         point.set_waits(None);
-        if holds(guest, address, point.insn.bytes()) {
+        if breakpoint::stands(guest, isa, &point.insn, false) {
             return;
         }
         // On some ISAs the breakpoint depends on the instruction, for example on its length.
-        if holds(guest, address, breakpoint) || holds(guest, address, breakpoint_over(&point.insn)) {
+        let has_usual = isa.in_group.is_none() && breakpoint::holds(guest, address, isa.breakpoint);
+        if has_usual || breakpoint::stands(guest, isa, &point.insn, true) {
             point.shared = true;
             return;
         }

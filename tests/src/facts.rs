@@ -154,6 +154,26 @@ static PARISC: Facts = Facts {
     parts_in_reach: 4,
 };
 
+/// A bundle of `break.m 1` and `nop`, and one with the instruction that we use as the breakpoint.
+const IA64_BREAKS: [[u8; 16]; 2] = [
+    [0x00, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00],
+    [0x00, 0x00, 0x80, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00],
+];
+
+static IA64: Facts = Facts {
+    pc: "ip",
+    // Misses of code and data, rights to data.
+    memory_faults: &[0x0c00, 0x1000, 0x5300],
+    scratch: "r14",
+    breakpoints: &[(&IA64_BREAKS[0], 0x2c00, 0), (&IA64_BREAKS[1], 0x2c00, 0)],
+    breakpoint_detail: None,
+    // Its vectors hold zeros, which are `break 0`.
+    past_help: ("no time passes", "__user_text_image+0x1c00"),
+    return_pops: false,
+    moved_argument: None,
+    parts_in_reach: 1,
+};
+
 static RISCV: Facts = Facts {
     pc: "epc",
     // Instruction, load and store page faults.
@@ -186,6 +206,7 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Riscv64 | Arch::Riscv32 => &RISCV,
         Arch::Ppc => &PPC,
         Arch::Parisc => &PARISC,
+        Arch::Ia64 => &IA64,
     }
 }
 

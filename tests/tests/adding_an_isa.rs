@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 const FAMILIES: &[(&str, &[&str])] = &[
     ("arm", &["arm", "thumb2", "armhf"]),
     ("arm64", &["arm64", "aarch64"]),
+    ("ia64", &["ia64", "itanium2"]),
     ("mips", &["mips", "mipsel", "mips64", "mips64el"]),
     ("parisc", &["parisc", "hppa"]),
     ("ppc", &["ppc", "ppc64", "ppc64le", "ppc64el", "powerpc", "powerpc64", "powerpc64le", "powernv"]),

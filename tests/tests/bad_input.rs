@@ -19,7 +19,7 @@ fn places_that_cannot_be_probed_are_refused_with_a_reason() {
     #[rustfmt::skip]
     let cases: &[Case] = &[
         ("a name that no symbol has",   || Kprobe::at("vfs_raed"),                          Errno::ENOENT, "vfs_read"),
-        ("inside an instruction",       || Kprobe::at("vfs_read").offset(1),                Errno::EILSEQ, "vfs_read+0x0"),
+        ("inside an instruction",       || Kprobe::at("vfs_read").offset(3),                Errno::EILSEQ, "vfs_read+0x0"),
         ("a blacklisted section",       || Kprobe::at("do_int3"),                           Errno::EINVAL, "blacklisted"),
         ("blacklisted by name",         || Kprobe::at("count_blacklisted_calls"),           Errno::EINVAL, "blacklisted"),
         ("both symbol and address",     || Kprobe::at("vfs_read").with_address(0x1000),     Errno::EINVAL, "both"),

@@ -5,11 +5,14 @@ use core::cell::Cell;
 /// Entries in the table.
 const ENTRIES: usize = 32;
 
+/// The ALAT's number of floating-point register 0.
+pub const FLOATS: u32 = 256;
+
 /// An entry: a register that was loaded in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Claim {
-    /// The register's number: 0 to 31, 32 and more for the physical number of a stacked one, or 256 and more for a
+    /// The register's number: 0 to 31, 32 and more for the physical number of a stacked one, or [`FLOATS`] and more for a
     /// floating-point one.
     pub register: u32,
     /// Bytes of the load; 0 in a free entry.

@@ -44,7 +44,7 @@ impl State {
     }
 
     /// The number of a general register that the ALAT uses: stacked registers by their physical number.
-    pub(super) fn alat_number(&self, register: u8) -> u32 {
+    pub fn alat_number(&self, register: u8) -> u32 {
         if register < 32 { register.into() } else { 32 + self.physical(register) as u32 }
     }
 

@@ -17,7 +17,7 @@ mod stack;
 mod state;
 mod tlb;
 
-pub use alat::{Alat, Claim};
+pub use alat::{Alat, Claim, FLOATS};
 pub use run::Core;
 pub use state::{Real, SAVED, SLOT_STEP, State};
 pub use tlb::{Entry, Tlb};

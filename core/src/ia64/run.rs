@@ -43,6 +43,8 @@ pub struct Core {
     begins_alone: bool,
     /// Whether code was dropped since the flag was cleared.
     has_dropped: bool,
+    /// Whether the code that runs is in the probe window. It does not count as completed instructions of the guest.
+    in_window: bool,
 }
 
 impl Default for Core {
@@ -69,6 +71,7 @@ impl Core {
             one_by_one: false,
             begins_alone: false,
             has_dropped: false,
+            in_window: false,
         }
     }
 
@@ -209,7 +212,8 @@ impl Core {
         let state = &self.state;
         let ip = state.ip();
         let [start, len, window] = [0, 1, 2].map(|number| state.window[number].get());
-        if ip.wrapping_sub(start) < len && state.level() == 0 {
+        self.in_window = ip.wrapping_sub(start) < len && state.level() == 0;
+        if self.in_window {
             return Ok(window + (ip - start));
         }
         if state.status.get() & psr::IT == 0 {
@@ -375,7 +379,9 @@ impl Core {
             Next::Bundle(to) => state.go_to(to),
             Next::There => {}
         }
-        state.last.set(if matches!(next, Next::There) { state.last.get() } else { last });
+        if !matches!(next, Next::There) && !self.in_window {
+            state.last.set(last);
+        }
         Ok(next)
     }
 }

@@ -44,6 +44,17 @@ impl State {
         self.loads.set(1);
     }
 
+    /// The register that belongs to an address of the backing store, if the engine has not stored it yet. `None` also for a
+    /// collection of NaT bits.
+    pub fn held(&self, address: u64) -> Option<u64> {
+        let into = address.wrapping_sub(self.store_at.get());
+        let kept = u64::from(size(self.frame.get())).checked_add_signed(self.dirty.get().into())?;
+        let number = registers(self.store_at.get(), address);
+        let is_kept = into < 8 * 2 * u64::from(STACKED) && place(address) != 63 && u64::try_from(number).ok()? < kept;
+        let physical = i64::from(self.bottom.get()) - i64::from(self.dirty.get()) + number;
+        is_kept.then(|| self.stacked[physical.rem_euclid(STACKED.into()) as usize].get())
+    }
+
     /// Sets the current frame marker. A frame that does not fit beside the dirty registers is none.
     pub fn set_frame(&self, frame: u64) {
         let frame = frame & FRAME;

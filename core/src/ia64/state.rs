@@ -59,6 +59,8 @@ pub struct State {
     /// 1 if the register stack engine (RSE) loads the registers of an incomplete frame before the next instruction. An
     /// interruption clears it, and `rfi` and `br.ret` set it.
     pub loads: Cell<u32>,
+    /// Always 0. Without it the compiler would leave a gap whose bytes differ from run to run.
+    pub gap: Cell<u32>,
     /// The current frame marker.
     pub frame: Cell<u64>,
     /// The predicates, before rotation. Bit 0 is always 1.
@@ -103,6 +105,8 @@ pub struct State {
     pub fault_address: Cell<u64>,
     /// The number of the last `break`.
     pub fault_number: Cell<u64>,
+    /// The value of `last` before the last hit of a probe, which the host keeps here.
+    pub before_hit: Cell<u64>,
     /// 1 to leave [`super::Core::run`] before the next instruction.
     pub stop: Cell<u32>,
     /// Instructions that have run, also those with a false predicate.
@@ -130,6 +134,7 @@ impl State {
             bottom: Cell::new(0),
             dirty: Cell::new(0),
             loads: Cell::new(0),
+            gap: Cell::new(0),
             frame: Cell::new(0),
             predicates: Cell::new(1),
             branch: [const { Cell::new(0) }; 8],
@@ -151,6 +156,7 @@ impl State {
             fault_status: Cell::new(0),
             fault_address: Cell::new(0),
             fault_number: Cell::new(0),
+            before_hit: Cell::new(0),
             stop: Cell::new(0),
             executed: Cell::new(0),
             line: Line::default(),

@@ -59,6 +59,8 @@ pub struct Half {
     pub cached: [Cell<Entry>; CACHED],
     /// The entry of the cache that is replaced next.
     pub next: Cell<u32>,
+    /// Always 0, as in [`State::gap`].
+    pub gap: Cell<u32>,
 }
 
 impl Default for Half {
@@ -67,6 +69,7 @@ impl Default for Half {
             registers: core::array::from_fn(|_| Cell::default()),
             cached: core::array::from_fn(|_| Cell::default()),
             next: Cell::new(0),
+            gap: Cell::new(0),
         }
     }
 }
@@ -148,6 +151,16 @@ fn allows(rights: u64, page_level: u64, level: u64, purpose: Purpose) -> bool {
 impl State {
     fn region(&self, address: u64) -> u64 {
         self.regions[(address >> 61) as usize].get() >> 8 & 0xff_ffff
+    }
+
+    /// The physical address of kernel data, if the TLB and the page's rights allow the access. For the host.
+    pub fn data_address(&self, address: u64, write: bool) -> Option<u64> {
+        self.translate(address, Purpose::Data { read: !write, write, status: 0 }, 0).ok()
+    }
+
+    /// The physical address of kernel code. For the host.
+    pub fn code_address(&self, address: u64) -> Option<u64> {
+        self.translate(address, Purpose::Fetch, 0).ok()
     }
 
     /// The physical address of an access at a privilege level. Changes nothing.

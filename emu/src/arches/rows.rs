@@ -6,7 +6,7 @@ use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
     super::{Disassembler, Settings},
-    crate::cpu::{arm, arm64, mips, parisc, ppc, riscv, s390, sparc64, x86},
+    crate::cpu::{arm, arm64, ia64, mips, parisc, ppc, riscv, s390, sparc64, x86},
     capstone::{Arch as Family, ExtraMode, Mode},
 };
 
@@ -344,6 +344,20 @@ static PARISC: Row = Row {
     disassembler: Disassembler::Ours(trapline_isa::parisc::disasm::of),
 };
 
+static IA64: Row = Row {
+    arch: Arch::Ia64,
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &ia64::IA64,
+        #[cfg(feature = "cpu")]
+        program: None,
+        bare: &bare::SPEC,
+        stock: None,
+    }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler::Ours(trapline_isa::ia64::disasm::of),
+};
+
 /// The row of an ISA.
 pub fn of(arch: Arch) -> &'static Row {
     match arch {
@@ -364,5 +378,6 @@ pub fn of(arch: Arch) -> &'static Row {
         Arch::Riscv64 => &RISCV64,
         Arch::Riscv32 => &RISCV32,
         Arch::Parisc => &PARISC,
+        Arch::Ia64 => &IA64,
     }
 }

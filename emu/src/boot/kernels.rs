@@ -9,8 +9,8 @@ use super::relocations::{self, Relocations};
 use super::whole::{self, Decompressor, Whole};
 use crate::error::BootError;
 use goblin::elf::header::{
-    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_MIPS, EM_PARISC, EM_PPC, EM_PPC64, EM_RISCV,
-    EM_S390, EM_SPARCV9, EM_X86_64,
+    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_IA_64, EM_MIPS, EM_PARISC, EM_PPC, EM_PPC64,
+    EM_RISCV, EM_S390, EM_SPARCV9, EM_X86_64,
 };
 use trapline_isa::arch::Arch;
 
@@ -295,6 +295,16 @@ static PARISC: Facts = Facts {
     ..USUAL
 };
 
+static IA64: Facts = Facts {
+    arch: Arch::Ia64,
+    elf: Identity { machine: EM_IA_64, class: ELFCLASS64, order: ELFDATA2LSB },
+    relocations: &relocations::IA64,
+    marks: &marks::ia64::MARKS,
+    first_functions: &["start_ia64", "start_kernel"],
+    debian: "ia64",
+    ..USUAL
+};
+
 static RISCV64: Facts = Facts {
     arch: Arch::Riscv64,
     elf: Identity { machine: EM_RISCV, class: ELFCLASS64, order: ELFDATA2LSB },
@@ -343,6 +353,7 @@ pub fn of(arch: Arch) -> &'static Facts {
         Arch::Riscv64 => &RISCV64,
         Arch::Riscv32 => &RISCV32,
         Arch::Parisc => &PARISC,
+        Arch::Ia64 => &IA64,
     }
 }
 

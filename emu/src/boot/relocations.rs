@@ -126,6 +126,19 @@ pub(super) static SPARC64: Relocations = Relocations {
 pub(super) static PARISC: Relocations =
     Relocations { forms: &[(1, Form::Set(4)), (9, Form::Distance(4)), (41, Form::Set(4)), (49, Form::Set(4))], split: narrow };
 
+// R_IA64_DIR32LSB, R_IA64_DIR64LSB, R_IA64_PCREL32LSB, R_IA64_PCREL64LSB, R_IA64_SECREL32LSB, R_IA64_SECREL64LSB
+pub(super) static IA64: Relocations = Relocations {
+    forms: &[
+        (0x25, Form::Set(4)),
+        (0x27, Form::Set(8)),
+        (0x4d, Form::Distance(4)),
+        (0x4f, Form::Distance(8)),
+        (0x65, Form::Set(4)),
+        (0x67, Form::Set(8)),
+    ],
+    split: wide,
+};
+
 const RISCV_FORMS: &[(u32, Form)] = &[
     (r::R_RISCV_32, Form::Set(4)),
     (r::R_RISCV_64, Form::Set(8)),

@@ -364,10 +364,11 @@ fn disassembly(asked: &mut Asked<'_, '_>, place: &str, number: usize) -> Result<
     let lines = asked.lines;
     let session = &mut *asked.about.session;
     let start = address(session, place)?;
-    let mut bytes = Vec::new();
+    let isa = session.kernel().arch.isa();
+    let (first, mut bytes) = (isa.group_start(start), Vec::new());
     session.machine_mut().look(|view| {
         let mut byte = [0];
-        while bytes.len() < number * LONGEST && view.read(start.wrapping_add(bytes.len() as u64), &mut byte).is_ok() {
+        while bytes.len() < number * LONGEST && view.read(first.wrapping_add(bytes.len() as u64), &mut byte).is_ok() {
             bytes.extend_from_slice(&byte);
         }
     });
@@ -381,8 +382,9 @@ fn disassembly(asked: &mut Asked<'_, '_>, place: &str, number: usize) -> Result<
             let _ = writeln!(text, "{source}:");
             shown = source;
         }
-        let rest = usize::try_from(at.wrapping_sub(start)).ok().and_then(|done| bytes.get(done..)).unwrap_or_default();
-        match (kernel.arch.isa().decode)(at, rest) {
+        let rest =
+            usize::try_from(isa.group_start(at).wrapping_sub(first)).ok().and_then(|done| bytes.get(done..)).unwrap_or_default();
+        match (isa.decode)(at, rest) {
             Ok(insn) => {
                 let _ = writeln!(text, "{at:#x}: {}", writer.text(&insn));
                 at = insn.next();

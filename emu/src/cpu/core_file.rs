@@ -89,7 +89,7 @@ mod tests {
         let sizes = [
             ("i386", 17 * 4), ("x86_64", 27 * 8), ("arm", 18 * 4), ("thumb2", 18 * 4), ("arm64", 34 * 8),
             ("ppc", 48 * 4), ("ppc64", 48 * 8), ("ppc64le", 48 * 8), ("s390x", 216), ("mips", 45 * 4), ("mipsel", 45 * 4),
-            ("mips64", 45 * 8), ("mips64el", 45 * 8), ("sparc64", 36 * 8), ("riscv64", 32 * 8), ("riscv32", 32 * 4), ("parisc", 80 * 4),
+            ("mips64", 45 * 8), ("mips64el", 45 * 8), ("sparc64", 36 * 8), ("riscv64", 32 * 8), ("riscv32", 32 * 4), ("parisc", 80 * 4), ("ia64", 128 * 8),
         ];
         for (name, size) in sizes {
             let row = arches::all().find(|row| row.arch.name() == name).expect(name);

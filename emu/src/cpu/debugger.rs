@@ -51,6 +51,8 @@ pub enum From {
     Pc,
     /// The value of this name in the report about a dead guest.
     Named(&'static str),
+    /// A value in the form of the debugger, which cannot be set.
+    Shown(fn(&View) -> u64),
     /// The value is unknown.
     Nowhere,
 }
@@ -93,6 +95,7 @@ impl Register {
             From::Reg(reg) => view.get(number(reg)).into(),
             From::Halves(low, high) => u128::from(view.get(number(high))) << 64 | u128::from(view.get(number(low))),
             From::Pc => view.pc.into(),
+            From::Shown(shown) => shown(view).into(),
             From::Named(name) => {
                 let values = (view.model.registers.dump)(&view.trap_handle());
                 values.into_iter().find(|(known, _)| *known == name)?.1.into()
@@ -107,7 +110,7 @@ impl Register {
         let value = match self.row.from {
             From::Reg(reg) => kept.get(Reg(reg.0 + self.number))?,
             From::Pc => kept.pc,
-            From::Halves(..) | From::Named(_) | From::Nowhere => return None,
+            From::Halves(..) | From::Named(_) | From::Shown(_) | From::Nowhere => return None,
         };
         Some(self.cut(value.into()))
     }

@@ -6,6 +6,7 @@ pub mod arm64;
 mod check;
 pub mod core_file;
 pub mod debugger;
+pub mod ia64;
 pub mod mappings;
 pub mod members;
 pub mod mips;

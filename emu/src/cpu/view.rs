@@ -10,7 +10,7 @@ use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::line::Line;
 use crate::unicorn::ram::Ram;
 use trapline_isa::arch::Isa;
-use trapline_isa::insn::LONGEST;
+use trapline_isa::insn::LONGEST_GROUP;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers, get_each, put_back_each};
 use trapline_probes::guest::{Cpu, Instant};
@@ -132,15 +132,15 @@ impl View {
     /// Whether a breakpoint of the ISA, of any length, is at this address. The memory behind it need not be mapped.
     pub(crate) fn holds_breakpoint(&mut self, pc: u64) -> bool {
         let isa = self.isa;
-        let mut bytes = [0; LONGEST];
-        let readable = (1..=isa.breakpoint.len().min(LONGEST)).rev().find(|len| {
+        let (mut bytes, start) = ([0; LONGEST_GROUP], isa.group_start(pc));
+        let readable = (1..=isa.breakpoint.len().min(LONGEST_GROUP)).rev().find(|len| {
             let into = &mut bytes[..*len];
-            let read = self.page_by_page(pc, into.len(), Access::Look, |ram, physical, done, part| {
+            let read = self.page_by_page(start, into.len(), Access::Look, |ram, physical, done, part| {
                 ram.read(physical, &mut into[done..done + part]);
             });
             read.is_ok()
         });
-        readable.is_some_and(|len| (isa.is_breakpoint)(&bytes[..len]))
+        readable.is_some_and(|len| (isa.is_breakpoint)(pc, &bytes[..len]))
     }
 }
 

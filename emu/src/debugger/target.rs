@@ -304,14 +304,19 @@ impl Debugger {
         address & u64::MAX >> (64 - 8 * self.kernel.arch.isa().word.clamp(1, 8))
     }
 
+    /// The address of the instruction that gdb names. On IA-64 gdb adds the number of a slot to the bundle's address.
+    fn place(&self, address: u64) -> u64 {
+        (self.kernel.arch.isa().named_by)(self.address(address))
+    }
+
     fn add_break(&mut self, address: u64) {
-        let address = self.address(address);
+        let address = self.place(address);
         *self.breaks.entry(address).or_default() += 1;
         self.set_breaks();
     }
 
     fn remove_break(&mut self, address: u64) -> bool {
-        let address = self.address(address);
+        let address = self.place(address);
         let Some(count) = self.breaks.get_mut(&address) else { return false };
         *count -= 1;
         if *count == 0 {

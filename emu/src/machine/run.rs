@@ -353,6 +353,6 @@ impl<L: Listener> Machine<L> {
         inner.view.clock.go_on(&entering.clock);
         (inner.fault_address, inner.frozen) = (entering.fault_address, entering.frozen);
         inner.view.current = number;
-        self.core.flush_tlb();
+        self.core.switched();
     }
 }

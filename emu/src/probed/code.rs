@@ -4,6 +4,7 @@
 use super::Session;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use trapline_isa::function::decode_at;
 use trapline_probes::guest::Symbol;
 
 impl Session {
@@ -45,10 +46,8 @@ impl Session {
             let addresses = engine.summary(guest).into_iter().map(|summary| summary.address);
             let mut lengths = Vec::new();
             for address in addresses {
-                let mut bytes = vec![0; isa.longest];
-                let readable =
-                    (1..=isa.longest).rev().find(|len| engine.read_original(guest, address, &mut bytes[..*len]).is_ok());
-                if let Some(Ok(insn)) = readable.map(|len| (isa.decode)(address, &bytes[..len])) {
+                let mut read = |at: u64, into: &mut [u8]| engine.read_original(guest, at, into);
+                if let Ok(insn) = decode_at(isa, address, &mut read) {
                     lengths.push((address, insn.bytes().len() as u32));
                 }
             }

@@ -57,7 +57,7 @@ pub(super) struct Stopped<'a> {
 
 impl Walked for Stopped<'_> {
     fn word(&mut self, at: u64) -> Option<u64> {
-        self.cpu.read_number(at, self.word).ok()
+        self.cpu.stack_word(at, self.word)
     }
     fn real(&mut self, slot: u64, address: u64) -> u64 {
         self.followed.real(slot, address, &mut self.pads)

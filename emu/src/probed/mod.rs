@@ -291,7 +291,7 @@ impl Probes {
     fn new(kernel: &Kernel, config: &Config, policy: Policy, place: WindowPlace) -> Probes {
         Probes {
             engine: Engine::new(kernel.arch.isa(), config.cpus).with_policy(policy),
-            window: WindowAllocator::new(place),
+            window: WindowAllocator::new(place, kernel.arch.isa()),
             facts: Facts::new(kernel.clone(), GuestFiles::new(config.initrd.clone(), config.files.clone())),
             notes: Arc::default(),
             patchers: Patchers::of(kernel),

@@ -5,6 +5,7 @@ use crate::clock::{DetourTiming, Meaning};
 use crate::cpu::WindowPlace;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use trapline_isa::arch::Isa;
 use trapline_probes::guest::{WINDOW_UNIT, WindowUse as StandsFor};
 
 const UNIT: u64 = WINDOW_UNIT as u64;
@@ -13,6 +14,8 @@ const UNIT: u64 = WINDOW_UNIT as u64;
 /// array indexed by unit number.
 pub struct WindowAllocator {
     place: WindowPlace,
+    /// The bits of an address that are its place in a group of instructions. A copy keeps them.
+    in_group: u64,
     units: Vec<Unit>,
     /// The return pad, if it continues the guest by a jump of its own.
     pad: Option<u64>,
@@ -90,9 +93,9 @@ impl Unit {
 
 impl WindowAllocator {
     /// A window with all units free.
-    pub fn new(place: WindowPlace) -> WindowAllocator {
+    pub fn new(place: WindowPlace, isa: &Isa) -> WindowAllocator {
         let units = vec![Unit::of(Use::Nothing); (place.len / UNIT) as usize];
-        WindowAllocator { place, units, pad: None, next: 0, free: BTreeMap::new() }
+        WindowAllocator { place, in_group: isa.group - 1, units, pad: None, next: 0, free: BTreeMap::new() }
     }
 
     /// The meaning of an address in the window for the clock.
@@ -100,7 +103,7 @@ impl WindowAllocator {
     pub fn stands_for(&self, pc: u64) -> Meaning {
         let into = pc.wrapping_sub(self.place.start) % UNIT;
         match self.used_for(pc) {
-            Use::Copy { origin, displaced, .. } if into == 0 => Meaning::Copy { origin, len: displaced },
+            Use::Copy { origin, displaced, .. } if into == origin & self.in_group => Meaning::Copy { origin, len: displaced },
             Use::Copy { origin, displaced, .. } => Meaning::WayBack { next: origin.wrapping_add(u64::from(displaced)) },
             Use::Detour(detour) => detour_at(into as u8, &detour),
             Use::Faithful { unit, origin, displaced, lead, jump } => {
@@ -123,8 +126,9 @@ impl WindowAllocator {
     #[inline(always)]
     pub fn copy(&self, pc: u64) -> Option<(u64, u8)> {
         match self.used_for(pc) {
-            Use::Copy { origin, displaced, .. } if pc.wrapping_sub(self.place.start).is_multiple_of(UNIT) => {
-                Some((origin, displaced))
+            Use::Copy { origin, displaced, .. } => {
+                let is_start = pc.wrapping_sub(self.place.start) % UNIT == origin & self.in_group;
+                is_start.then_some((origin, displaced))
             }
             _ => None,
         }
@@ -259,9 +263,10 @@ fn faithful_at(offset: u64, origin: u64, len: u8, lead: u8, jump: u8) -> Meaning
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trapline_isa::arch::Arch;
 
     fn window() -> WindowAllocator {
-        WindowAllocator::new(WindowPlace { start: 0x1000, len: 128, physical: 0x9000, tables: 0 })
+        WindowAllocator::new(WindowPlace { start: 0x1000, len: 128, physical: 0x9000, tables: 0 }, Arch::X86_64.isa())
     }
 
     #[test]

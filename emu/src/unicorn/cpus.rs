@@ -3,6 +3,7 @@
 
 pub mod arm;
 pub mod arm64;
+pub mod ia64;
 pub mod mips;
 pub mod parisc;
 pub mod ppc;

@@ -101,7 +101,7 @@ const char *trapline_assertion(void)
     return assertion;
 }
 
-/* In place of Unicorn's function of that name, which prints to standard output and aborts. */
+/* Replaces Unicorn's function of that name, which prints to standard output and aborts. */
 void g_assertion_message_expr(const char *file, int line, const char *text) __attribute__((noreturn));
 
 void g_assertion_message_expr(const char *file, int line, const char *text)
@@ -114,7 +114,7 @@ void g_assertion_message_expr(const char *file, int line, const char *text)
     abort();
 }
 
-/* In front of the C library's function of that name. */
+/* Replaces the C library's function of that name: the linker finds this one first. */
 void exit(int status)
 {
     static void (*real_exit)(int);

@@ -459,7 +459,7 @@ impl<E: Events> Core<E> {
     /// Wraps a core of ours (`core/`) in place of one of Unicorn's.
     fn of_ours(kind: &'static CoreKind, ram: &Ram, own: Box<dyn OwnCore>) -> Result<Core<E>, String> {
         let (state, state_bytes, own_bytes) = own.state();
-        let bytes = 4;
+        let bytes = kind.library.stores.address_bytes;
         let (start, count) = kind.live_general;
         let fits = start + bytes * usize::from(count) + 8 <= state_bytes && kind.live_pc + bytes + 8 <= state_bytes;
         if !fits || own_bytes > state_bytes {
@@ -703,6 +703,14 @@ impl<E: Events> Core<E> {
         }
         // SAFETY: called between runs, while the engine exists.
         unsafe { (*self.stores).pages_with_code(self.engine.cpu) }
+    }
+
+    /// Tells the core that it has the state of another CPU of the machine now.
+    pub fn switched(&self) {
+        if let Some(own) = &self.own {
+            own.switched();
+        }
+        self.flush_tlb();
     }
 
     /// Flushes the core's TLB; needed after page tables were changed from outside.

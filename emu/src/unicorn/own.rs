@@ -6,7 +6,8 @@
 use super::engine::{BlockContext, Events, Handle, InstructionContext, TrapContext};
 use super::ram::Ram;
 use super::watched::Watched;
-use trapline_core::{Access, Host, Line};
+use trapline_core::{Access, Host, Line, ia64};
+use trapline_isa::mem::ByteOrder;
 
 /// A core of ours. Its state does not move while the core exists. It consists of cells, because the machine also changes
 /// it while the core runs.
@@ -29,6 +30,8 @@ pub trait OwnCore {
     fn set_one_by_one(&mut self, one_by_one: bool);
     /// The number of pages with decoded code.
     fn pages_with_code(&self) -> usize;
+    /// Another CPU of the machine is on the core now.
+    fn switched(&self) {}
 }
 
 /// The [`Host`] of a core of ours: the guest's RAM, and the machine's callbacks. The core reports loads and stores to it
@@ -58,6 +61,17 @@ impl Tells<'_> {
     }
 }
 
+impl<const TELLS: bool> OwnHost<'_, TELLS> {
+    fn report(&mut self, access: &Access, order: ByteOrder) {
+        if access.is_store && self.tells.notes_pages {
+            self.ram.note(access.physical, access.size.into());
+        }
+        if let Some(watched) = self.tells.watched {
+            watched.look_at(access, order, &InstructionContext(self.handle), self.events);
+        }
+    }
+}
+
 impl<const TELLS: bool> Host for OwnHost<'_, TELLS> {
     const TELLS: bool = TELLS;
 
@@ -67,12 +81,7 @@ impl<const TELLS: bool> Host for OwnHost<'_, TELLS> {
         }
     }
     fn accessed(&mut self, access: &Access) {
-        if access.is_store && self.tells.notes_pages {
-            self.ram.note(access.physical, access.size.into());
-        }
-        if let Some(watched) = self.tells.watched {
-            watched.look_at(access, &InstructionContext(self.handle), self.events);
-        }
+        self.report(access, ByteOrder::Big);
     }
     fn breaks_at(&mut self, pc: u64) -> bool {
         self.events.breaks_at(pc)
@@ -102,6 +111,55 @@ impl<const TELLS: bool> Host for OwnHost<'_, TELLS> {
     }
     fn read_clock(&mut self) {
         self.events.read_clock(&InstructionContext(self.handle));
+    }
+    fn has_code(&mut self, page: u64) {
+        self.ram.note_code(page, 1, true);
+    }
+    fn dropped(&mut self) -> Option<u64> {
+        self.ram.next_dropped()
+    }
+}
+
+impl<const TELLS: bool> ia64::Host for OwnHost<'_, TELLS> {
+    const TELLS: bool = TELLS;
+
+    fn accesses(&mut self, pc: u64, address: u64, size: u32, is_store: bool) {
+        if self.tells.each {
+            self.events.each_access(&InstructionContext(self.handle), address, size, is_store, pc);
+        }
+    }
+    fn accessed(&mut self, access: &Access) {
+        self.report(access, ByteOrder::Little);
+    }
+    fn breaks_at(&mut self, pc: u64) -> bool {
+        self.events.breaks_at(pc)
+    }
+    #[inline(always)]
+    fn load(&mut self, physical: u64, size: u32) -> Option<u64> {
+        self.ram.fetch_little(physical, size)
+    }
+    #[inline(always)]
+    fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
+        self.ram.put_little(physical, size, value)
+    }
+    fn device_in(&mut self, physical: u64, size: u32) -> u64 {
+        self.events.memory_in(&InstructionContext(self.handle), physical, size)
+    }
+    fn device_out(&mut self, physical: u64, size: u32, value: u64) {
+        self.events.memory_out(&InstructionContext(self.handle), physical, size, value);
+    }
+    fn block(&mut self, pc: u64, size: u32) {
+        self.events.block(pc, size, BlockContext(&self.handle));
+    }
+    fn always_wants(&mut self, pc: u64) -> bool {
+        self.events.always_wants(pc)
+    }
+    fn exception(&mut self, _: &ia64::State, vector: u32) {
+        self.events.interrupt(&TrapContext(self.handle), vector);
+    }
+    fn clock(&mut self) -> u64 {
+        self.events.read_clock(&InstructionContext(self.handle));
+        self.handle.ia64().map_or(0, |state| state.application[usize::from(ia64::ar::ITC)].get())
     }
     fn has_code(&mut self, page: u64) {
         self.ram.note_code(page, 1, true);

@@ -374,6 +374,38 @@ impl Ram {
         true
     }
 
+    /// Reads 1, 2, 4 or 8 bytes as a little-endian number, for a core of ours. `None` outside RAM.
+    #[inline(always)]
+    pub(super) fn fetch_little(&self, physical: u64, size: u32) -> Option<u64> {
+        let from = self.pointer(physical, size as usize)?;
+        // SAFETY: `pointer` has checked that the bytes are in the block.
+        Some(unsafe {
+            match size {
+                1 => from.read().into(),
+                2 => u16::from_le_bytes(from.cast::<[u8; 2]>().read()).into(),
+                4 => u32::from_le_bytes(from.cast::<[u8; 4]>().read()).into(),
+                _ => u64::from_le_bytes(from.cast::<[u8; 8]>().read()),
+            }
+        })
+    }
+
+    /// Writes 1, 2, 4 or 8 bytes as a little-endian number, for a core of ours. Drops no blocks, because the core does that
+    /// itself. Returns false outside RAM.
+    #[inline(always)]
+    pub(super) fn put_little(&self, physical: u64, size: u32, value: u64) -> bool {
+        let Some(to) = self.pointer(physical, size as usize) else { return false };
+        // SAFETY: as in `fetch_little`.
+        unsafe {
+            match size {
+                1 => to.write(value as u8),
+                2 => to.cast::<[u8; 2]>().write((value as u16).to_le_bytes()),
+                4 => to.cast::<[u8; 4]>().write((value as u32).to_le_bytes()),
+                _ => to.cast::<[u8; 8]>().write(value.to_le_bytes()),
+            }
+        }
+        true
+    }
+
     /// Removes one of Unicorn's cores.
     pub(super) fn leave(&self, core: *mut Stores) {
         self.block.cores.borrow_mut().retain(|known| *known != core);

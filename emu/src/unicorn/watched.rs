@@ -203,7 +203,13 @@ impl Watched {
     }
 
     /// Reports an access by a core of ours to every range that it touches. It is in one page.
-    pub(super) fn look_at(&self, access: &trapline_core::Access, cpu: &InstructionContext, events: &mut dyn Events) {
+    pub(super) fn look_at(
+        &self,
+        access: &trapline_core::Access,
+        order: ByteOrder,
+        cpu: &InstructionContext,
+        events: &mut dyn Events,
+    ) {
         let (address, physical) = (access.address, access.physical);
         let rows = [self.row(address >> PAGE_BITS), self.row(physical >> PAGE_BITS | PHYSICAL), null(), null()];
         if rows.iter().all(|row| row.is_null()) {
@@ -219,12 +225,12 @@ impl Watched {
             host_pc: 0,
             size: access.size,
             is_store: access.is_store.into(),
-            is_big: 1,
+            is_big: (order == ByteOrder::Big).into(),
             kind: 0,
             rows,
         };
         let (size, is_store) = (access.size, access.is_store);
-        let access_seen = Access { address, physical, size, is_store, before, value, order: ByteOrder::Big, part: Part::Whole };
+        let access_seen = Access { address, physical, size, is_store, before, value, order, part: Part::Whole };
         self.touched(&reported, |number| events.accessed(cpu, number, &access_seen, Some(access.pc)));
     }
 

@@ -1,5 +1,5 @@
 //! Finds the stack unwinding rule for a kernel; there is a table for each method. Kernels with unwind tables use those
-//! (ORC, EXIDX). MIPS and PA-RISC decode function prologues, SPARC uses register windows, and other ISAs follow frame pointers or
+//! (ORC, EXIDX). MIPS and PA-RISC decode function prologues, SPARC uses register windows, IA-64 its register stack, and other ISAs follow frame pointers or
 //! back chains. Without a rule, stacks are only scanned for code addresses.
 
 mod chain;
@@ -7,6 +7,7 @@ mod exidx;
 pub mod frames;
 pub mod orc;
 mod prologue;
+mod register_stack;
 mod register_windows;
 pub mod rules;
 
@@ -16,7 +17,9 @@ use prologue::Looks;
 use register_windows::Shape;
 use std::sync::Arc;
 use trapline_isa::arch::Arch;
+use trapline_isa::ia64::prologue as prologue_of_ia64;
 use trapline_isa::parisc::fields as parisc;
+use trapline_isa::regs::Reg;
 use trapline_probes::unwind::Unwind;
 
 /// The frame chain of each ISA.
@@ -74,6 +77,28 @@ const PARISC: Looks = Looks {
 const WINDOWS: &[(Arch, Shape)] =
     &[(Arch::Sparc64, Shape { bias: 2047, behind_call: 8, opens: |word| word & 0xfff8_0000 == 0x9de0_0000 })];
 
+/// The register stack of an ISA. Its functions get the code of a function, its start, a pc in it, and the address of a frame
+/// in the backing store.
+#[derive(Clone, Copy)]
+pub struct Stack {
+    /// The registers with the address of the frame and with the return address.
+    start: (Reg, Reg),
+    /// The address of the word with the return address; `None` if the function has not copied it there at the pc.
+    link_slot: fn(code: &[u8], start: u64, pc: u64, frame: u64) -> Option<u64>,
+    /// The address of the function's frame, which is below the given one.
+    below: fn(code: &[u8], start: u64, pc: u64, callee: u64) -> u64,
+}
+
+/// The ISAs with a register stack.
+const STACKS: &[(Arch, Stack)] = &[(
+    Arch::Ia64,
+    Stack {
+        start: prologue_of_ia64::START,
+        link_slot: |code, start, pc, frame| prologue_of_ia64::Frame::at(code, start, pc).link_slot(frame),
+        below: |code, start, pc, callee| prologue_of_ia64::Frame::at(code, start, pc).below(callee),
+    },
+)];
+
 /// The unwind rule for this kernel. `None` if there is none.
 pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     if let Some(tables) = orc::Orc::of(kernel) {
@@ -84,6 +109,9 @@ pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     }
     if let Some((_, shape)) = WINDOWS.iter().find(|(arch, _)| *arch == kernel.arch) {
         return Some(Arc::new(register_windows::RegisterWindows::new(kernel, *shape)));
+    }
+    if let Some((_, stack)) = STACKS.iter().find(|(arch, _)| *arch == kernel.arch) {
+        return Some(Arc::new(register_stack::RegisterStack::new(kernel, *stack)));
     }
     if let Some(tables) = exidx::Exidx::of(kernel) {
         return Some(Arc::new(tables));

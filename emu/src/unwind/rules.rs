@@ -1,6 +1,6 @@
 //! The unwinding rule of a kernel together with those of its modules, which come and go while probes hold the rule.
 
-use super::{chain, exidx, orc, prologue, register_windows};
+use super::{chain, exidx, orc, prologue, register_stack, register_windows};
 use crate::boot::Kernel;
 use arc_swap::ArcSwap;
 use std::ops::Range;
@@ -62,6 +62,9 @@ pub fn of_module(module: &Kernel) -> Option<Arc<dyn Unwind>> {
     }
     if let Some((_, shape)) = super::WINDOWS.iter().find(|(arch, _)| *arch == module.arch) {
         return Some(Arc::new(register_windows::RegisterWindows::new(module, *shape)));
+    }
+    if let Some((_, stack)) = super::STACKS.iter().find(|(arch, _)| *arch == module.arch) {
+        return Some(Arc::new(register_stack::RegisterStack::new(module, *stack)));
     }
     if let Some(tables) = exidx::Exidx::of_module(module) {
         return Some(Arc::new(tables));

@@ -116,17 +116,18 @@ pub fn of(arch: Arch, settings: &Settings) -> Vec<Vector> {
                 break;
             }
             let Some(bytes) = (isa.rows.example)(row, mixed(row as u64, seed)) else { break };
-            let insn = (isa.decode)(settings.address, &bytes);
+            let insn = (isa.decode)(settings.address + (isa.rows.offset)(row), &bytes);
             let Some(insn) = insn.ok().filter(|insn| (isa.rows.of)(insn) == Some(row) && !known.contains(insn)) else { continue };
-            vectors.push(vector(isa, &insn, settings, seed));
+            vectors.push(vector(isa, (&insn, &bytes), settings, seed));
             known.push(insn);
         }
     }
     let others = (0..IN_NO_ROW as u64 * TRIES).filter_map(|seed| {
         let bytes: Vec<u8> = (0..LONGEST as u64).map(|at| (mixed(seed, at) >> 40) as u8).collect();
-        (isa.decode)(settings.address, &bytes).ok().filter(|insn| (isa.rows.of)(insn).is_none())
+        let insn = (isa.decode)(settings.address, &bytes).ok().filter(|insn| (isa.rows.of)(insn).is_none())?;
+        Some((insn, bytes))
     });
-    vectors.extend(others.take(IN_NO_ROW).map(|insn| vector(isa, &insn, settings, 1)));
+    vectors.extend(others.take(IN_NO_ROW).map(|(insn, bytes)| vector(isa, (&insn, &bytes), settings, 1)));
     vectors
 }
 
@@ -138,9 +139,12 @@ fn mixed(one: u64, other: u64) -> u64 {
 
 /// Makes the vector of an instruction: the decision, and its copy or the effect of its emulation. The seed decides about
 /// registers and memory before the emulation.
-fn vector(isa: &'static Isa, insn: &Insn, settings: &Settings, seed: u64) -> Vector {
+fn vector(isa: &'static Isa, (insn, text): (&Insn, &[u8]), settings: &Settings, seed: u64) -> Vector {
     let decided = (isa.plan)(insn, settings.policy);
-    let copied = || (isa.copy)(insn, settings.copy_at, Tail::Breakpoint);
+    // A copy keeps its place in its group.
+    let before = insn.address - isa.group_start(insn.address);
+    let copy_at = settings.copy_at + before;
+    let copied = || (isa.copy)(insn, copy_at, Tail::Breakpoint);
     let copy = match decided {
         Ok(Plan::Boost | Plan::Step) => Some(copied()),
         _ => None,
@@ -164,13 +168,13 @@ fn vector(isa: &'static Isa, insn: &Insn, settings: &Settings, seed: u64) -> Vec
         arch: isa.arch.name(),
         row: (isa.rows.of)(insn),
         address: hex(insn.address),
-        bytes: packed(insn.bytes()),
+        bytes: packed(if isa.group > 1 { text } else { insn.bytes() }),
         verdict,
         rule: refusal.and_then(|refusal| isa.rule_of(refusal)).map(|rule| rule.name),
         errno: refusal.map(|refusal| refusal.errno.name()),
         copy: copy.and_then(Result::ok).map(|copy| Copied {
-            at: hex(settings.copy_at),
-            bytes: packed(copy.bytes().get(..copy.displaced).unwrap_or_default()),
+            at: hex(copy_at),
+            bytes: packed(copy.bytes().get(..before as usize + copy.displaced).unwrap_or_default()),
             then: hex(insn.next()),
         }),
         effect,

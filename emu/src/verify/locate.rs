@@ -204,9 +204,10 @@ impl Fork {
 /// The largest number of instructions in [`Place::line`].
 const MOST_LINES: usize = 40;
 
-/// The code at an address: the kernel's, or what the running CPU sees there.
+/// The code from which the instruction at an address is decoded: the kernel's, or what the running CPU sees there.
 fn code(session: &mut Session, address: u64) -> Vec<u8> {
-    let longest = session.kernel().arch.isa().longest;
+    let isa = session.kernel().arch.isa();
+    let (address, longest) = (isa.group_start(address), isa.longest.max(isa.group as usize));
     if let Some(code) = session.original_code(address, longest) {
         return code;
     }

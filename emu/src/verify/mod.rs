@@ -210,7 +210,7 @@ impl Place {
 pub struct Instruction {
     /// The address in the guest's own text.
     pub address: u64,
-    /// The bytes of the code there, at most as many as the longest instruction has; empty if they cannot be read.
+    /// The bytes from which it is decoded, at most as many as the longest instruction has; empty if they cannot be read.
     pub code: Vec<u8>,
     /// Whether there is a probe.
     pub is_probed: bool,

@@ -85,7 +85,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* As in Linux: TPIDRURO, which programs can only read. */
+/* TPIDRURO, which programs can only read, holds the task, as in Linux. */
 static inline struct task *get_current(void)
 {
 	struct task *task;

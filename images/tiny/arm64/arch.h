@@ -69,7 +69,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* As in Linux: sp_el0 holds the task while the kernel runs. */
+/* sp_el0 holds the task while the kernel runs, as in Linux. */
 static inline struct task *get_current(void)
 {
 	struct task *task;
@@ -179,7 +179,7 @@ static inline usize copy_until_fault(void *to, const void *from, usize n)
 	return n;
 }
 
-/* One byte, or -1 if the address cannot be read. */
+/* Returns the byte at the address, or -1 if it cannot be read. */
 static inline int load_byte(const char *from)
 {
 	int byte;

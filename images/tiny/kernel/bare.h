@@ -24,8 +24,8 @@ struct boot_info {
 	u32 magic, version, ram_bytes, cpus, command_line;
 };
 
-/* An exception table entry: a fault at `insn` continues at `fixup`. As in Linux, both are relative to themselves, and a third word follows them
-   (not on PowerPC and PA-RISC). On 32-bit ARM, MIPS and SPARC both are absolute addresses without a third word; so too in the bug table. */
+/* An exception table entry: a fault at `insn` continues at `fixup`. Both are relative to themselves, as in Linux, and a third word follows them
+   (not on PowerPC and PA-RISC). On 32-bit ARM, MIPS and SPARC both are absolute addresses without a third word. The bug table is alike. */
 #ifdef __mips64
 struct exception_table_entry {
 	u64 insn, fixup;

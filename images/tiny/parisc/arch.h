@@ -133,7 +133,7 @@ struct percpu {
 	unsigned long number;
 	unsigned long ticks;
 	unsigned long space;
-	/* What an exception saves before it can use the stack: PSW, queue, word, address, cause. */
+	/* The values that an exception saves before it can use the stack: PSW, queue, word, address, cause. */
 	unsigned long saved[8];
 } __attribute__((aligned(1024)));
 

@@ -128,7 +128,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* As in Linux: one instruction, so that an interrupt cannot split it. */
+/* This is one instruction, so that an interrupt cannot split it, as in Linux. */
 static inline struct task *get_current(void)
 {
 	struct task *task;

@@ -112,7 +112,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* As in Linux: tp holds the task while the kernel runs, and sscratch while a program does. */
+/* tp holds the task while the kernel runs, and sscratch while a program does, as in Linux. */
 static inline struct task *get_current(void)
 {
 	struct task *task;

@@ -126,7 +126,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* As in Linux: one instruction, so that an interrupt cannot split it. The lowcore is mapped at the start of the kernel. */
+/* This is one instruction, so that an interrupt cannot split it, as in Linux. The lowcore is mapped at the start of the kernel. */
 static inline struct task *get_current(void)
 {
 	struct task *task;

@@ -45,13 +45,13 @@ static noinline void flush_programs(void)
 	}
 }
 
-/* Gives the address space a number that was not used since the last flush of user entries. */
+/* Gives the address space a context number (ASID) that was not used since the last flush of user entries. */
 void load_pgd(unsigned long physical)
 {
 	register unsigned long table asm("o0") = (unsigned long)__va(physical), before asm("o1");
 	unsigned long context = (primary_context() + 1) & 0x1fff;
 
-	/* %g7 of the TLB miss handlers. */
+	/* PSTATE.MG selects the MMU globals, whose %g7 holds the table for the TLB miss handlers. */
 	asm volatile("rdpr %%pstate, %0\n\t"
 		     "wrpr %%g0, %2, %%pstate\n\t"
 		     "mov %1, %%g7\n\t"

@@ -11,7 +11,7 @@ pub mod slot;
 
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::linux::{Linux, Program};
-use crate::plan::Then;
+use crate::plan::{Patch, Then};
 
 /// An instruction set of 32-bit ARM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub static THUMB2: Isa = Isa {
     alignment: 2,
     pointer_bits: 1,
     breakpoint: &slot::THUMB_BREAKPOINT.to_le_bytes(),
-    breakpoint_over: slot::thumb_breakpoint_over,
-    is_breakpoint: slot::is_thumb_breakpoint,
+    breakpoint_over: |insn| Patch::of(slot::thumb_breakpoint_over(insn)),
+    is_breakpoint: |_, bytes| slot::is_thumb_breakpoint(bytes),
     variable_length: true,
     decode: decode::thumb,
     plan: |insn, policy| rules::plan(Set::Thumb, insn, policy),
@@ -69,8 +69,8 @@ pub(crate) const A32: Isa = Isa {
     word: 4,
     longest: LENGTH,
     breakpoint: &slot::BREAKPOINT.to_le_bytes(),
-    breakpoint_over: slot::breakpoint_over,
-    is_breakpoint: slot::is_breakpoint,
+    breakpoint_over: |insn| Patch::of(slot::breakpoint_over(insn)),
+    is_breakpoint: |_, bytes| slot::is_breakpoint(bytes),
     linux: Linux { program: Some(Program { below_top: 80, pc: 60, frame: None }), ..Linux::USUAL },
     switches_stacks: &["__switch_to", "__switch_to_asm", "ret_from_fork", "ret_from_exception"],
     abi: &abi::AAPCS,

@@ -260,8 +260,9 @@ pub const fn numbered(set: Set) -> Rows {
             example: |row, free| a32::TABLE.get(row).map(|row| filled(row.mask, row.value, free).to_le_bytes().to_vec()),
             of: |insn| a32::TABLE.iter().position(|row| row.has(word(Set::A32, insn))),
             flags: &[("cpsr", 0xf80f_0000, 0x1d3)],
+            ..Rows::NONE
         },
-        Set::Thumb => Rows { example: thumb_example, of: thumb_row, flags: &[("cpsr", 0xf80f_0000, 0x1f3)] },
+        Set::Thumb => Rows { example: thumb_example, of: thumb_row, flags: &[("cpsr", 0xf80f_0000, 0x1f3)], ..Rows::NONE },
     }
 }
 

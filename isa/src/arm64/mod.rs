@@ -9,7 +9,7 @@ pub mod slot;
 
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::linux::{Dispatcher, Linux, Program, SystemCalls};
-use crate::plan::Then;
+use crate::plan::{Patch, Then};
 
 /// Bytes in every instruction.
 pub const LENGTH: usize = 4;
@@ -19,8 +19,8 @@ pub static ARM64: Isa = Isa {
     arch: Arch::Arm64,
     longest: LENGTH,
     breakpoint: &slot::PROBE.to_le_bytes(),
-    breakpoint_over: |_| const { &slot::PROBE.to_le_bytes() },
-    is_breakpoint: slot::is_breakpoint,
+    breakpoint_over: |_| const { Patch::of(&slot::PROBE.to_le_bytes()) },
+    is_breakpoint: |_, bytes| slot::is_breakpoint(bytes),
     linux: Linux {
         system_calls: SystemCalls {
             prefix: "__arm64_sys_",

@@ -107,6 +107,7 @@ pub const ROWS: Rows = Rows {
     example: |row, free| TABLE.get(row).map(|row| filled(row.mask, row.value, free).to_le_bytes().to_vec()),
     of: |insn| TABLE.iter().position(|row| word(insn) & row.mask == row.value),
     flags: &[("pstate", 0xf000_0000, 0x3c5)],
+    ..Rows::NONE
 };
 
 #[rustfmt::skip]

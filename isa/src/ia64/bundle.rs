@@ -1,8 +1,8 @@
 //! Bundles: 16 bytes, aligned, with a template of 5 bits and three slots of 41 bits. The template says which unit runs
 //! each slot, and behind which slots an instruction group ends (a stop).
 //!
-//! The address of a slot is that of the bundle plus the slot's number, 0 to 2. In an MLX bundle, slot 1 only holds
-//! bits of the long instruction in slot 2; the assembler and Linux name that instruction by slot 1 or 2.
+//! Linux names a slot by the bundle's address plus the slot's number, 0 to 2. In an MLX bundle, slot 1 only holds bits of the
+//! long instruction in slot 2; the assembler and Linux name that instruction by slot 1 or 2.
 
 /// The distance of two slots in a pc, which is the address of the bundle plus this for each slot in front.
 pub const SLOT_STEP: u32 = 6;
@@ -103,20 +103,14 @@ impl Bundle {
     }
 
     /// The bundle's bytes in memory.
-    pub fn bytes(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.0[0].to_le_bytes());
-        bytes[8..].copy_from_slice(&self.0[1].to_le_bytes());
-        bytes
+    pub const fn bytes(self) -> [u8; 16] {
+        ((self.0[1] as u128) << 64 | self.0[0] as u128).to_le_bytes()
     }
 
     /// A bundle of a template's number and three slots.
-    pub fn new(number: u8, slots: [u64; SLOTS]) -> Bundle {
-        let mut bundle = Bundle([u64::from(number & 31), 0]);
-        for (slot, word) in slots.into_iter().enumerate() {
-            bundle = bundle.with_slot(slot, word);
-        }
-        bundle
+    pub const fn new(number: u8, slots: [u64; SLOTS]) -> Bundle {
+        let [first, second, third] = slots;
+        Bundle([number as u64 & 31, 0]).with_slot(0, first).with_slot(1, second).with_slot(2, third)
     }
 
     /// The number of its template.

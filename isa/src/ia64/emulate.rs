@@ -1,10 +1,10 @@
 //! Emulates instructions that need their own address: branches, returns, calls with the caller's frame, loops that rotate
-//! registers, checks of NaT bits, `mov` from the pc, and `rfi`.
+//! registers, checks of speculation, `mov` from the pc, and `rfi`.
 
-use super::abi::{BSP, CFM, EC, IFS, IIP, IPSR, LC, NATS, PFS, PR, PSR, b, r};
+use super::abi::{ALAT, BSP, CFM, EC, FLOAT_NATS, FPSR, IFS, IIP, IPSR, LC, NATS, PFS, PR, PSR, b, r};
 use super::decode::Instruction;
 use super::op::{Condition, Op, System};
-use crate::regs::Registers;
+use crate::regs::{Reg, Registers};
 
 /// The distance of two slots in a pc.
 const SLOT_STEP: u64 = super::bundle::SLOT_STEP as u64;
@@ -19,7 +19,7 @@ const LEVEL: u32 = 32;
 const RI: u32 = 41;
 
 /// Emulates the instruction at the pc in `regs`, and sets the pc behind it or to the branch's target. Returns false, having
-/// changed nothing, for an instruction that only the CPU can execute: checks of the ALAT and of floating-point registers.
+/// changed nothing, for an instruction that is none of these.
 pub fn emulate(insn: &Instruction, regs: &mut dyn Registers) -> bool {
     let pc = regs.pc();
     let ip = pc & !15;
@@ -56,9 +56,24 @@ pub fn emulate(insn: &Instruction, regs: &mut dyn Registers) -> bool {
             returns(regs);
             to
         }
-        Op::CheckSpeculation { float: false, register, distance } => {
-            let nats = regs.get(NATS[usize::from(register >= 64)]);
-            if nats >> (register % 64) & 1 != 0 { ip.wrapping_add_signed(distance) } else { behind }
+        Op::CheckSpeculation { float, register, distance } => {
+            let (nats, bit) = bit_of(if float { FLOAT_NATS } else { NATS }, register);
+            if regs.get(nats) & bit != 0 { ip.wrapping_add_signed(distance) } else { behind }
+        }
+        Op::CheckAdvanced { float, clear, register, distance } => {
+            let [general, general_high, real, real_high] = ALAT;
+            let (entries, bit) = bit_of(if float { [real, real_high] } else { [general, general_high] }, register);
+            let has_entry = regs.get(entries) & bit != 0;
+            if has_entry && clear {
+                regs.set(entries, !bit);
+            }
+            if has_entry { behind } else { ip.wrapping_add_signed(distance) }
+        }
+        Op::FloatCheck { status, distance } => {
+            let all = regs.get(FPSR);
+            let flags = |field: u8| all >> (FIRST_FLAG + FIELD * u32::from(field & 3)) & 0x3f;
+            let is_new = flags(status) & !(all & 0x3f) != 0 || flags(status) & !flags(0) != 0;
+            if is_new { ip.wrapping_add_signed(distance) } else { behind }
         }
         Op::MoveIp { to } => {
             regs.set(r(to), ip);
@@ -73,6 +88,15 @@ pub fn emulate(insn: &Instruction, regs: &mut dyn Registers) -> bool {
     true
 }
 
+/// The first flag of the floating-point status's field 0, and the size of a field in bits. The traps are in front of them.
+const FIRST_FLAG: u32 = 13;
+const FIELD: u32 = 13;
+
+/// The bit of a register in two words of 64 bits.
+fn bit_of(words: [Reg; 2], register: u8) -> (Reg, u64) {
+    (words[usize::from(register >= 64)], 1 << (register % 64))
+}
+
 /// The registers of the frame that are its locals.
 fn locals(frame: u64) -> i64 {
     (frame >> 7 & 0x7f) as i64
@@ -80,7 +104,7 @@ fn locals(frame: u64) -> i64 {
 
 /// The address in the backing store of the register that is `registers` above the one at `address` (below it, if negative).
 /// Each 64th word is skipped: it is a collection of NaT bits.
-fn skip(address: u64, registers: i64) -> u64 {
+pub fn skip(address: u64, registers: i64) -> u64 {
     let delta = (address >> 3 & 63) as i64 + registers - if registers < 0 { 62 } else { 0 };
     address.wrapping_add_signed(8 * (registers + delta / 63))
 }

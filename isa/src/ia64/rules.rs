@@ -1,13 +1,15 @@
 //! Decides which instructions of a bundle may be probed, and how each accepted one runs.
 //!
-//! An instruction that needs its own address is computed: the CPU core executes it with the pc of the original. Any other
-//! one runs in a copy of its bundle. Nothing is boosted: a branch cannot lead back into the middle of a bundle.
+//! An instruction that needs its own address is computed. Any other one runs in a copy of its bundle. Nothing is boosted: a branch cannot lead back into the middle of a bundle.
 
 use super::bundle::{Bundle, Template, Unit};
 use super::decode::{Instruction, in_bundle};
+use super::insn::place;
 use super::op::{Op, System};
 use super::slot::{acts_without_predicate, instruction_slot};
-use crate::plan::{Errno::EINVAL, Policy, Refusal, Rule};
+use crate::arch::Emulation;
+use crate::insn::Insn;
+use crate::plan::{Errno::EINVAL, Plan, Policy, Refusal, Rule};
 
 /// An accepted instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub struct Accepted {
 /// The way in which an accepted instruction runs at a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// The CPU core executes it with the pc of the original.
+    /// It is emulated with the pc of the original.
     Computed,
     /// It runs in a copy of its bundle, and a break ends the step.
     Stepped,
@@ -44,23 +46,45 @@ mod reasons {
         "Linux does not probe an instruction that reads the pc; probe a neighbour instead");
     pub static PREDICTION: Rule = Rule::new("branch-prediction", EINVAL,
         "Linux does not probe branch predictions; probe a neighbour instead");
+    pub static GATE: Rule = Rule::new("gate", EINVAL,
+        "its page gives it the privilege level that it sets, and a copy is in another page; probe the instruction behind it instead");
+    pub static NO_JUMP_BACK: Rule = Rule::new("no-jump-back", EINVAL,
+        "a branch cannot lead into the middle of a bundle, so no jump back can follow a copy");
     pub static MIDDLE: Rule = Rule::new("predicate-in-slot-1", EINVAL,
         "it writes predicates although its own is false, and Linux cannot change its predicate in slot 1; probe slot 0 or 2 instead");
 }
-use reasons::*;
+pub(super) use reasons::*;
 
 /// All reasons for a refusal.
-pub static RULES: &[&Rule] = &[&NO_SLOT, &NO_INSTRUCTION, &BREAKPOINT, &LONG, &CHECK, &READS_IP, &PREDICTION, &MIDDLE];
+pub static RULES: &[&Rule] =
+    &[&NO_SLOT, &NO_INSTRUCTION, &BREAKPOINT, &LONG, &CHECK, &READS_IP, &PREDICTION, &GATE, &NO_JUMP_BACK, &MIDDLE];
+
+/// Decides whether an instruction may be probed, and how it runs.
+pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
+    let (bundle, slot) = place(insn);
+    // Linux names a long instruction by slot 1.
+    let named = if bundle.template().is_some_and(Template::is_long) { slot.min(1) } else { slot };
+    let accepted = decide(bundle, named, policy)?;
+    Ok(match accepted.runs {
+        // A decoded operation would make each probe on every ISA larger.
+        Runs::Computed => Plan::Emulate(Emulation::AsWritten),
+        Runs::Stepped => Plan::Step,
+    })
+}
 
 /// Decides whether the instruction in a slot of a bundle may be probed, and how it runs.
-pub fn plan(bundle: Bundle, slot: usize, policy: Policy) -> Result<Accepted, Refusal> {
+pub fn decide(bundle: Bundle, slot: usize, policy: Policy) -> Result<Accepted, Refusal> {
     let named = slot;
     let slot = instruction_slot(bundle, slot).ok_or(NO_SLOT.refusal())?;
     let insn = in_bundle(bundle, slot).ok_or(NO_INSTRUCTION.refusal())?;
     if policy.is_linux() {
         by_linux(bundle, named, &insn)?;
-    } else if matches!(insn.op, Op::Break { .. }) {
-        return Err(BREAKPOINT.refusal());
+    } else {
+        match insn.op {
+            Op::Break { .. } => return Err(BREAKPOINT.refusal()),
+            Op::System(System::Epc) => return Err(GATE.refusal()),
+            _ => {}
+        }
     }
     Ok(Accepted { slot, runs: if needs_its_place(&insn.op) { Runs::Computed } else { Runs::Stepped } })
 }
@@ -81,13 +105,13 @@ fn by_linux(bundle: Bundle, named: usize, insn: &Instruction) -> Result<(), Refu
     refused.map_or(Ok(()), |rule| Err(rule.refusal()))
 }
 
-/// Whether an instruction needs its own address, or may continue elsewhere than at a break behind its copy.
+/// Whether an instruction needs its own address. A break, a branch to another instruction set and a change of the virtual mode
+/// raise their exception in the copy.
 fn needs_its_place(op: &Op) -> bool {
     match op {
         Op::Branch { .. }
         | Op::BranchCall { .. }
         | Op::BranchIndirect { .. }
-        | Op::BranchForeign { .. }
         | Op::BranchReturn { .. }
         | Op::BranchCallIndirect { .. }
         | Op::Predict { .. }
@@ -95,10 +119,8 @@ fn needs_its_place(op: &Op) -> bool {
         | Op::CheckSpeculation { .. }
         | Op::CheckAdvanced { .. }
         | Op::FloatCheck { .. }
-        | Op::MoveIp { .. }
-        | Op::Break { .. } => true,
-        // They change the privilege level, or lead elsewhere.
-        Op::System(what) => matches!(what, System::Rfi | System::Epc | System::Vmsw0 | System::Vmsw1),
+        | Op::MoveIp { .. } => true,
+        Op::System(what) => matches!(what, System::Rfi),
         _ => false,
     }
 }

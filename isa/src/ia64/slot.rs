@@ -5,7 +5,11 @@
 
 use super::bundle::{Bundle, Template};
 use super::decode::Instruction;
+use super::insn::{operation, place};
 use super::op::{Condition, Op, Update};
+use super::rules::NO_JUMP_BACK;
+use crate::insn::{Insn, LONGEST_GROUP};
+use crate::plan::{Copy, Patch, Refusal, Tail};
 
 /// The number of Linux's breakpoint for probes. `break.b` reports 0 instead of it.
 pub const BREAK: u64 = 0x8_1000;
@@ -56,6 +60,49 @@ pub fn acts_without_predicate(op: &Op) -> bool {
 pub fn with_breakpoint(bundle: Bundle, slot: usize, instruction: &Instruction) -> Bundle {
     let predicate = if acts_without_predicate(&instruction.op) { 0 } else { instruction.predicate };
     bundle.with_slot(slot, break_word(BREAK, predicate))
+}
+
+/// A bundle of breakpoints.
+pub const BREAKPOINT: &[u8] = const { &Bundle::new(0, [break_word(BREAK, 0); 3]).bytes() };
+
+/// The first bytes of an instruction with its breakpoint.
+pub fn breakpoint_over(insn: &Insn) -> Patch {
+    let (bundle, slot) = place(insn);
+    let Some(own) = operation(insn) else { return Patch::of(insn.bytes()) };
+    let bytes = with_breakpoint(bundle, slot, &own).bytes();
+    let before = (insn.address % 16) as usize;
+    Patch::of(&bytes[before..][..insn.bytes().len()])
+}
+
+/// The bundle with the instruction's breakpoint, or with the instruction, in its slot. The other slots and the template keep
+/// their bits. Slot 1 of an MLX bundle is not changed, although it has bits of the long instruction.
+pub fn in_group(group: [u8; LONGEST_GROUP], insn: &Insn, has_breakpoint: bool) -> [u8; LONGEST_GROUP] {
+    let ((own, slot), Some(now)) = (place(insn), Bundle::of(&group)) else { return group };
+    let own = match operation(insn) {
+        Some(what) if has_breakpoint => with_breakpoint(own, slot, &what),
+        _ => own,
+    };
+    now.with_slot(slot, own.slot(slot)).bytes()
+}
+
+/// Whether the instruction at an address is a breakpoint, ours or one of Linux's for probes and debuggers. `text` is its
+/// bundle.
+pub fn is_breakpoint(address: u64, text: &[u8]) -> bool {
+    let own = super::insn::decode(address, text).ok().and_then(|insn| operation(&insn));
+    matches!(own.map(|own| own.op), Some(Op::Break { number }) if is_probes(number))
+}
+
+/// The copy of an instruction that stands at the same place of a bundle, of which `at` is the address. It never jumps back.
+pub fn copy_of(insn: &Insn, _at: u64, tail: Tail) -> Result<Copy, Refusal> {
+    if tail == Tail::JumpBack {
+        return Err(NO_JUMP_BACK.refusal());
+    }
+    let (bundle, slot) = place(insn);
+    let mut bytes = [0; 32];
+    for (half, bundle) in bytes.chunks_exact_mut(16).zip(copy(bundle, slot)) {
+        half.copy_from_slice(&bundle.bytes());
+    }
+    Ok(Copy { bytes, len: bytes.len(), displaced: insn.bytes().len() })
 }
 
 /// The copy of a bundle for one of its slots: it is entered at this slot, and breaks stand in the slots behind it and in
@@ -117,6 +164,32 @@ mod tests {
                 assert_eq!(probed.slot(slot), break_word(BREAK, predicate));
                 assert_eq!(probed.with_slot(slot, word), bundle);
             }
+        }
+    }
+
+    /// KP-2: the breakpoints of a bundle's instructions are independent of each other, in bytes as in bits.
+    #[test]
+    fn a_group_has_each_breakpoint_alone() {
+        let words = [COMPARE, UNCONDITIONAL | 0x3f, UNCONDITIONAL];
+        let bundle = Bundle::new(0, words);
+        let insns = [0, 6, 12].map(|offset| super::super::insn::decode(0x4000 + offset, &bundle.bytes()).expect("a slot"));
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            let mut group = bundle.bytes();
+            for (number, slot) in order.into_iter().enumerate() {
+                group = in_group(group, &insns[slot], true);
+                assert_eq!(group, in_group(group, &insns[slot], true));
+                let now = Bundle::of(&group).expect("a bundle");
+                for (place, other) in order.into_iter().enumerate() {
+                    assert_eq!(is_break(now.slot(other)), place <= number, "{order:?}");
+                    assert_eq!(is_breakpoint(0x4000 + 6 * other as u64, &group), place <= number);
+                }
+            }
+            let last = Bundle::of(&group).expect("a bundle");
+            assert_eq!([0, 1, 2].map(|slot| last.slot(slot) & 0x3f), [6, 0, 0], "the predicates");
+            for slot in order {
+                group = in_group(group, &insns[slot], false);
+            }
+            assert_eq!(group, bundle.bytes());
         }
     }
 

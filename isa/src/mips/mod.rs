@@ -18,6 +18,7 @@ use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::detour::Detour;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
+use crate::plan::Patch;
 use crate::rows::Rows;
 
 /// Names of signals, by number. MIPS has numbers of its own.
@@ -181,8 +182,8 @@ const fn isa<V: Variant>() -> Isa {
         word: if V::SET.is_64() { 8 } else { 4 },
         longest: 2 * LENGTH,
         breakpoint: V::BREAKPOINT,
-        breakpoint_over: |_| V::BREAKPOINT,
-        is_breakpoint: |bytes| slot::is_breakpoint(V::SET, bytes),
+        breakpoint_over: |_| Patch::of(V::BREAKPOINT),
+        is_breakpoint: |_, bytes| slot::is_breakpoint(V::SET, bytes),
         // The previous word shows whether an address is in a delay slot, so no walk from the function's start is
         // needed.
         variable_length: false,
@@ -196,6 +197,7 @@ const fn isa<V: Variant>() -> Isa {
             example: |row, free| rules::example(V::SET, row, free),
             of: |insn| rules::number_of(V::SET, insn),
             flags: &[("r0", 0, 0)],
+            ..Rows::NONE
         },
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),

@@ -20,6 +20,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
+use crate::plan::Patch;
 
 /// Bytes in every instruction.
 pub const LENGTH: usize = 4;
@@ -67,8 +68,8 @@ pub static PARISC: Isa = Isa {
     order: ByteOrder::Big,
     longest: LENGTH,
     breakpoint: slot::BREAKPOINT,
-    breakpoint_over: |_| slot::BREAKPOINT,
-    is_breakpoint: slot::is_breakpoint,
+    breakpoint_over: |_| Patch::of(slot::BREAKPOINT),
+    is_breakpoint: |_, bytes| slot::is_breakpoint(bytes),
     linux: Linux { signals: SIGNALS, ..Linux::USUAL },
     switches_stacks: &["__switch_to", "_switch_to", "_switch_to_ret", "switch_to"],
     abi: &abi::ELF,

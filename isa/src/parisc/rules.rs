@@ -98,6 +98,7 @@ pub const ROWS: Rows = Rows {
     example: |row, free| TABLE.get(row).map(|row| filled(row.mask, row.value, free).to_be_bytes().to_vec()),
     of: |insn| TABLE.iter().position(|row| word(insn) & row.mask == row.value),
     flags: &[],
+    ..Rows::NONE
 };
 
 /// Mask of the opcode.

@@ -16,7 +16,7 @@ use crate::detour::Detour;
 use crate::entry;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
-use crate::plan::Then;
+use crate::plan::{Patch, Then};
 use crate::rows::Rows;
 
 /// Bytes in an instruction, and in each half of a prefixed one.
@@ -159,8 +159,8 @@ const fn isa<V: Variant>() -> Isa {
         word: if V::SET.is_64() { 8 } else { 4 },
         longest: if V::SET.is_64() { 2 * LENGTH } else { LENGTH },
         breakpoint: V::BREAKPOINT,
-        breakpoint_over: |_| V::BREAKPOINT,
-        is_breakpoint: |bytes| slot::is_breakpoint(V::SET, bytes),
+        breakpoint_over: |_| Patch::of(V::BREAKPOINT),
+        is_breakpoint: |_, bytes| slot::is_breakpoint(V::SET, bytes),
         entry: if matches!(V::SET, Set::Little64) { abi::local_entry } else { entry::at_symbol },
         linux: Linux {
             // Linux needs an ftrace call that saves all registers for this. ELFv1 kernels do not have one.
@@ -181,6 +181,7 @@ const fn isa<V: Variant>() -> Isa {
             example: |row, free| rules::example(V::SET, row, free),
             of: |insn| rules::number_of(V::SET, insn),
             flags: &[],
+            ..Rows::NONE
         },
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),

@@ -13,7 +13,7 @@ mod usage;
 
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::linux::{Linux, Program, Release, SystemCalls};
-use crate::plan::Errno;
+use crate::plan::{Errno, Patch};
 
 /// Bytes in an instruction that is not compressed.
 pub const LENGTH: usize = 4;
@@ -104,8 +104,8 @@ const COMMON: Isa = Isa {
     longest: LENGTH,
     alignment: COMPRESSED as u64,
     breakpoint: &slot::EBREAK,
-    breakpoint_over: slot::breakpoint_over,
-    is_breakpoint: slot::is_breakpoint,
+    breakpoint_over: |insn| Patch::of(slot::breakpoint_over(insn)),
+    is_breakpoint: |_, bytes| slot::is_breakpoint(bytes),
     variable_length: true,
     linux: LINUX,
     switches_stacks: &["__switch_to", "call_on_irq_stack", "handle_exception", "ret_from_exception", "ret_from_fork"],

@@ -120,8 +120,8 @@ const fn both(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
 /// The rows of the table, for a width.
 pub const fn rows(set: Set) -> Rows {
     match set {
-        Set::Rv32 => Rows { example, of: |insn| row_of(Set::Rv32, word(insn)), flags: &[] },
-        Set::Rv64 => Rows { example, of: |insn| row_of(Set::Rv64, word(insn)), flags: &[] },
+        Set::Rv32 => Rows { example, of: |insn| row_of(Set::Rv32, word(insn)), flags: &[], ..Rows::NONE },
+        Set::Rv64 => Rows { example, of: |insn| row_of(Set::Rv64, word(insn)), flags: &[], ..Rows::NONE },
     }
 }
 

@@ -14,7 +14,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::linux::{Linux, SystemCalls};
 use crate::mem::ByteOrder;
-use crate::plan::Then;
+use crate::plan::{Patch, Then};
 
 /// Bytes in the longest instruction.
 pub const LONGEST: usize = 6;
@@ -33,8 +33,8 @@ pub static S390X: Isa = Isa {
     longest: LONGEST,
     alignment: 2,
     breakpoint: &slot::PROBE,
-    breakpoint_over: |_| &slot::PROBE,
-    is_breakpoint: |bytes| bytes.starts_with(&slot::PROBE),
+    breakpoint_over: |_| Patch::of(&slot::PROBE),
+    is_breakpoint: |_, bytes| bytes.starts_with(&slot::PROBE),
     variable_length: true,
     progress: decode::progress,
     linux: Linux {

@@ -124,6 +124,7 @@ pub const ROWS: Rows = Rows {
     example: |row, free| TABLE.get(row).map(|row| with_code(row.code, free)),
     of: |insn| TABLE.iter().position(|row| row.code == code(insn.bytes())),
     flags: &[("cc", 3, 0)],
+    ..Rows::NONE
 };
 
 #[rustfmt::skip]

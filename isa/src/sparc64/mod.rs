@@ -19,7 +19,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
-use crate::plan::Errno;
+use crate::plan::{Errno, Patch};
 
 /// Bytes in every instruction.
 pub const LENGTH: usize = 4;
@@ -66,8 +66,8 @@ pub static SPARC64: Isa = Isa {
     order: ByteOrder::Big,
     longest: LENGTH,
     breakpoint: slot::BREAKPOINT,
-    breakpoint_over: slot::breakpoint_over,
-    is_breakpoint: slot::is_breakpoint,
+    breakpoint_over: |insn| Patch::of(slot::breakpoint_over(insn)),
+    is_breakpoint: |_, bytes| slot::is_breakpoint(bytes),
     linux: Linux { boundary_errno: Errno::EILSEQ, signals: SIGNALS, ..Linux::USUAL },
     switches_stacks: &["__switch_to", "switch_to"],
     abi: &abi::ELF,

@@ -90,6 +90,7 @@ pub const ROWS: Rows = Rows {
     example: |row, free| TABLE.get(row).map(|row| filled(row.mask, row.value, free).to_be_bytes().to_vec()),
     of: |insn| TABLE.iter().position(|row| word(insn) & row.mask == row.value),
     flags: &[("g0", 0, 0), ("ccr", 0xff, 0), ("cwp", 7, 0), ("cansave", 0, 3), ("canrestore", 0, 3)],
+    ..Rows::NONE
 };
 
 #[rustfmt::skip]

@@ -15,7 +15,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::insn::LONGEST;
 use crate::linux::{Dispatcher, Linux, Program, SystemCalls};
-use crate::plan::{Errno, Then};
+use crate::plan::{Errno, Patch, Then};
 use crate::rows::Rows;
 
 /// CF, PF, AF, ZF, SF, DF and OF may vary; bit 1 is always set.
@@ -74,6 +74,7 @@ pub static I386: Isa = Isa {
         example: |row, free| rows::example(Mode::Bits32, row, free),
         of: |insn| rows::number_of(Mode::Bits32, insn),
         flags: FLAGS,
+        ..Rows::NONE
     },
     address_register: |insn| rules::address_register(Mode::Bits32, insn),
     copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
@@ -104,8 +105,8 @@ const LONG: Isa = Isa {
     longest: LONGEST,
     alignment: 1,
     breakpoint: &[slot::INT3],
-    breakpoint_over: |_| &[slot::INT3],
-    is_breakpoint: |bytes| bytes.starts_with(&[slot::INT3]),
+    breakpoint_over: |_| Patch::of(&[slot::INT3]),
+    is_breakpoint: |_, bytes| bytes.starts_with(&[slot::INT3]),
     variable_length: true,
     entry: abi::entry_64,
     progress: abi::progress,
@@ -133,6 +134,7 @@ const LONG: Isa = Isa {
         example: |row, free| rows::example(Mode::Bits64, row, free),
         of: |insn| rows::number_of(Mode::Bits64, insn),
         flags: FLAGS,
+        ..Rows::NONE
     },
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),

@@ -9,7 +9,7 @@ use trapline_isa::entry::Pointers;
 use trapline_isa::insn::{Flow, Insn, Progress, Undecodable};
 use trapline_isa::linux::{Linux, Release, SystemCalls};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
-use trapline_isa::plan::{Copy, Errno, Plan, Refusal, Tail, Then};
+use trapline_isa::plan::{Copy, Errno, Patch, Plan, Refusal, Tail, Then};
 use trapline_isa::regs::{Reg, Registers};
 use trapline_isa::rows::Rows;
 
@@ -364,10 +364,13 @@ pub(crate) const BASE: Isa = Isa {
     order: ByteOrder::Little,
     longest: 6,
     alignment: 1,
+    group: 1,
     pointer_bits: 0,
+    named_by: |address| address,
     breakpoint: &[BREAK],
-    breakpoint_over: |_| &[BREAK],
-    is_breakpoint: |bytes| bytes.first() == Some(&BREAK),
+    breakpoint_over: |_| Patch::of(&[BREAK]),
+    in_group: None,
+    is_breakpoint: |_, bytes| bytes.first() == Some(&BREAK),
     variable_length: true,
     entry: |beginning, asked, _| {
         let entry = if beginning.bytes.first() == Some(&LANDING) { 2 } else { 0 };

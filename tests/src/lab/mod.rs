@@ -167,7 +167,7 @@ fn bench_of(arch: Arch) -> Option<&'static Bench> {
         Arch::Riscv64 => &riscv::BENCH_64,
         Arch::Riscv32 => &riscv::BENCH_32,
         // No machine runs it.
-        Arch::Parisc => return None,
+        Arch::Parisc | Arch::Ia64 => return None,
     })
 }
 

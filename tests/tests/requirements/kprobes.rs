@@ -174,7 +174,7 @@ fn a_probe_can_be_disabled_and_enabled() {
             session.with_engine(|_, guest| {
                 let mut bytes = vec![0; breakpoint.len()];
                 guest.read_text(probe.address().expect("registered"), &mut bytes).expect("text");
-                (arch.isa().is_breakpoint)(&bytes)
+                (arch.isa().is_breakpoint)(probe.address().expect("registered"), &bytes)
             })
         };
         let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue).post(|_| {}).disabled();
@@ -268,21 +268,21 @@ fn a_guests_breakpoint_of_any_length_is_shared() {
         let mut session = session(name, 1);
         let at = entry_of(&mut session, "vfs_read");
         let probe = Kprobe::at_address(at).pre(|_| Flow::Continue);
-        let mut original = vec![0; arch.isa().longest];
+        let mut original = vec![0; arch.isa().longest.max(arch.isa().group as usize)];
         session.with_engine(|_, guest| guest.read_text(at, &mut original)).expect("text");
         let insn = (arch.isa().decode)(at, &original).unwrap_or_else(|why| panic!("{name}: {why:?}"));
         let theirs = (arch.isa().breakpoint_over)(&insn);
         session.register_kprobe(&probe).unwrap_or_else(|why| panic!("{name}: {why}"));
         session.with_engine(|engine, guest| {
             engine.withdraw(guest, Withdrawn::everywhere());
-            guest.patch_text(at, theirs).expect("text");
+            guest.patch_text(at, &theirs).expect("text");
             engine.withdraw(guest, Withdrawn::default());
             let line = engine.summary(guest).into_iter().find(|line| line.address == at).expect("it is registered");
             assert!(line.shared && line.waits.is_none(), "{name}: {:?}", line.waits);
             engine.unregister_kprobe(guest, &probe);
             let mut now = vec![0; theirs.len()];
             guest.read_text(at, &mut now).expect("text");
-            assert_eq!(now, theirs, "{name}: it is the guest's");
+            assert_eq!(now, *theirs, "{name}: it is the guest's");
         });
     }
 }

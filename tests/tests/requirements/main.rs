@@ -38,9 +38,9 @@ fn arming_writes_a_breakpoint_and_disarming_restores_the_text() {
         session.register_kprobe(&probe).expect("it may be probed");
         let armed = text(&mut session);
         // On some ISAs the last byte of the breakpoint depends on the instruction.
-        assert!((arch.isa().is_breakpoint)(&armed) && armed.starts_with(&breakpoint[..breakpoint.len() - 1]), "{name}");
+        assert!((arch.isa().is_breakpoint)(at, &armed) && armed.starts_with(&breakpoint[..breakpoint.len() - 1]), "{name}");
         assert_eq!(armed[breakpoint.len()..], before[breakpoint.len()..], "{name}: nothing else changed");
-        assert!(!before.starts_with(breakpoint), "{name}");
+        assert!(!before.starts_with(&breakpoint), "{name}");
         run(&mut session);
         session.unregister_kprobe(&probe);
         assert_eq!(text(&mut session), before, "{name}");

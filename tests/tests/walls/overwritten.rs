@@ -6,7 +6,7 @@ use trapline::machine::{Stop, What};
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Reg;
-use trapline_isa::{arm64, mips, ppc, sparc64};
+use trapline_isa::{arm64, ia64, mips, ppc, sparc64};
 use trapline_probes::guest::Cpu;
 use trapline_tests::lab::hostile::{ARCHES, Bare, seen};
 use trapline_tests::lab::{DATA, ELSEWHERE, FREE, HANDLERS, PAGE_TABLES, PLACE, bench};
@@ -33,6 +33,11 @@ fn sets(arch: Arch, number: u8) -> (Vec<u8>, Reg) {
         Arch::Sparc64 => (word(0x9010_2000 | n), sparc64::abi::r(8)),
         Arch::Riscv32 | Arch::Riscv64 => (word(0x513 | n << 20), named("a0")),
         Arch::Parisc => (word(0x3402_0000 | n << 1), named("gr2")),
+        Arch::Ia64 => {
+            // `adds r8=n,r0`, and two `nop`.
+            let words = [8 << 37 | 2 << 34 | u64::from(number) << 13 | 8 << 6, 1 << 27, 1 << 27];
+            (ia64::bundle::Bundle::new(0, words).bytes().to_vec(), ia64::abi::r(8))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Loads, stores and semaphores.
 
-use super::super::alat::Claim;
+use super::super::alat::{Claim, FLOATS};
 use super::super::run::Core;
 use super::super::state::Real;
 use super::super::{Fault, Host, ar, cr, isr, psr, vector};
@@ -12,9 +12,6 @@ type Base = Option<(u64, bool)>;
 const fn is_speculative(early: Early) -> bool {
     matches!(early, Early::Speculative | Early::SpeculativeAdvanced)
 }
-
-/// The ALAT's number for f0. The other floating-point registers follow it.
-pub(super) const FLOATS: u32 = 256;
 
 impl Core {
     fn new_base(&self, at: u8, after: After) -> Result<Base, Fault> {

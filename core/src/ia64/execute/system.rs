@@ -68,7 +68,7 @@ impl Core {
                 Ok(Next::Slot)
             }
             Op::InvalidateEntry { float, register } => {
-                let number = if float { super::access::FLOATS + u32::from(register) } else { state.alat_number(register) };
+                let number = if float { super::super::alat::FLOATS + u32::from(register) } else { state.alat_number(register) };
                 state.alat.remove(number);
                 Ok(Next::Slot)
             }

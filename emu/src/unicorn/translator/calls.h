@@ -29,7 +29,7 @@ static void go_on(TCGContext *s, TCGOp *op)
     }
 }
 
-/* Replaces calls of the library's helpers in a block by calls of our functions (`target_instead`). */
+/* Replaces calls of Unicorn's helpers in a block by calls of our functions (`target_instead`). */
 static void replace_helpers(TCGContext *s, struct trapline_machine *machine, uint64_t cs_base)
 {
     TCGOp *op, *next;

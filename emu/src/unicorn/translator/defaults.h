@@ -17,14 +17,14 @@ static const struct instead target_instead[] = {
 #endif
 
 #ifndef target_make_ready
-/* Initializes the parts of a new engine that the library leaves uninitialized. Called once, after its RAM was mapped. */
+/* Initializes the parts of a new engine that Unicorn leaves uninitialized. Called once, after its RAM was mapped. */
 static void target_make_ready(struct uc_struct *uc)
 {
 }
 #endif
 
 #ifndef target_beside_bytes
-/* The number of bytes of CPU state that the library does not save with the rest. The two functions below copy them. */
+/* The number of bytes of CPU state that Unicorn does not save with the rest. The two functions below copy them. */
 static size_t target_beside_bytes(CPUState *cpu)
 {
     return 0;
@@ -40,7 +40,7 @@ static void target_load_beside(CPUState *cpu, const void *from)
 #endif
 
 #ifndef target_walk
-/* A page-table walk in host memory (walk.h). True: it has filled the TLB entry. False: nothing has changed, and the library
+/* A page-table walk in host memory (walk.h). True: it has filled the TLB entry. False: nothing has changed, and Unicorn
    must walk. */
 static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 {
@@ -49,7 +49,7 @@ static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 #endif
 
 #ifndef target_rows
-/* Writes the physical addresses of the page-table entries in which the library's walk for this address may set accessed or
+/* Writes the physical addresses of the page-table entries in which Unicorn's walk for this address may set accessed or
    dirty bits, at most MOST_ROWS. Returns their number. */
 static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
 {
@@ -65,14 +65,14 @@ static void target_before_fill(CPUState *cpu, target_ulong address, int mode)
 #endif
 
 #ifndef target_block_found
-/* Called when the library's jump cache gets a block at this index. */
+/* Called when Unicorn's jump cache gets a block at this index. */
 static void target_block_found(CPUArchState *env, unsigned place, TranslationBlock *block)
 {
 }
 #endif
 
 #ifndef target_hide_marks
-/* Clears the attribute bits of a TLB entry that our walk sets and the library's does not, before a test compares both. */
+/* Clears the attribute bits of a TLB entry that our walk sets and Unicorn's does not, before a test compares both. */
 static void target_hide_marks(MemTxAttrs *attributes)
 {
 }
@@ -131,7 +131,7 @@ static void target_before_block(TCGContext *s, struct trapline_machine *machine,
 #endif
 
 #ifndef target_translate
-/* Translates the instruction at `pc_next`, or leaves it to the library. Only for a machine's engine. */
+/* Translates the instruction at `pc_next`, or leaves it to Unicorn. Only for a machine's engine. */
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
     return BY_THE_LIBRARY;

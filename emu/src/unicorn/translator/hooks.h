@@ -15,7 +15,7 @@ struct instead {
 
 /* The result of `target_translate`: who translates the next instruction. */
 enum translated {
-    /* Nothing, or it emitted code in front: the library's translator goes on. */
+    /* Nothing, or it emitted code in front: Unicorn's translator goes on. */
     BY_THE_LIBRARY,
     /* All of it, `pc_next` included. `is_jmp` says whether the block goes on. */
     BY_US,
@@ -25,7 +25,7 @@ enum translated {
 
 /* The code of the block at the CPU's pc, or the way out of translated code (jumps.h). */
 static void *look_up(CPUArchState *env);
-/* Replaces exits to the library's loop by a look-up of the next block (calls.h). */
+/* Replaces exits to Unicorn's loop by a look-up of the next block (calls.h). */
 static inline void stay(TCGContext *s);
 /* Moves the operations behind `last` to behind `op` (jumps.h). */
 static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last);

@@ -25,7 +25,7 @@ static int64_t next_number(const uint8_t **at)
 /*
  * The block that the last call of block_of_host found, and the instruction in it that the last search ended at. Both lie in
  * `jmp_env` of the CPU behind the pointer to the watched pages. A block's memory stays as it is until all blocks are dropped,
- * which the library counts.
+ * which Unicorn counts.
  */
 struct last_block {
     TranslationBlock *tb;
@@ -51,7 +51,7 @@ static void search_from_start(struct last_block *last)
     last->start = last->end = (uintptr_t)last->tb->tc.ptr;
 }
 
-/* The block that has this host address. NULL: none. The library's search goes through a tree of all blocks. */
+/* The block that has this host address. NULL: none. Unicorn's search goes through a tree of all blocks. */
 static TranslationBlock *block_of_host(CPUState *cpu, uintptr_t host)
 {
     TCGContext *s = cpu->uc->tcg_ctx;
@@ -69,7 +69,7 @@ static TranslationBlock *block_of_host(CPUState *cpu, uintptr_t host)
 }
 
 /*
- * Finds the address of the instruction that this host address belongs to. False: it lies in no block. The library's
+ * Finds the address of the instruction that this host address belongs to. False: it lies in no block. Unicorn's
  * `cpu_restore_state` finds it too, but on ARM it overwrites the syndrome of the last exception.
  */
 static bool pc_of_host(CPUState *cpu, uintptr_t host, uint64_t *pc)

@@ -43,7 +43,7 @@ static struct trapline_machine *machine_of(struct uc_struct *uc)
 /* Offset from the architectural state, which is how translated code addresses all of the CPU. */
 #define FROM_STATE(field) ((long)(field) - (long)offsetof(ArchCPU, env))
 
-/* An entry of the library's table of helpers. */
+/* An entry of Unicorn's table of helpers. */
 struct helper {
     void *function;
     const char *name;

@@ -1,6 +1,6 @@
 /*
  * Offsets of CPU state. build/offsets.rs compiles this file to assembly text and never assembles it: each line that
- * OFFSET emits becomes a constant of `unicorn::offsets`. So no offset is written by hand, and a new version of the library
+ * OFFSET emits becomes a constant of `unicorn::offsets`. So no offset is written by hand, and a new version of Unicorn
  * moves them all.
  */
 #include "qemu/osdep.h"

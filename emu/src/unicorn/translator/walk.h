@@ -12,8 +12,8 @@
 enum { SMALLEST_BITS = 12 };
 
 /*
- * Replaces the library's `memory_mapping`, which it calls at each access that misses the TLB: the region at a physical
- * address. The library walks its tree of regions. A machine has a handful of regions, none inside another.
+ * Replaces Unicorn's `memory_mapping`, which it calls at each access that misses the TLB: the region at a physical
+ * address. Unicorn walks its tree of regions. A machine has a handful of regions, none inside another.
  */
 MemoryRegion *find_memory_mapping(struct uc_struct *uc, hwaddr address);
 

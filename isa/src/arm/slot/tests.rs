@@ -24,12 +24,14 @@ fn a_breakpoint_has_the_condition_of_the_instruction_under_it() {
     for (what, word, breakpoint) in cases {
         let over = breakpoint_over(&insn(&ARM, &word.to_le_bytes()));
         assert_eq!(over, breakpoint.to_le_bytes(), "{what}");
-        assert!((ARM.is_breakpoint)(over) && !(ARM.is_breakpoint)(&word.to_le_bytes()), "{what}");
+        assert!((ARM.is_breakpoint)(0, over) && !(ARM.is_breakpoint)(0, &word.to_le_bytes()), "{what}");
     }
     assert_eq!(thumb_breakpoint_over(&insn(&THUMB2, &[0x01, 0x20])), [0x18, 0xde], "movs r0, #1");
     let wide = thumb_breakpoint_over(&insn(&THUMB2, &[0x00, 0xf0, 0x00, 0xf8]));
     assert_eq!(wide, [0xf0, 0xf7, 0x18, 0xa0], "bl");
-    assert!((THUMB2.is_breakpoint)(wide) && (THUMB2.is_breakpoint)(&[0x18, 0xde]) && !(THUMB2.is_breakpoint)(&[0x01, 0x20]));
+    assert!(
+        (THUMB2.is_breakpoint)(0, wide) && (THUMB2.is_breakpoint)(0, &[0x18, 0xde]) && !(THUMB2.is_breakpoint)(0, &[0x01, 0x20])
+    );
 }
 
 /// KP-1: the copy and its tail.

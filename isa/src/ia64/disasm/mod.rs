@@ -8,8 +8,10 @@ mod memory;
 
 use super::bundle::{Bundle, SLOTS};
 use super::decode::{Instruction, in_bundle};
+use super::insn::place;
 use super::names::{application, control};
 use super::op::{Alu, BranchHints, Condition, File, Merge, Op, Relation, Shift, System, Tested, Tlb, Unary, Update, Value};
+use crate::insn::Insn;
 use alloc::format;
 use alloc::string::String;
 
@@ -31,6 +33,16 @@ pub fn slot(address: u64, bundle: Bundle, slot: usize) -> Option<String> {
     };
     let stop = if bundle.template()?.stops.get(slot).is_some_and(|stops| *stops) { ";;" } else { "" };
     Some(format!("{predicate}{text}{stop}"))
+}
+
+/// The text of an instruction, with its bundle's template in front of the first one; `None` if there is none.
+pub fn of(insn: &Insn) -> Option<String> {
+    let (bundle, number) = place(insn);
+    let text = slot(insn.address & !15, bundle, number)?;
+    match (insn.address % 16, bundle.template()) {
+        (0, Some(template)) => Some(format!("[{}] {text}", template.letters().into_iter().collect::<String>())),
+        _ => Some(text),
+    }
 }
 
 /// The lines of a bundle: its template, then each slot. Slots without an instruction are numbers.

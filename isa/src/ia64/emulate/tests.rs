@@ -161,7 +161,47 @@ fn checks_and_returns_from_interruptions() {
     bank.set_each(&[(IPSR, 1 << RI | 3 << LEVEL | 1 << 13), (IIP, 0x7770), (IFS, 1 << 63 | 5), (BSP, 0x9030)]);
     assert!(emulate(&insn(Op::System(System::Rfi), 6), &mut bank));
     assert_eq!((bank.pc, bank.get(PSR), bank.get(CFM), bank.get(BSP)), (0x7776, 3 << LEVEL | 1 << 13, 5, 0x9008));
-    let only_the_cpu = Op::CheckAdvanced { float: false, clear: false, register: 3, distance: 16 };
-    assert!(!emulate(&insn(only_the_cpu, 0), &mut bank));
+    assert!(!emulate(&insn(Op::System(System::Cover), 0), &mut bank));
     assert_eq!(bank.pc, 0x7776, "nothing has changed");
+}
+
+/// KP-2: a check of an advanced load branches unless the ALAT has its register, and clears the entry if it says so.
+#[test]
+fn checks_of_advanced_loads_ask_the_alat() {
+    for (float, words) in [(false, [ALAT[0], ALAT[1]]), (true, [ALAT[2], ALAT[3]])] {
+        for (register, word, bit) in [(3, words[0], 1 << 3), (70, words[1], 1 << 6)] {
+            let mut bank = Bank::new(0x4000);
+            let check = |clear| insn(Op::CheckAdvanced { float, clear, register, distance: 0x80 }, 0);
+            assert!(emulate(&check(false), &mut bank));
+            assert_eq!(bank.pc, 0x4080, "no entry");
+            for (clear, left) in [(false, bit), (true, !bit)] {
+                bank.pc = 0x4000;
+                bank.set(word, bit);
+                assert!(emulate(&check(clear), &mut bank));
+                assert_eq!((bank.pc, bank.get(word)), (0x4006, left));
+            }
+        }
+    }
+}
+
+/// KP-2: `fchkf` branches if a field has a flag that is not in field 0 or whose trap is not disabled.
+#[test]
+fn checks_of_flags_compare_with_field_0_and_traps() {
+    let at = |field: u32, flag: u32| 1u64 << (13 + 13 * field + flag);
+    // Field, status, whether it branches.
+    let cases = [
+        (1, 0x3f, false),
+        (1, 0x3f | at(1, 2), true),
+        (1, 0x3f | at(1, 2) | at(0, 2), false),
+        (1, 0x3b | at(1, 2) | at(0, 2), true),
+        (2, 0x3f | at(1, 2), false),
+        (3, 0x3f | at(3, 5), true),
+        (0, 0x3f | at(0, 5), false),
+    ];
+    for (status, value, taken) in cases {
+        let mut bank = Bank::new(0x400c);
+        bank.set(FPSR, value);
+        assert!(emulate(&insn(Op::FloatCheck { status, distance: 0x80 }, 0), &mut bank));
+        assert_eq!(bank.pc, if taken { 0x4080 } else { 0x4010 }, "{status} {value:#x}");
+    }
 }

@@ -50,8 +50,9 @@ fn each_rule_decides_for_both_policies() {
         ("br.ret",               BBB, 0, 0x21 << 27 | 4 << 6,           ok(Computed),          ok(Computed)),
         ("rfi",                  BBB, 2, 8 << 27,                       ok(Computed),          ok(Computed)),
         ("cover",                BBB, 2, 2 << 27,                       ok(Stepped),           ok(Stepped)),
-        ("break.m",              MII, 0, 0x8_1000 << 6,                 ok(Computed),          no(&BREAKPOINT)),
-        ("break.b",              BBB, 0, 0,                             ok(Computed),          no(&BREAKPOINT)),
+        ("epc",                  BBB, 2, 0x10 << 27,                    ok(Stepped),           no(&GATE)),
+        ("break.m",              MII, 0, 0x8_1000 << 6,                 ok(Stepped),           no(&BREAKPOINT)),
+        ("break.b",              BBB, 0, 0,                             ok(Stepped),           no(&BREAKPOINT)),
         ("movl",                 MLX, 2, 6 << 37 | 8 << 6,              no(&LONG),             ok(Stepped)),
         ("brl",                  MLX, 2, 0xc << 37,                     no(&LONG),             ok(Computed)),
         ("no instruction",       MII, 1, 6 << 37,                       no(&NO_INSTRUCTION),   no(&NO_INSTRUCTION)),
@@ -59,15 +60,15 @@ fn each_rule_decides_for_both_policies() {
     ];
     for (what, template, slot, word, linux, best) in cases {
         let bundle = bundle(*template, *slot, *word);
-        let decided = |policy: Policy| plan(bundle, *slot, policy).map(|accepted| accepted.runs);
+        let decided = |policy: Policy| decide(bundle, *slot, policy).map(|accepted| accepted.runs);
         assert_eq!(decided(Policy::LINUX_6_1), *linux, "{what} in slot {slot}, Linux");
         assert_eq!(decided(Policy::Best), *best, "{what} in slot {slot}");
         assert_eq!(decided(Policy::Outside), *best, "{what} in slot {slot}");
     }
     let movl = bundle(MLX, 2, 6 << 37 | 8 << 6);
     for policy in [Policy::Best, Policy::LINUX_6_1] {
-        assert_eq!(plan(movl, 1, policy), Ok(Accepted { slot: 2, runs: Stepped }), "slot 1 is the long instruction");
-        assert_eq!(plan(movl, 3, policy), Err(NO_SLOT.refusal()));
+        assert_eq!(decide(movl, 1, policy), Ok(Accepted { slot: 2, runs: Stepped }), "slot 1 is the long instruction");
+        assert_eq!(decide(movl, 3, policy), Err(NO_SLOT.refusal()));
     }
 }
 
@@ -86,7 +87,7 @@ fn every_refusal_is_a_rule() {
         let bundle = Bundle([random() & !0x1e | random() >> 59, random()]);
         for slot in 0..4 {
             for policy in [Policy::Best, Policy::LINUX_6_1] {
-                if let Err(refusal) = plan(bundle, slot, policy) {
+                if let Err(refusal) = decide(bundle, slot, policy) {
                     refused += 1;
                     assert!(RULES.iter().any(|rule| rule.refusal() == refusal), "{refusal}");
                 }

@@ -3,6 +3,8 @@
 /// Whether the text matches the pattern as a whole. The time is at most the product of both lengths.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
+    // A bracket behind the last `]` is not closed, so no search for its end is needed.
+    let last_close = pattern.iter().rposition(|byte| *byte == b']').unwrap_or(0);
     // A mismatch continues here: behind the last `*`, one character further in the text.
     let mut retry: Option<(usize, usize)> = None;
     loop {
@@ -15,6 +17,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
             }
             (Some(_), None) => return false,
             (None, Some(_)) => None,
+            (Some(b'['), Some(letter)) if at >= last_close => (*letter == b'[').then_some(1),
             (Some(_), Some(letter)) => one(pattern.get(at..).unwrap_or_default(), *letter),
         };
         match (next, &mut retry) {
@@ -109,6 +112,15 @@ mod tests {
         fn a_star_stands_for_any_text(pattern in "[ab*?]{0,8}", text in "[ab]{0,10}") {
             prop_assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), slow(pattern.as_bytes(), text.as_bytes()));
         }
+    }
+
+    /// DV-4: brackets that are not closed are not searched for their end at each letter.
+    #[test]
+    fn open_brackets_take_bounded_time() {
+        let (pattern, text) = (String::from("*") + &"[".repeat(250), vec![b'['; 30_000]);
+        assert!(matches(pattern.as_bytes(), &text));
+        assert!(!matches((pattern + "x").as_bytes(), &text));
+        assert!(matches(b"[]a][[", b"a[["), "a closed one, and two that are not");
     }
 
     /// DV-4: a pattern with many stars takes no exponential time.

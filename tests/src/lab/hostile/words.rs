@@ -17,6 +17,7 @@ pub fn instruction(arch: Arch, draws: &mut Draws<'_>) -> Vec<u8> {
         Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le => word(arch, PPC, draws),
         Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => word(arch, MIPS, draws),
         Arch::Parisc => draws.word().to_be_bytes()[..4].to_vec(),
+        Arch::Ia64 => (0..4).flat_map(|_| draws.word().to_le_bytes()).collect(),
     }
 }
 
@@ -34,6 +35,7 @@ pub fn nop(arch: Arch) -> &'static [u8] {
         Arch::Ppc64le => &[0, 0, 0, 0x60],
         Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => &[0, 0, 0, 0],
         Arch::Parisc => &[0x08, 0x00, 0x02, 0x40],
+        Arch::Ia64 => &[0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00],
     }
 }
 
@@ -54,6 +56,8 @@ pub fn status(arch: Arch, draws: &mut Draws<'_>) -> u64 {
         Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => &[0, 1, 2, 3, 4, 5, 6, 7, 22, 26, 28, 29, 31],
         // I, D, P, Q, R, C, L, N, T, H, S and E.
         Arch::Parisc => &[0, 1, 2, 3, 4, 16, 17, 18, 21, 24, 25, 26],
+        // The user mask, ic, i, dt, dfl, dfh, rt, cpl, it, ed and bn of the PSR.
+        Arch::Ia64 => &[1, 2, 3, 4, 5, 13, 14, 17, 18, 19, 27, 32, 33, 36, 43, 44],
     };
     let drawn = draws.word();
     (0..).zip(bits).filter(|(number, _)| drawn >> number & 1 != 0).fold(0, |value, (_, bit)| value | 1 << bit)

@@ -5,7 +5,7 @@
 #include "internals.h"
 
 /* Stands in for `helper_exception_with_syndrome` of op_helper.c, 2.1.5: SVC, HVC, SMC, undefined instructions. With HCR_EL2.TGE
-   the exception has another target level, which the library's own function computes. */
+   the exception has another target level, which Unicorn's own function computes. */
 static void except(CPUARMState *env, uint32_t number, uint32_t syndrome, uint32_t level)
 {
     if (arm_hcr_el2_eff(env) & HCR_TGE) {

@@ -9,7 +9,7 @@
 #define TARGET_PC_AT offsetof(CPUARMState, pc)
 
 /*
- * The library emits a callback in front of each MRS and MSR, whatever the register. If the machine does not emulate the
+ * Unicorn emits a callback in front of each MRS and MSR, whatever the register. If the machine does not emulate the
  * register, the callback would return 0. So the call becomes the constant 0, and TCG's optimizer drops the test of it.
  */
 static void target_after_block(TCGContext *s, struct trapline_machine *machine, const TranslationBlock *tb)

@@ -1,5 +1,5 @@
 /*
- * The fast walk of AArch64's stage 1 page tables, for granules of 4, 16 and 64 KiB, from EL0 and EL1. The library walks if
+ * The fast walk of AArch64's stage 1 page tables, for granules of 4, 16 and 64 KiB, from EL0 and EL1. Unicorn walks if
  * the tables are big-endian, if SCTLR_EL1.WXN is set, if a stage 2 is on, and for addresses of more than 48 bits. A part
  * of loop.c.
  */

@@ -5,7 +5,7 @@
 #include "rows.h"
 
 /*
- * Stands in for `helper_store_msr` of excp_helper.c, 2.1.5. The POW bit makes the CPU doze. The library then ends the run in
+ * Stands in for `helper_store_msr` of excp_helper.c, 2.1.5. The POW bit makes the CPU doze. Unicorn then ends the run in
  * such a way that it starts the same run again, for ever. Here the run ends as it does at other halting instructions.
  */
 static void set_machine_state(CPUPPCState *env, target_ulong value)
@@ -29,8 +29,8 @@ static const struct instead target_instead[] = {
 #define target_instead target_instead
 
 /*
- * This kind of CPU has no fast walk. The function only prevents a crash of the library's walk: in a direct-store segment
- * that depends on `access_type`, which the library's translator does not set, and an unknown type ends the process. So it
+ * This kind of CPU has no fast walk. The function only prevents a crash of Unicorn's walk: in a direct-store segment
+ * that depends on `access_type`, which Unicorn's translator does not set, and an unknown type ends the process. So it
  * becomes an integer access.
  */
 static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)

@@ -6,7 +6,7 @@
 
 /*
  * Stands in for `helper_load_purr` and `helper_load_vtb` of timebase_helper.c, 2.1.5, which follow a null pointer because
- * the library has no clock. The machine has just been asked (`answer_before`).
+ * Unicorn has no clock. The machine has just been asked (`answer_before`).
  */
 static target_ulong read_time(CPUPPCState *env)
 {
@@ -33,16 +33,16 @@ static target_ulong read_far_away(CPUPPCState *env)
 
 /*
  * Stands in for several helpers of 2.1.5: writes of clocks whose value nobody reads; messages to other hardware threads,
- * which the library writes past the end of the state; and the partition's number (LPIDR), which must stay 0, because the
- * library ends the process at any other.
+ * which Unicorn writes past the end of the state; and the partition's number (LPIDR), which must stay 0, because Unicorn
+ * ends the process at any other.
  */
 static void ignore(CPUPPCState *env, target_ulong value)
 {
 }
 
 /*
- * Stands in for `helper_store_lpcr` of mmu-hash64.c, 2.1.5. UPRT without HR asks for segment tables in memory, which the
- * library does not have: it would end the process at the first SLB miss. Without UPRT the miss is the guest's exception.
+ * Stands in for `helper_store_lpcr` of mmu-hash64.c, 2.1.5. UPRT without HR asks for segment tables in memory, which Unicorn
+ * does not have: it would end the process at the first SLB miss. Without UPRT the miss is the guest's exception.
  */
 static void write_lpcr(CPUPPCState *env, target_ulong value)
 {
@@ -79,7 +79,7 @@ static unsigned priority(CPUPPCState *env, unsigned register_number)
     return everybodys[register_number] ? everybodys[register_number] : msr_pr ? 0 : kernels[register_number];
 }
 
-/* Translates a hint: it sets the priority in PPR. The library would end the run at some of these hints. */
+/* Translates a hint: it sets the priority in PPR. Unicorn would end the run at some of these hints. */
 static void hint(TCGContext *s, CPUPPCState *env, unsigned register_number)
 {
     unsigned new = priority(env, register_number);
@@ -111,7 +111,7 @@ static bool is_unseen(struct trapline_machine *machine, uint64_t pc, uint32_t wo
     return word == RETURN && machine->is_window(machine, pc);
 }
 
-/* Whether an operation sets CFAR, a variable of translated code that the library's translator declares and does not show. */
+/* Whether an operation sets CFAR, a variable of translated code that Unicorn's translator declares and does not show. */
 static bool sets_last_branch(const TCGOp *op)
 {
     const TCGTemp *set = op->opc == INDEX_op_movi_i64 ? arg_temp(op->args[0]) : NULL;
@@ -120,7 +120,7 @@ static bool sets_last_branch(const TCGOp *op)
 }
 
 /*
- * Translates a branch that the engine wrote, as the library does, but without the write of CFAR. CFAR is the address of the
+ * Translates a branch that the engine wrote, as Unicorn does, but without the write of CFAR. CFAR is the address of the
  * last taken branch. Linux saves it at each exception, so a run with probes would otherwise differ in memory. False: it is
  * another instruction, and nothing was emitted.
  */
@@ -151,7 +151,7 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
     if (unseen_branch(s, ops, db, cpu, machine, word)) {
         return BY_US;
     }
-    /* The library itself ends a stepped instruction. */
+    /* Unicorn itself ends a stepped instruction. */
     if (ask_before(s, machine, db, word) || msr_se || msr_be) {
         return BY_THE_LIBRARY;
     }

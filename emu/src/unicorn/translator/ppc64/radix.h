@@ -45,7 +45,7 @@ static bool comes_to_an_end(CPUPPCState *env, vaddr address)
     return true;
 }
 
-/* The page-table entries that a walk for an address reads, and in which the library may set R and C. */
+/* The page-table entries that a walk for an address reads, and in which Unicorn may set R and C. */
 static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
 {
     CPUPPCState *env = cpu->env_ptr;
@@ -72,7 +72,7 @@ static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
 }
 #define target_rows target_rows
 
-/* In place of the library's walk: reports a tree without an end to the guest as an unsupported configuration. */
+/* In place of Unicorn's walk: reports a tree without an end to the guest as an unsupported configuration. */
 static int walk_that_ends(PowerPCCPU *cpu, vaddr address, int access, int mode)
 {
     CPUPPCState *env = &cpu->env;

@@ -2,7 +2,7 @@
  * Instructions that read and write CSRs (docs/unicorn.md, "RISC-V"). Part of hooks.h.
  *
  * The functions stand in for `helper_csrrw`, `helper_csrrs` and `helper_csrrc` of op_helper.c, 2.1.5. The translator writes
- * the pc before it calls them. They ask the machine for counters, which the library would take from the host, and report
+ * the pc before it calls them. They ask the machine for counters, which Unicorn would take from the host, and report
  * writes of pending interrupts to it.
  */
 
@@ -58,9 +58,9 @@ static target_ulong access_status(CPURISCVState *env, target_ulong value, target
 }
 
 /*
- * Writes bits of satp and returns the value before. If it changes, all translations are dropped, once: the library keeps them if
+ * Writes bits of satp and returns the value before. If it changes, all translations are dropped, once: Unicorn keeps them if
  * only the table or the mode changes, and a change of the mode has an effect at once. If the address space's number changes,
- * the library would drop them itself, without correcting the TLB's counts. So it finds the new number there already.
+ * Unicorn would drop them itself, without correcting the TLB's counts. So it finds the new number there already.
  */
 static target_ulong access_tables(CPURISCVState *env, target_ulong value, target_ulong mask)
 {
@@ -70,7 +70,7 @@ static target_ulong access_tables(CPURISCVState *env, target_ulong value, target
     env->satp = (before & ~(target_ulong)SATP_ASID) | (after & SATP_ASID);
     refused = riscv_csrrw(env, CSR_SATP, NULL, after, -1);
     if (refused < 0 || env->satp != after) {
-        /* The library does not write a mode that does not exist. */
+        /* Unicorn does not write a mode that does not exist. */
         env->satp = before;
     }
     if (refused < 0) {

@@ -1,7 +1,7 @@
 /*
  * sfence.vma, the TLB flush of RISC-V. A part of hooks.h.
  *
- * The library flushes the whole TLB, whatever the operands. Linux flushes one address after each page fault, so this
+ * Unicorn flushes the whole TLB, whatever the operands. Linux flushes one address after each page fault, so this
  * flushes only the page of that address where that is enough.
  */
 enum { COMPRESSED = 2, FULL = 4, SOURCE = 15, SECOND_SOURCE = 20, REGISTER = 31 };
@@ -47,7 +47,7 @@ static void fence_by_operands(CPURISCVState *env, struct trapline_machine *machi
     }
 }
 
-/* Translates the next instruction if it is sfence.vma and the hart may execute it. False: the library translates it. */
+/* Translates the next instruction if it is sfence.vma and the hart may execute it. False: Unicorn translates it. */
 static bool fence_by_us(CPUState *cpu, struct trapline_machine *machine, DisasContextBase *db)
 {
     CPURISCVState *env = cpu->env_ptr;

@@ -68,7 +68,7 @@ static enum translated jump_far(TCGContext *s, DisasContextBase *db, target_ulon
 }
 
 /*
- * The library fetches the second half of an instruction when it translates the block. If that half lies in a page that is
+ * Unicorn fetches the second half of an instruction when it translates the block. If that half lies in a page that is
  * missing, the exception comes with the pc of the block. So such an instruction begins a block of its own.
  */
 static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
@@ -90,10 +90,10 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
 enum { WAIT_LOW = 0x0073, WAIT_HIGH = 0x1050 };
 
 /*
- * Behind wfi the library translates on, though the run ends there: the clock would count code that does not run. So wfi ends
+ * Behind wfi Unicorn translates on, though the run ends there: the clock would count code that does not run. So wfi ends
  * its block.
  *
- * The library leaves some invalid instructions out of the block's bytes. A write to such an instruction would then not drop
+ * Unicorn leaves some invalid instructions out of the block's bytes. A write to such an instruction would then not drop
  * the block. So its length is added.
  */
 static void target_after_instruction(DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine, uint64_t pc)

@@ -31,7 +31,7 @@ static bool is_atomic_write(CPURISCVState *env)
            && high >> 11 != LOAD_RESERVED;
 }
 
-/* The library performs an atomic instruction as a load and a store, so the load's exception becomes that of a store. */
+/* Unicorn performs an atomic instruction as a load and a store, so the load's exception becomes that of a store. */
 static uint32_t true_cause(CPURISCVState *env, uint32_t cause)
 {
     switch (cause) {
@@ -73,7 +73,7 @@ static void except(CPURISCVState *env, uint32_t cause)
     report(env_cpu(env), cause);
 }
 
-/* Makes the library's saved state longer, so that it includes the floating-point flags, which a program can read; and
+/* Makes Unicorn's saved state longer, so that it includes the floating-point flags, which a program can read; and
    installs `report_instead`. */
 static void target_make_ready(struct uc_struct *uc)
 {
@@ -138,7 +138,7 @@ static bool is_noted(const struct target_memory *noted, target_ulong page)
 }
 
 /*
- * Called when SUM was cleared: supervisor mode may no longer access user pages, so these leave its TLB. The library would
+ * Called when SUM was cleared: supervisor mode may no longer access user pages, so these leave its TLB. Unicorn would
  * flush the whole TLB of the mode at each change of SUM, and Linux changes it twice for every access to user memory.
  */
 static void forget_noted(CPURISCVState *env)
@@ -170,7 +170,7 @@ static void forget_noted(CPURISCVState *env)
     }
 }
 
-/* Returns sstatus. The library does not always keep SD, which says that FS is dirty. */
+/* Returns sstatus. Unicorn does not always keep SD, which says that FS is dirty. */
 static target_ulong get_status(const CPURISCVState *env)
 {
     target_ulong value = env->mstatus & STATUS_WRITTEN;

@@ -1,5 +1,5 @@
 /*
- * The fast walk of RISC-V's page tables (walk.h): Sv32, Sv39, Sv48 and Sv57. The library walks if an accessed or dirty bit
+ * The fast walk of RISC-V's page tables (walk.h): Sv32, Sv39, Sv48 and Sv57. Unicorn walks if an accessed or dirty bit
  * must be set, if the access is refused, and with physical memory protection. A part of hooks.h.
  */
 
@@ -50,7 +50,7 @@ static inline uint64_t entry_at(const struct tables *tables, const uint8_t *host
 /* The bits of an entry above the page number belong to extensions that the core does not have. */
 enum { ENTRY_BITS = 54 };
 
-/* Leaves a walk to the library, which may find a large page. */
+/* Leaves a walk to Unicorn, which may find a large page. */
 static bool leave_walk(CPUState *cpu, vaddr address)
 {
     note_large_page(cpu, address);
@@ -117,7 +117,7 @@ static bool target_walk(CPUState *cpu, vaddr address, int access, int mode)
 }
 #define target_walk target_walk
 
-/* The page-table entries that a walk for an address reads, and in which the library may set A and D. */
+/* The page-table entries that a walk for an address reads, and in which Unicorn may set A and D. */
 static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
 {
     struct tables tables;

@@ -118,7 +118,7 @@ static void control_0_loaded(CPUS390XState *env, uint64_t machine, uint64_t pc, 
 }
 
 /*
- * A fault of a fetch in the probe window is undone, and with it the translation-exception address that the library has stored
+ * A fault of a fetch in the probe window is undone, and with it the translation-exception address that Unicorn has stored
  * in the lowcore. SPX makes another page the lowcore. So the machine is told, and reads the field there before a fault
  * overwrites it.
  */
@@ -137,7 +137,7 @@ static void lowcore_moved(CPUS390XState *env, uint64_t machine, uint64_t pc, uin
 }
 
 /*
- * Raises a PER event (program-event recording, by which a guest traces its own code). The library raises the event inside
+ * Raises a PER event (program-event recording, by which a guest traces its own code). Unicorn raises the event inside
  * of the instruction and restores the state in front of it, which loses the condition code and a branch's target. So a
  * traced block has one instruction, its event stays pending (`not_yet`), and this function raises it in front of the next
  * instruction, when all state is written back. No event is raised between EXECUTE and its target.
@@ -156,9 +156,9 @@ static void raise_recorded(CPUS390XState *env, uint64_t machine, uint64_t pc, ui
 }
 
 /*
- * SQXBR, the square root of a 128-bit number. The library's table has no place for the second half of the result, and its
+ * SQXBR, the square root of a 128-bit number. Unicorn's table has no place for the second half of the result, and its
  * translator follows a null pointer. So it is translated here, as the first of its block, where the condition code is
- * written back. The library still refuses what must be refused.
+ * written back. Unicorn still refuses what must be refused.
  */
 static bool is_long_root(DisasContextBase *db, CPUState *cpu, unsigned *registers)
 {
@@ -258,7 +258,7 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
 #define target_translate target_translate
 
 /*
- * An instruction that is invalid or refused ends its block by an exception, and the library leaves it out of the block's
+ * An instruction that is invalid or refused ends its block by an exception, and Unicorn leaves it out of the block's
  * bytes. A write to it would then not drop the block. So its length is added.
  */
 static void target_after_instruction(DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine, uint64_t pc)

@@ -1,14 +1,14 @@
 /*
- * Instructions that the machine executes instead of the library (docs/unicorn.md, "z/Architecture"). Part of hooks.h.
+ * Instructions that the machine executes instead of Unicorn (docs/unicorn.md, "z/Architecture"). Part of hooks.h.
  *
- * The library has no clocks, service processor, channels or other CPUs: it decodes their instructions and does nothing. It
+ * Unicorn has no clocks, service processor, channels or other CPUs: it decodes their instructions and does nothing. It
  * also does nothing when a PSW with the wait bit is loaded. Here such an instruction raises an exception with a number that
  * no CPU has (unicorn/cpus/s390.rs), with all state written back, and the machine executes the instruction.
  */
 #define LEFT_TO_US 0x100
 
 /*
- * The target of an EXECUTE instruction, 0 if the block is none. The library makes a block of it, at the address of EXECUTE.
+ * The target of an EXECUTE instruction, 0 if the block is none. Unicorn makes a block of it, at the address of EXECUTE.
  * The word holds the target's bytes and, in its last four bits, the length of EXECUTE. The block is a part of EXECUTE: it
  * counts no time, and nothing interrupts or stops in front of it.
  */
@@ -30,7 +30,7 @@ static unsigned next_code(DisasContextBase *db, CPUState *cpu)
     return code_at(db, cpu, db->pc_next);
 }
 
-/* The length in bytes of the next instruction if the machine executes it. 0: the library executes it, or refuses it because
+/* The length in bytes of the next instruction if the machine executes it. 0: Unicorn executes it, or refuses it because
    it is privileged and a program is running. */
 static int left_to_us(DisasContextBase *db, CPUState *cpu)
 {

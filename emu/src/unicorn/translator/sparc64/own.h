@@ -52,8 +52,8 @@ static bool deliver(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc
     env->pc = pc;
     env->npc = npc;
     /*
-     * A spill enters the window that is CANSAVE + 2 windows on. The library subtracts that sum and wraps once, so the sum
-     * must be less than the number of windows: it is reduced while the library looks at it.
+     * A spill enters the window that is CANSAVE + 2 windows on. Unicorn subtracts that sum and wraps once, so the sum
+     * must be less than the number of windows: it is reduced while Unicorn looks at it.
      */
     can_save = env->cansave;
     env->cansave = (can_save + 2) % env->nwindows - 2;

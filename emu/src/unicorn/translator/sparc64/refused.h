@@ -10,7 +10,7 @@
  *
  * After logic operations and divisions in the same block, Unicorn knows that there is no carry and translates addccc and
  * subccc without it. Then it computes the new condition codes as those of a logic operation, with no carry and no
- * overflow. As the first instruction of a block addccc and subccc are right, so they always begin one.
+ * overflow. Unicorn translates addccc and subccc rightly at the start of a block, so they always begin one.
  */
 enum { INSTRUCTION_BYTES = 4 };
 

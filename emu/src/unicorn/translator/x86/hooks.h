@@ -64,7 +64,7 @@ static void enter_system(CPUX86State *env, int length)
 }
 
 /*
- * Stands in for `helper_ltr` of the library's seg_helper.c, 2.1.5. That accepts a null
+ * Stands in for `helper_ltr` of Unicorn's seg_helper.c, 2.1.5. That accepts a null
  * selector, and the next call through a gate would end the process. A CPU refuses the selector.
  */
 static void load_task(CPUX86State *env, int selector)
@@ -78,7 +78,7 @@ static void load_task(CPUX86State *env, int selector)
 }
 
 /*
- * Stands in for `helper_wrmsr` of misc_helper.c, 2.1.5. CPUID does not offer virtual machines (SVM), but the library has
+ * Stands in for `helper_wrmsr` of misc_helper.c, 2.1.5. CPUID does not offer virtual machines (SVM), but Unicorn has
  * them, and they load the task register and others with any value. So the bit that enables them is reserved.
  */
 static void write_msr(CPUX86State *env)

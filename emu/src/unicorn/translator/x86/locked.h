@@ -70,7 +70,7 @@ static bool has_wrong_lock(DisasContextBase *db, CPUState *cpu)
     is_two_byte = found.opcode == 0x0f;
     place = found.length + is_two_byte;
     opcode = is_two_byte ? next_byte(db, cpu, place) : found.opcode;
-    /* MOV of control registers: the library knows what LOCK means there. */
+    /* MOV of control registers: Unicorn knows what LOCK means there. */
     if (is_two_byte && (opcode == 0x20 || opcode == 0x22)) {
         return false;
     }

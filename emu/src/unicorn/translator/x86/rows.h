@@ -1,4 +1,4 @@
-/* The x86 page-table entries that a walk for an address reads, and in which the library may set the bits A and D. A part of
+/* The x86 page-table entries that a walk for an address reads, and in which Unicorn may set the bits A and D. A part of
    hooks.h. */
 static unsigned target_rows(CPUState *cpu, vaddr address, uint64_t rows[])
 {

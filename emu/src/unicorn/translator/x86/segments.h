@@ -93,8 +93,8 @@ static bool may_stay(const CPUX86State *env, int number)
     return is_none || is_everybodys || level_of(segment->flags) == 3;
 }
 
-/* Performs an IRET from a 32-bit kernel to a 32-bit program. False: it is another return, or something would be refused; the
-   library must do it. */
+/* Performs an IRET from a 32-bit kernel to a 32-bit program. False: it is another return, or something would be refused; Unicorn
+   must do it. */
 static bool return_to_program(CPUX86State *env)
 {
     enum { PC, CODE, FLAGS, POINTER, STACK, WORDS };

@@ -1,5 +1,5 @@
 /*
- * The fast walk of x86's page tables (walk.h) with two, three or four levels. The library walks with five levels, with
+ * The fast walk of x86's page tables (walk.h) with two, three or four levels. Unicorn walks with five levels, with
  * protection keys, if an accessed or dirty bit must be set, and if the access is refused. A part of loop.c.
  */
 enum { DONE_BEFORE = PG_PRESENT_MASK | PG_ACCESSED_MASK };

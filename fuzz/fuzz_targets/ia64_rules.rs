@@ -71,7 +71,8 @@ fn patches(bundle: Bundle, insns: &[Insn], choice: u8) {
     let Some(in_group) = IA64.in_group else { panic!("no bundles") };
     let known = |insn: &&Insn| operation(insn).is_some();
     let mut order: Vec<&Insn> = insns.iter().filter(known).collect();
-    order.rotate_left(usize::from(choice) % order.len().max(1));
+    let turn = usize::from(choice) % order.len().max(1);
+    order.rotate_left(turn);
     let mut group = bundle.bytes();
     for (number, insn) in order.iter().enumerate() {
         group = in_group(group, insn, true);

@@ -14,6 +14,10 @@ static inline bool target_watches_page(CPUARMState *env, uint64_t page, uint64_t
 
 static inline void target_meet_watch(CPUARMState *env, target_ulong addr, unsigned size, bool is_store, uintptr_t ra)
 {
+    /* Each access to a page that the host watches asks here, and few guests have watchpoints of their own. */
+    if (likely(!are_points_on(env))) {
+        return;
+    }
     for (unsigned number = 0; number < POINTS; number++) {
         if (is_touched(env, number, addr, size, is_store) && can_hit(env, env->cp15.dbgwcr[number])) {
             uint64_t start, bytes;

@@ -19,14 +19,21 @@ static inline bool is_linked_to(CPUARMState *env, unsigned number)
         && (uint32_t)env->cp15.contextidr_el[1] == (uint32_t)env->cp15.dbgbvr[number];
 }
 
+/* Whether the guest has enabled debug exceptions of points (MDSCR_EL1.MDE). */
+static inline bool are_points_on(CPUARMState *env)
+{
+    enum { ENABLE_MONITOR = 15 };
+
+    return extract64(env->cp15.mdscr_el1, ENABLE_MONITOR, 1);
+}
+
 /* Whether a point with this control register can hit now: debug exceptions are enabled, the level is among those that it names,
    and so is the context. Breakpoints and watchpoints have these fields at the same places. */
 static inline bool can_hit(CPUARMState *env, uint64_t control)
 {
-    enum { ENABLE_MONITOR = 15 };
     unsigned level = arm_current_el(env), levels = extract64(control, 1, 2), state = extract64(control, 14, 2);
 
-    return extract64(env->cp15.mdscr_el1, ENABLE_MONITOR, 1) && arm_generate_debug_exceptions(env)
+    return are_points_on(env) && arm_generate_debug_exceptions(env)
         && (state == 0 || (state == 2) == arm_is_secure(env))
         && (level > 1 ? extract64(control, 13, 1) : levels >> (level == 0 ? 1 : 0) & 1)
         && (!extract64(control, 20, 1) || is_linked_to(env, extract64(control, 16, 4)));

@@ -32,8 +32,14 @@ static inline bool is_watch_point(CPUX86State *env, unsigned number)
 /* A bit for each watchpoint that this access touches. */
 static inline uint32_t points_touched(CPUX86State *env, target_ulong start, target_ulong size, bool is_store)
 {
+    /* The bits of DR7 that enable points. */
+    enum { ANY_ENABLED = 0xff };
     uint32_t touched = 0;
 
+    /* Each access to a page that the host watches asks here, and few guests have watchpoints of their own. */
+    if (likely(!(env->dr[7] & ANY_ENABLED))) {
+        return 0;
+    }
     for (unsigned number = 0; number < POINTS; number++) {
         target_ulong code = env->dr[7] >> (DR7_LEN_SHIFT + 4 * number) & 3;
         target_ulong len = code == 2 ? 8 : code + 1, at = env->dr[number] & -len;

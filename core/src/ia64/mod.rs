@@ -19,8 +19,8 @@ mod tlb;
 
 pub use alat::{Alat, Claim, FLOATS};
 pub use run::Core;
-pub use state::{Real, SAVED, SLOT_STEP, State};
-pub use tlb::{Entry, Tlb};
+pub use state::{Real, SAVED, SLOT_STEP, STACKED, State};
+pub use tlb::{Entry, Half, Tlb};
 
 use crate::Access;
 

@@ -66,7 +66,9 @@ impl State {
     fn move_bottom(&self, registers: i32) {
         let bottom = self.bottom.get() as i32 + registers;
         self.bottom.set(bottom.rem_euclid(STACKED as i32) as u32);
-        self.dirty.set(self.dirty.get() + registers);
+        // No frame is larger, so no more registers can be missing: those of frames that were left before they were complete are
+        // nobody's.
+        self.dirty.set((self.dirty.get() + registers).max(-(STACKED as i32)));
     }
 
     /// The new frame of a call: the outputs of the caller's frame. Returns the caller's frame.

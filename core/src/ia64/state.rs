@@ -11,7 +11,7 @@ use core::cell::Cell;
 pub use trapline_isa::ia64::bundle::SLOT_STEP;
 
 /// Registers in the stacked part of the general registers.
-pub(super) const STACKED: u32 = 96;
+pub const STACKED: u32 = 96;
 
 /// A floating-point register: the significand, then the exponent of 17 bits with the sign above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

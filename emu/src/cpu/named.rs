@@ -1,6 +1,7 @@
 //! Saves state by names on cores whose register interface shows everything. Each save proves that by loading the values
 //! again.
 
+use super::Named;
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
@@ -71,4 +72,42 @@ pub fn tried(
         Some(at) => Err(format!("byte {at} of the CPU's state has a value that no known register explains")),
         None => Ok(values),
     }
+}
+
+/// The state of a core of our own, in which each word that belongs to a CPU has a name.
+pub trait OwnState {
+    /// The fields of the state.
+    fn fields() -> &'static [Field];
+    /// Refuses values that the core cannot have. They are in the order of the fields.
+    fn check(numbers: &[u128]) -> Result<(), String> {
+        let _ = numbers;
+        Ok(())
+    }
+}
+
+/// The table of an ISA whose core is our own. The core has no state that is shared by all CPUs.
+pub const fn of_own<S: OwnState>() -> Named {
+    Named {
+        save: |cpu, image, reset| {
+            image.save(cpu.handle());
+            let values = values_of(S::fields(), image)?;
+            tried(cpu, image, &[], values, |_, values| load_own::<S>(cpu, reset, values))
+        },
+        check: |values| numbers_of::<S>(values).map(|_| ()),
+        load: |cpu, _, reset, values| load_own::<S>(cpu, reset, values),
+        ..Named::NOTHING_SHARED
+    }
+}
+
+fn numbers_of<S: OwnState>(values: &Values) -> Result<Vec<u128>, String> {
+    let numbers = values.read(wanted(S::fields()))?;
+    S::check(&numbers)?;
+    Ok(numbers)
+}
+
+fn load_own<S: OwnState>(cpu: &TrapContext, reset: &CoreState, values: &Values) -> Result<(), String> {
+    let numbers = numbers_of::<S>(values)?;
+    reset.restore(cpu.handle());
+    set(S::fields(), cpu, &numbers);
+    Ok(())
 }

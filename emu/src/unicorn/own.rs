@@ -4,10 +4,16 @@
 //! until it is stopped, and is called before blocks.
 
 use super::engine::{BlockContext, Events, Handle, InstructionContext, TrapContext};
+use super::kinds::{Library, Register};
+use super::line;
 use super::ram::Ram;
+use super::stores::Layout;
 use super::watched::Watched;
+use core::ffi::c_void;
+use std::sync::OnceLock;
 use trapline_core::{Access, Host, Line, ia64};
 use trapline_isa::mem::ByteOrder;
+use unicorn_engine_sys::{Arch, Mode};
 
 /// A core of ours. Its state does not move while the core exists. It consists of cells, because the machine also changes
 /// it while the core runs.
@@ -31,7 +37,75 @@ pub trait OwnCore {
     /// The number of pages with decoded code.
     fn pages_with_code(&self) -> usize;
     /// Another CPU of the machine is on the core now.
-    fn switched(&self) {}
+    fn switched(&self);
+}
+
+/// Implements [`OwnCore`] for a core of `trapline-core`. Those cores have the same functions, but each runs on a host of its own
+/// kind, so they have no common trait.
+macro_rules! own_core {
+    ($core:ty, $state:ty, $saved:expr, $switched:expr) => {
+        impl OwnCore for $core {
+            fn state(&self) -> (*mut u8, usize, usize) {
+                (core::ptr::from_ref(<$core>::state(self)).cast_mut().cast(), size_of::<$state>(), $saved)
+            }
+            fn stop(&self) -> *mut u32 {
+                <$core>::state(self).stop.as_ptr()
+            }
+            fn line(&self) -> &trapline_core::Line {
+                &<$core>::state(self).line
+            }
+            fn run(&mut self, host: &mut OwnHost<'_, false>) {
+                <$core>::run(self, host);
+            }
+            fn run_telling(&mut self, host: &mut OwnHost<'_, true>) {
+                <$core>::run(self, host);
+            }
+            fn begin_alone(&mut self) {
+                <$core>::begin_alone(self);
+            }
+            fn drop_all(&mut self) {
+                <$core>::drop_all(self);
+            }
+            fn set_one_by_one(&mut self, one_by_one: bool) {
+                <$core>::set_one_by_one(self, one_by_one);
+            }
+            fn pages_with_code(&self) -> usize {
+                <$core>::pages_with_code(self)
+            }
+            fn switched(&self) {
+                let switched: fn(&$state) = $switched;
+                switched(<$core>::state(self));
+            }
+        }
+    };
+}
+pub(super) use own_core;
+
+extern "C" fn no_invalidation(_: *mut c_void, _: usize, _: usize) {}
+extern "C" fn no_address(_: *mut c_void, _: *mut c_void) -> usize {
+    usize::MAX
+}
+extern "C" fn no_guard(_: *mut c_void, _: usize, _: usize) {}
+
+/// The [`Library`] of a core of ours, which uses no function of Unicorn: its architecture is arbitrary.
+pub(super) const fn library(address_bytes: usize, layout: &'static line::Layout) -> Library {
+    Library {
+        arch: Arch::PPC,
+        mode: Mode::BIG_ENDIAN,
+        instructions: Vec::new,
+        has_choice_of_pages: false,
+        invalidate: no_invalidation,
+        ram_address: no_address,
+        route: OnceLock::new(),
+        live_translations: 0,
+        stores: Layout { modes: 1, smallest_page_bits: 12, address_bytes, guard: no_guard },
+        layout,
+    }
+}
+
+/// The register number of the pc of a core of ours, which has no register numbers.
+pub fn no_number() -> Register {
+    Register(0)
 }
 
 /// The [`Host`] of a core of ours: the guest's RAM, and the machine's callbacks. The core reports loads and stores to it

@@ -3,6 +3,7 @@
 use crate::boot::Kernel;
 use crate::unicorn::cpus::ia64::{self, at};
 use crate::unicorn::kinds::CoreKind;
+use crate::unicorn::own;
 
 /// The core.
 pub static CORE: CoreKind = CoreKind {
@@ -16,7 +17,7 @@ pub static CORE: CoreKind = CoreKind {
     has_next_pc: false,
     // A register that is set loses its NaT bit, so no register is set by its place alone.
     live_general: (0, 0),
-    pc: ia64::pc,
+    pc: own::no_number,
 };
 
 /// The only CPU model.

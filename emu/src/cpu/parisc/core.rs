@@ -3,6 +3,7 @@
 use crate::boot::Kernel;
 use crate::unicorn::cpus::parisc::{self, at};
 use crate::unicorn::kinds::CoreKind;
+use crate::unicorn::own;
 
 /// The 32-bit core.
 pub static CORE: CoreKind = CoreKind {
@@ -15,7 +16,7 @@ pub static CORE: CoreKind = CoreKind {
     live_pc: at::FRONT,
     has_next_pc: true,
     live_general: (0, 32),
-    pc: parisc::pc,
+    pc: own::no_number,
 };
 
 /// The only CPU model.

@@ -1,17 +1,13 @@
 //! The architectural state by register names, for snapshots: all words of the core's state, which is our own.
 
 use crate::cpu::Named;
-use crate::cpu::named::{self, Field};
-use crate::snapshot::registers::Values;
-use crate::unicorn::core_state::CoreState;
-use crate::unicorn::engine::TrapContext;
+use crate::cpu::named::{self, Field, OwnState};
 use std::mem::offset_of;
-use std::ops::Range;
 use std::sync::LazyLock;
 use trapline_core::parisc::{BLOCKS, ENTRIES, State};
 
-/// The functions of this file. The core has no state shared by all CPUs.
-pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| ()), load, ..Named::NOTHING_SHARED };
+/// The functions for snapshots.
+pub const NAMED: Named = named::of_own::<Parisc>();
 
 static TABLE: LazyLock<Vec<Field>> = LazyLock::new(|| {
     let mut fields = Vec::new();
@@ -46,24 +42,13 @@ static TABLE: LazyLock<Vec<Field>> = LazyLock::new(|| {
     fields
 });
 
-/// No bytes are the core's own.
-const OWN: &[Range<usize>] = &[];
+/// The state of PA-RISC CPUs.
+pub struct Parisc;
 
-fn numbers(values: &Values) -> Result<Vec<u128>, String> {
-    values.read(named::wanted(&TABLE))
-}
-
-fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
-    image.save(cpu.handle());
-    let values = named::values_of(&TABLE, image)?;
-    named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
-}
-
-fn load(cpu: &TrapContext, _: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
-    let numbers = numbers(values)?;
-    reset.restore(cpu.handle());
-    named::set(&TABLE, cpu, &numbers);
-    Ok(())
+impl OwnState for Parisc {
+    fn fields() -> &'static [Field] {
+        &TABLE
+    }
 }
 
 #[cfg(test)]

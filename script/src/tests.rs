@@ -108,6 +108,29 @@ fn options(old: bool) -> Options {
     Options { old, parameters: std::vec!["7".into(), "word".into()], ..Options::default() }
 }
 
+/// The settings of a run on one CPU.
+fn settings(style: Style) -> Settings {
+    Settings { style, started: 0, epoch: 0, seed: 1, secret: Secret(3, 5), cpus: 1, names: Box::new(NoNames) }
+}
+
+/// The first error of a script; empty if there is none.
+fn refusal(text: &str) -> String {
+    match compile(text, &Plain, &options(false)) {
+        Ok(_) => String::new(),
+        Err(errors) => errors[0].message.to_string(),
+    }
+}
+
+/// The reason why a script was ended that has only blocks that run at once.
+fn ended_by(text: &str) -> &'static str {
+    let program = compile(text, &Plain, &options(false)).unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
+    let mut state = State::new(&program, settings(Style::default()));
+    for block in &program.blocks {
+        state.run(&program, block, &block.points[0], &mut Outside);
+    }
+    state.failure().unwrap_or_default()
+}
+
 /// The whole output of a script that has only BEGIN and END.
 fn printed(text: &str, style: Style) -> String {
     let program = compile(text, &Plain, &options(style.old)).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
@@ -116,7 +139,7 @@ fn printed(text: &str, style: Style) -> String {
 
 /// The whole output of a compiled script that has only BEGIN and END.
 fn run_all(program: &Program, style: Style) -> String {
-    let settings = Settings { style, started: 0, epoch: 0, seed: 1, secret: Secret(3, 5), cpus: 1, names: Box::new(NoNames) };
+    let settings = settings(style);
     let mut state = State::new(program, settings);
     let points = program.blocks.iter().map(|block| block.points.len()).sum();
     state.announce(points);
@@ -290,16 +313,7 @@ fn errors_point_to_the_wrong_word() {
 #[test]
 fn a_loop_without_end_ends_with_a_sentence() {
     let program = compile("BEGIN { while (1) { @++ } }", &Plain, &options(false)).expect("compiled");
-    let settings = Settings {
-        style: Style::default(),
-        started: 0,
-        epoch: 0,
-        seed: 1,
-        secret: Secret(3, 5),
-        cpus: 1,
-        names: Box::new(NoNames),
-    };
-    let mut state = State::new(&program, settings);
+    let mut state = State::new(&program, settings(Style::default()));
     state.run(&program, &program.blocks[0], &program.blocks[0].points[0], &mut Outside);
     assert_eq!(state.exit(), Some(1));
     assert!(state.failure().is_some_and(|why| why.contains("1,000,000 turns")));
@@ -386,16 +400,7 @@ fn no_damage_to_a_script_makes_it_panic() {
                 let end = (at + 1).min(text.len());
                 let damaged = std::format!("{}{change}{}", &text[..at], &text[end..]);
                 let Ok(program) = compile(&damaged, &Plain, &options(false)) else { continue };
-                let settings = Settings {
-                    style: Style::default(),
-                    started: 0,
-                    epoch: 0,
-                    seed: 1,
-                    secret: Secret(3, 5),
-                    cpus: 1,
-                    names: Box::new(NoNames),
-                };
-                let mut state = State::new(&program, settings);
+                let mut state = State::new(&program, settings(Style::default()));
                 for block in &program.blocks {
                     state.run(&program, block, &block.points[0], &mut Outside);
                 }

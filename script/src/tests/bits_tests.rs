@@ -1,11 +1,10 @@
 //! Bit fields of packed structures are read wherever their bits lie, from guest memory and from copies, in both byte orders.
 
 use super::layout_tests::On;
-use super::{NoNames, options};
+use super::{options, settings};
 use crate::compile::compile;
-use crate::run::{ScriptContext, Secret, Settings, State};
+use crate::run::{ScriptContext, State};
 use crate::show::Style;
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use trapline_isa::arch::Arch;
@@ -98,16 +97,7 @@ fn bit_fields_of_packed_structures_are_read() {
         @p: { .a = 74565, .b = 424090, .c = -2, .d = 5, .e = 81985529216486895, .f = 6 }\n@q: { .a = 74565 }\n";
     for arch in Arch::ALL {
         let program = compile(text, &On(*arch), &options(false)).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
-        let settings = Settings {
-            style: Style::default(),
-            started: 0,
-            epoch: 0,
-            seed: 1,
-            secret: Secret(3, 5),
-            cpus: 1,
-            names: Box::new(NoNames),
-        };
-        let mut state = State::new(&program, settings);
+        let mut state = State::new(&program, settings(Style::default()));
         let mut memory = Memory(packed(FIELDS, arch.isa().order));
         state.run(&program, &program.blocks[0], &program.blocks[0].points[0], &mut memory);
         state.print_maps(&program);

@@ -1,39 +1,9 @@
 //! Scripts that exceed a limit: nesting, length, work or memory. Each must fail soon, with a sentence.
 
-use super::{NoNames, Outside, Plain, options};
+use super::{Plain, ended_by, options, refusal};
 use crate::compile::compile;
 use crate::program::PointKind;
-use crate::run::{Secret, Settings, State};
-use crate::show::Style;
-use alloc::boxed::Box;
 use alloc::string::String;
-use std::string::ToString;
-
-fn refusal(text: &str) -> String {
-    match compile(text, &Plain, &options(false)) {
-        Ok(_) => String::new(),
-        Err(errors) => errors[0].message.to_string(),
-    }
-}
-
-/// The reason why a script with this BEGIN was ended.
-fn ended_by(text: &str) -> &'static str {
-    let program = compile(text, &Plain, &options(false)).unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
-    let settings = Settings {
-        style: Style::default(),
-        started: 0,
-        epoch: 0,
-        seed: 1,
-        secret: Secret(3, 5),
-        cpus: 1,
-        names: Box::new(NoNames),
-    };
-    let mut state = State::new(&program, settings);
-    for block in &program.blocks {
-        state.run(&program, block, &block.points[0], &mut Outside);
-    }
-    state.failure().unwrap_or_default()
-}
 
 /// BY-1: every kind of nesting has a limit, and the parser refuses deeper scripts.
 #[test]

@@ -1,18 +1,10 @@
 //! Scripts that try to take more memory or time than their length allows. Each must be refused or ended, with a sentence.
 
-use super::{NoNames, Outside, Plain, options, printed};
-use crate::compile::compile;
-use crate::run::{Secret, Settings, State};
+use super::{ended_by, printed, refusal};
 use crate::show::Style;
-use alloc::boxed::Box;
 use alloc::string::String;
 use std::format;
 use std::string::ToString;
-
-/// The first error of a script. Empty if there is none.
-fn refusal(text: &str) -> String {
-    compile(text, &Plain, &options(false)).err().map_or(String::new(), |errors| errors[0].message.to_string())
-}
 
 fn check(what: &str, text: &str, wanted: &str) {
     let why = refusal(text);
@@ -115,25 +107,6 @@ fn texts_in_macros_are_paid_for() {
     let names = "a.".repeat(5000);
     let script = format!("{path}macro m() {{ $x = offsetof(struct s5000, {names}a); }}\nBEGIN {{ {} }}", "m(); ".repeat(5000));
     check("a long path", &script, TOO_MUCH);
-}
-
-/// The reason why a script with this BEGIN was ended.
-fn ended_by(text: &str) -> &'static str {
-    let program = compile(text, &Plain, &options(false)).unwrap_or_else(|errors| panic!("{errors:?}"));
-    let settings = Settings {
-        style: Style::default(),
-        started: 0,
-        epoch: 0,
-        seed: 1,
-        secret: Secret(3, 5),
-        cpus: 1,
-        names: Box::new(NoNames),
-    };
-    let mut state = State::new(&program, settings);
-    for block in &program.blocks {
-        state.run(&program, block, &block.points[0], &mut Outside);
-    }
-    state.failure().unwrap_or_default()
 }
 
 /// BY-1: output is limited without a loop, too, and so is the memory of all variables.

@@ -34,6 +34,11 @@ pub trait Unwind: Send + Sync {
     fn registers(&self) -> (Option<Reg>, Option<Reg>);
     /// The caller of a function. `read` returns a word of memory. `None` if there is no caller or it cannot be found.
     fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller>;
+    /// Completes the state of a caller that [`Unwind::caller`] has found, now that its pc is the true one and not a return
+    /// pad's.
+    fn at_true_pc(&self, caller: Standing) -> Standing {
+        caller
+    }
 }
 
 /// The stack that a walk reads.
@@ -52,12 +57,16 @@ pub fn walk(rule: &dyn Unwind, mut at: Standing, into: &mut [Frame], walked: &mu
         *free = Frame { slot, raw, address: at.pc };
         found += 1;
         let Some((mut caller, place)) = rule.caller(&at, &mut |at| walked.word(at)) else { break };
-        // A stack that leads back to itself is corrupt.
-        if caller.pc == 0 || place != 0 && (caller.sp, caller.frame) == (at.sp, at.frame) {
+        if caller.pc == 0 {
             break;
         }
         (slot, raw) = (place, caller.pc);
         caller.pc = walked.real(place, caller.pc);
+        let caller = rule.at_true_pc(caller);
+        // A stack that leads back to itself is corrupt.
+        if place != 0 && (caller.sp, caller.frame) == (at.sp, at.frame) {
+            break;
+        }
         at = caller;
     }
     found

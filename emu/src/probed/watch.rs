@@ -54,7 +54,7 @@ impl Notes {
 pub enum Exited {
     /// The task will never run again after the next switch.
     Dying(u64),
-    /// The task's structure is freed: its address may be reused.
+    /// The task's structure is freed, or another task's already: its address may be reused, or is.
     Released(u64),
 }
 
@@ -65,6 +65,9 @@ const RELEASED: u64 = 1;
 const LAST_CALL: &str = "do_task_dead";
 /// The function that frees a task's structure, its argument, in every Linux. It runs long after the task's last switch.
 const RELEASES_TASK: &str = "__put_task_struct";
+/// The function that a new task's structure, its argument, is given to before the task runs. In a kernel without
+/// [`RELEASES_TASK`], such as the tiny ones, it is the first sign that another task's structure is in use again.
+const STARTS_TASK: &str = "wake_up_new_task";
 /// Functions that free the init sections.
 const FREES_INIT: &[&str] = &["free_initmem", "free_kernel_image_pages"];
 
@@ -72,7 +75,8 @@ const FREES_INIT: &[&str] = &["free_initmem", "free_kernel_image_pages"];
 pub fn internal_probes(notes: &Arc<Notes>, has: impl Fn(&str) -> bool) -> Vec<Kprobe> {
     let mut probes = loader_probes(&notes.modules, &has);
     type Note = fn(&mut Hit<'_>) -> u64;
-    let tasks: [(&str, Note); 2] = [(LAST_CALL, |hit| hit.task()), (RELEASES_TASK, |hit| hit.arg(0) | RELEASED)];
+    let releases = if has(RELEASES_TASK) { RELEASES_TASK } else { STARTS_TASK };
+    let tasks: [(&str, Note); 2] = [(LAST_CALL, |hit| hit.task()), (releases, |hit| hit.arg(0) | RELEASED)];
     for (name, note) in tasks.into_iter().filter(|(name, _)| has(name)) {
         let notes = Arc::clone(notes);
         let probe = Kprobe::at(name).pre(move |hit| {

@@ -46,8 +46,12 @@ impl Unwind for RegisterStack {
             None if !at.called => (at.link, 0),
             None => return None,
         };
-        let below = self.function(pc).map(|(start, code)| (self.stack.below)(code, start, pc, at.frame));
-        Some((Standing { pc, frame: below.unwrap_or(at.frame), link: 0, called: true, ..*at }, slot))
+        Some((Standing { pc, link: 0, called: true, ..*at }, slot))
+    }
+
+    fn at_true_pc(&self, caller: Standing) -> Standing {
+        let below = self.function(caller.pc).map(|(start, code)| (self.stack.below)(code, start, caller.pc, caller.frame));
+        Standing { frame: below.unwrap_or(caller.frame), ..caller }
     }
 }
 
@@ -72,7 +76,7 @@ mod tests {
         let of = |pc: u64, called: bool| {
             let at = Standing { pc, sp: 0x1000, frame: 0x8000, link: TEXT + 48, called };
             let read = &mut |at: u64| (at == 0x8008).then_some(TEXT + 48);
-            rule.caller(&at, read).map(|(caller, slot)| (caller.pc, caller.frame, slot))
+            rule.caller(&at, read).map(|(caller, slot)| (caller.pc, rule.at_true_pc(caller).frame, slot))
         };
         assert_eq!(of(TEXT, false), Some((TEXT + 48, 0x8000 - 48, 0)), "at its entry");
         assert_eq!(of(TEXT + 16, true), Some((TEXT + 48, 0x8000 - 48, 0x8008)), "behind the copy");

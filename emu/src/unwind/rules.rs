@@ -33,6 +33,17 @@ impl Rules {
     pub fn set_modules(&self, modules: Vec<ModuleRule>) {
         self.modules.store(Arc::new(modules));
     }
+
+    /// Calls `then` with the rule for the code in which a function stands.
+    fn with<T>(&self, at: &Standing, then: impl FnOnce(&dyn Unwind) -> T) -> T {
+        // After a call that does not return, the return address may be the start of the next section.
+        let pc = if at.called { at.pc.wrapping_sub(1) } else { at.pc };
+        let modules = self.modules.load();
+        match modules.iter().find(|module| module.text.iter().any(|range| range.contains(&pc))) {
+            Some(module) => then(&*module.rule),
+            None => then(&*self.kernel),
+        }
+    }
 }
 
 impl Unwind for Rules {
@@ -41,13 +52,11 @@ impl Unwind for Rules {
     }
 
     fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller> {
-        // After a call that does not return, the return address may be the start of the next section.
-        let pc = if at.called { at.pc.wrapping_sub(1) } else { at.pc };
-        let modules = self.modules.load();
-        match modules.iter().find(|module| module.text.iter().any(|range| range.contains(&pc))) {
-            Some(module) => module.rule.caller(at, read),
-            None => self.kernel.caller(at, read),
-        }
+        self.with(at, |rule| rule.caller(at, read))
+    }
+
+    fn at_true_pc(&self, caller: Standing) -> Standing {
+        self.with(&caller, |rule| rule.at_true_pc(caller))
     }
 }
 

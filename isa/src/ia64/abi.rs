@@ -43,6 +43,8 @@ pub const FPSR: Reg = Reg(155);
 pub const K6: Reg = Reg(156);
 /// The per-CPU area, `ar.k3`.
 pub const K3: Reg = Reg(157);
+/// The bundle completed last, which an interruption saves in `cr.iipa`, and the one completed before the last hit.
+pub const COMPLETED: [Reg; 2] = [Reg(158), Reg(159)];
 
 /// The stack pointer.
 pub const SP: Reg = r(12);
@@ -76,11 +78,18 @@ pub static ELF: Abi = Abi {
         320..328 => Some(b((number - 320) as u8)),
         _ => None,
     },
-    hidden: &[("nat0", NATS[0]), ("nat1", NATS[1]), ("fpsr", FPSR)],
+    hidden: &HIDDEN,
     jprobe_stack: 0,
     stack_size: 32768,
     ..Abi::USUAL
 };
+
+/// What a jprobe's handler must not leave changed besides [`NAMES`].
+#[rustfmt::skip]
+static HIDDEN: [(&str, Reg); 9] = [
+    ("nat0", NATS[0]), ("nat1", NATS[1]), ("fpsr", FPSR), ("alat0", ALAT[0]), ("alat1", ALAT[1]), ("alat2", ALAT[2]),
+    ("alat3", ALAT[3]), ("completed", COMPLETED[0]), ("completed_before_hit", COMPLETED[1]),
+];
 
 /// The names of assembler code, because Linux on IA-64 knows no registers by name. The place of the frame comes before
 /// its registers.

@@ -27,6 +27,8 @@ fn cell(state: &State, reg: Reg) -> Option<&Cell<u64>> {
         abi::IPSR => state.control.get(cr::IPSR),
         abi::IIP => state.control.get(cr::IIP),
         abi::IFS => state.control.get(cr::IFS),
+        _ if reg == abi::COMPLETED[0] => Some(&state.last),
+        _ if reg == abi::COMPLETED[1] => Some(&state.before_hit),
         _ => None,
     }
 }

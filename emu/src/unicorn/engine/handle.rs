@@ -8,7 +8,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use unicorn_engine_sys::{self as sys, uc_engine};
 
-/// Read access to a running engine. Copying it is cheap. It is valid as long as its [`Core`].
+/// Read access to a running engine. Copying it is cheap. It is valid as long as its [`Core`](super::Core).
 #[derive(Clone, Copy)]
 pub struct Handle {
     pub(super) engine: NonNull<Engine>,

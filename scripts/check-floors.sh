@@ -169,6 +169,7 @@ stands_on files
 stands_on frames
 stands_on disks devices
 stands_on folders devices
+stands_on network devices
 stands_on snapshot clock files frames
 stands_on error snapshot
 stands_on symbols error
@@ -193,7 +194,7 @@ stands_on booted boot devices error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on sweep boot probed verify
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boards boot booted clock debugger devices disks error files folders history lines machine outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
+stands_on cli arches boards boot booted clock debugger devices disks error files folders history lines machine network outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

@@ -61,6 +61,7 @@ pub mod folders;
 mod frames;
 pub mod history;
 pub mod lines;
+pub mod network;
 pub mod outputs;
 pub mod snapshot;
 pub mod still;

@@ -115,10 +115,10 @@ fn a_guest_runs_in_a_folder_the_same_under_probes(name: &'static str) {
             let tree = folders::open_folder(&place.0.join(at)).expect("a folder");
             Attached::Folder(Folder { tree, tag: tag.into() })
         };
-        let mounts = initramfs::Folders { has_root: true, tags: vec!["share".into()] };
+        let mounts = initramfs::Devices { has_root: true, tags: vec!["share".into()], ..initramfs::Devices::default() };
         let config = Config {
             command_line: found.stock.command_line.into(),
-            initrd: Some(Arc::from(initramfs::with_folders(&busybox, Some(SCRIPT.as_bytes()), &files, &mounts))),
+            initrd: Some(Arc::from(initramfs::with_devices(&busybox, Some(SCRIPT.as_bytes()), &files, &mounts))),
             attached: vec![folder("root", initramfs::ROOT_TAG), folder("share", "share")],
             record_events: true,
             ..Config::default()

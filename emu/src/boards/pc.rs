@@ -92,7 +92,7 @@ const EXIT_STATUS_IN_MEMORY: u64 = 0xfef0_0000;
 const TIMER_READ_NANOSECONDS: u64 = 500;
 
 /// The state of the board.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pc {
     cpus: Cpus,

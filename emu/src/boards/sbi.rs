@@ -121,7 +121,7 @@ fn virtio(count: usize) -> Vec<(Range<u64>, u32)> {
 }
 
 /// The state of the board.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VirtRiscv {
     running: Cpus,

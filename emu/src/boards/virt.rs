@@ -133,7 +133,7 @@ fn virtio(count: usize) -> Vec<Device> {
 }
 
 /// The state of the board.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Virt {
     gic: Gic,

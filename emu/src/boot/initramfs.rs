@@ -32,33 +32,38 @@ pub const ROOT_TAG: &str = "root";
 /// The directory of files that are copied into that folder.
 pub const PUSHED: &str = "push/";
 
-/// Folders of the host that init mounts, by the tags of their devices.
+/// The devices that init makes ready: folders of the host, by the tags of their devices, and a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Folders {
+pub struct Devices {
     /// Whether programs run in the folder with the tag [`ROOT_TAG`].
     pub has_root: bool,
     /// The tags of the folders that are mounted in `/mnt`, each at its tag.
     pub tags: Vec<String>,
+    /// Whether there is a network card, which gets its address by DHCP.
+    pub has_network: bool,
 }
 
-impl Folders {
-    /// The functions of init that [`Folders::steps`] calls.
+impl Devices {
+    /// The functions of init that [`Devices::steps`] calls.
     fn functions(&self) -> String {
-        match self {
-            Folders { has_root: true, .. } => [FOLDER, ENTER].concat(),
-            Folders { tags, .. } if tags.is_empty() => String::new(),
+        let folders = match self {
+            Devices { has_root: true, .. } => [FOLDER, ENTER].concat(),
+            Devices { tags, .. } if tags.is_empty() => String::new(),
             _ => FOLDER.into(),
-        }
+        };
+        [if self.has_network { NETWORK } else { "" }, &folders].concat()
     }
 
-    /// The commands of init that mount the folders, each of which must succeed before the next one.
+    /// The commands of init that make the devices ready, each of which must succeed before the next one.
     fn steps(&self) -> String {
+        let network = if self.has_network { "network &&\n" } else { "" };
         if !self.has_root && self.tags.is_empty() {
-            return String::new();
+            return network.into();
         }
         let (root, inside) = if self.has_root { ("folder root /newroot &&\nenter &&\n", "/newroot") } else { ("", "") };
         let shares: String = self.tags.iter().map(|tag| format!("folder {tag} {inside}/mnt/{tag} &&\n")).collect();
-        [CHANGES, root, &shares].concat()
+        let names = if self.has_root && self.has_network { COPY_NAMES } else { "" };
+        [network, CHANGES, root, names, &shares].concat()
     }
 }
 
@@ -82,6 +87,35 @@ load() {
 }
 load &&
 ";
+/// The path of the program that udhcpc starts with what it is given. busybox of Debian looks for it there.
+const LEASE_PATH: &str = "etc/udhcpc/default.script";
+const LEASE: &str = "\
+#!/bin/sh
+case $1 in
+deconfig)
+    ip addr flush dev $interface
+    ip link set $interface up
+    ;;
+bound|renew)
+    ip addr flush dev $interface
+    ip addr add $ip/$mask dev $interface
+    ip route add default via $router
+    echo search $domain > /etc/resolv.conf
+    echo nameserver $dns >> /etc/resolv.conf
+    ;;
+esac
+";
+/// Brings the network up.
+const NETWORK: &str = "\
+network() {
+    ip link set lo up
+    udhcpc -i eth0 -n -q -f -t 3 -T 1 >/dev/null 2>&1 && return
+    echo init: eth0 has no address
+    return 1
+}
+";
+/// Copies the name server's address into the root folder.
+const COPY_NAMES: &str = "{ mkdir -p /newroot/etc; rm -f /newroot/etc/resolv.conf; cp /etc/resolv.conf /newroot/etc; } &&\n";
 /// Mounts a folder of the host at a path, below a file system in memory that takes the guest's changes.
 const FOLDER: &str = "\
 folder() {
@@ -163,11 +197,11 @@ const DIRECTORIES: &[&str] = &["bin", "dev", "etc", "proc", "root", "sys", "tmp"
 /// Builds an initial file system of busybox, an optional script, and further files by path. Files that start like a
 /// program are made executable.
 pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec<u8>)]) -> Vec<u8> {
-    with_folders(busybox, script, files, &Folders::default())
+    with_devices(busybox, script, files, &Devices::default())
 }
 
-/// Builds such a file system that also mounts folders of the host.
-pub fn with_folders(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec<u8>)], folders: &Folders) -> Vec<u8> {
+/// Builds such a file system that also makes devices ready.
+pub fn with_devices(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec<u8>)], devices: &Devices) -> Vec<u8> {
     let mut archive = Archive::default();
     for name in DIRECTORIES {
         archive.directory(name);
@@ -175,8 +209,12 @@ pub fn with_folders(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec
     archive.program("bin/busybox", busybox);
     archive.symlink("bin/sh", "busybox");
     let load = if files.iter().any(|(path, _)| path.starts_with(MODULES)) { LOAD } else { "" };
-    let run = if folders.has_root { RUN_INSIDE } else { RUN };
-    archive.program("init", [INIT, &folders.functions(), load, &folders.steps(), run, ends(busybox)].concat().as_bytes());
+    let run = if devices.has_root { RUN_INSIDE } else { RUN };
+    archive.program("init", [INIT, &devices.functions(), load, &devices.steps(), run, ends(busybox)].concat().as_bytes());
+    if devices.has_network {
+        archive.parents(LEASE_PATH);
+        archive.program(LEASE_PATH, LEASE.as_bytes());
+    }
     if let Some(script) = script {
         archive.file(SCRIPT, script);
     }
@@ -322,8 +360,9 @@ mod tests {
     #[test]
     fn init_mounts_folders_and_enters_the_root() {
         let init = |has_root, tags: &[&str]| {
-            let folders = Folders { has_root, tags: tags.iter().map(|tag| (*tag).into()).collect() };
-            let entries = read(&with_folders(b"\x7fELF", None, &[], &folders));
+            let tags = tags.iter().map(|tag| (*tag).into()).collect();
+            let devices = Devices { has_root, tags, ..Devices::default() };
+            let entries = read(&with_devices(b"\x7fELF", None, &[], &devices));
             let init = entries.into_iter().find(|(path, _, _)| path == "init").expect("init").2;
             String::from_utf8(init).expect("text")
         };

@@ -1,10 +1,10 @@
-//! `--disk`, `--root` and `--share`: the devices that a guest has because the user asks for them.
+//! `--disk`, `--root`, `--share` and `--net`: the devices that a guest has because the user asks for them.
 
 use super::Failure;
 use crate::boards;
-use crate::boot::initramfs::{Folders, ROOT_TAG};
-use crate::devices::virtio::{Attached, blk, ninep};
-use crate::{disks, folders};
+use crate::boot::initramfs::{Devices, ROOT_TAG};
+use crate::devices::virtio::{Attached, blk, net, ninep};
+use crate::{disks, folders, network};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -23,20 +23,30 @@ pub struct DeviceArgs {
     /// stay in its memory. May be repeated
     #[arg(long = "share", value_name = "DIR[:TAG]", conflicts_with = "initrd")]
     shares: Vec<String>,
+    /// A network for a stock kernel: closed and the same in every run, with DHCP, DNS and a web server at http://10.0.2.2.
+    /// www=DIR shows a folder of the host there, for reading only
+    #[arg(long = "net", value_name = "www=DIR", num_args = 0..=1, default_missing_value = "")]
+    net: Option<String>,
 }
 
 /// A virtio driver, and the file system that is usual on its device.
 const FOR_DISKS: &[&str] = &["virtio_blk", "crc32c_generic", "ext4"];
 const FOR_FOLDERS: &[&str] = &["9pnet_virtio", "9p", "overlay"];
+const FOR_NETWORKS: &[&str] = &["virtio_net"];
 
 impl DeviceArgs {
     /// Whether there is any device.
     pub fn is_empty(&self) -> bool {
-        self.disks.is_empty() && !self.has_folders()
+        self.disks.is_empty() && !self.init_uses_any()
+    }
+
+    /// Whether init makes any device ready.
+    pub fn init_uses_any(&self) -> bool {
+        self.has_folders() || self.net.is_some()
     }
 
     /// Whether there is a folder of the host.
-    pub fn has_folders(&self) -> bool {
+    fn has_folders(&self) -> bool {
         self.root.is_some() || !self.shares.is_empty()
     }
 
@@ -45,7 +55,7 @@ impl DeviceArgs {
         self.root.as_deref()
     }
 
-    /// The devices, in the order of their arguments: disks, the root folder, further folders. Opens their files.
+    /// The devices, in the order of their arguments: disks, the root folder, further folders, the network. Opens their files.
     pub fn attached(&self) -> Result<Vec<Attached>, Failure> {
         let disks = self.disks.iter().map(|disk| disk_of(disk));
         let root = self.root.iter().map(|root| folder_of("--root", root, ROOT_TAG));
@@ -53,11 +63,12 @@ impl DeviceArgs {
             let (folder, tag) = share_of(share)?;
             folder_of("--share", folder, tag)
         });
-        disks.chain(root).chain(shares).collect()
+        let net = self.net.iter().map(|net| network_of(net));
+        disks.chain(root).chain(shares).chain(net).collect()
     }
 
-    /// The folders that init mounts. Fails if two have one tag.
-    pub fn folders(&self) -> Result<Folders, Failure> {
+    /// The devices that init makes ready. Fails if two folders have one tag.
+    pub fn for_init(&self) -> Result<Devices, Failure> {
         let mut tags: Vec<String> = Vec::new();
         for share in &self.shares {
             let (_, tag) = share_of(share)?;
@@ -67,7 +78,7 @@ impl DeviceArgs {
             }
             tags.push(tag.into());
         }
-        Ok(Folders { has_root: self.root.is_some(), tags })
+        Ok(Devices { has_root: self.root.is_some(), tags, has_network: self.net.is_some() })
     }
 
     /// The kernel modules that these devices need on a board, in the order in which they are loaded. Fails if the board
@@ -78,11 +89,12 @@ impl DeviceArgs {
         }
         let transport = boards::virtio_modules(board).ok_or_else(|| {
             Failure::usage(format!("the {board} board has no virtio devices yet"))
-                .advise("leave out `--disk`, `--root` and `--share`")
+                .advise("leave out `--disk`, `--root`, `--share` and `--net`")
         })?;
         let disks = if self.disks.is_empty() { &[][..] } else { FOR_DISKS };
         let folders = if self.has_folders() { FOR_FOLDERS } else { &[][..] };
-        Ok([transport, disks, folders].concat())
+        let networks = if self.net.is_some() { FOR_NETWORKS } else { &[][..] };
+        Ok([transport, disks, folders, networks].concat())
     }
 }
 
@@ -98,6 +110,22 @@ fn disk_of(text: &str) -> Result<Attached, Failure> {
 fn folder_of(option: &str, folder: &Path, tag: &str) -> Result<Attached, Failure> {
     let no_folder = |error| Failure::usage(format!("{option}: `{}` is no folder that can be read: {error}", folder.display()));
     Ok(Attached::Folder(ninep::Folder { tree: folders::open_folder(folder).map_err(no_folder)?, tag: tag.into() }))
+}
+
+/// The network of an argument: nothing, or a folder for the web server.
+fn network_of(text: &str) -> Result<Attached, Failure> {
+    let usage =
+        |message: String| Failure::usage(message).advise("write `--net`, or `--net www=DIR` with a folder for the web server");
+    let www = match text.split_once('=') {
+        _ if text.is_empty() => None,
+        Some(("www", folder)) => {
+            let opened = folders::open_folder(Path::new(folder));
+            Some(opened.map_err(|error| usage(format!("--net: `{folder}` is no folder that can be read: {error}")))?)
+        }
+        Some(("forward", _)) => return Err(usage("--net: real sockets cannot be reached yet: the network is closed".into())),
+        _ => return Err(usage(format!("--net: `{text}` is no setting of a network"))),
+    };
+    Ok(Attached::Network(net::Card { network: network::closed(www) }))
 }
 
 /// The folder and the tag of a share.
@@ -140,7 +168,28 @@ mod tests {
             assert_eq!(share_of(text).ok(), expected.map(|(folder, tag)| (Path::new(folder), tag)), "{text}");
         }
         let twice = |first: &str, second: &str| DeviceArgs { shares: vec![first.into(), second.into()], ..DeviceArgs::default() };
-        assert!(twice("/a:x", "/b:x").folders().is_err() && twice("/a:x", "/b:root").folders().is_err());
-        assert_eq!(twice("/a:x", "/b:y").folders().map(|folders| folders.tags), Ok(vec!["x".into(), "y".into()]));
+        assert!(twice("/a:x", "/b:x").for_init().is_err() && twice("/a:x", "/b:root").for_init().is_err());
+        assert_eq!(twice("/a:x", "/b:y").for_init().map(|devices| devices.tags), Ok(vec!["x".into(), "y".into()]));
+    }
+
+    /// DV-4, NW-3: a network has no setting, or a folder that can be read. Others are refused with advice.
+    #[test]
+    fn networks_have_settings() {
+        let folder = std::env::temp_dir();
+        #[rustfmt::skip]
+        let cases = [
+            (String::new(),                             None),
+            (format!("www={}", folder.display()),       None),
+            ("www=/no/such/folder".into(),              Some("is no folder that can be read")),
+            ("www=/proc/self/exe".into(),               Some("is no folder that can be read")),
+            ("www".into(),                              Some("`www` is no setting of a network")),
+            ("debian/amd64".into(),                     Some("`debian/amd64` is no setting of a network")),
+            ("forward=8080".into(),                     Some("the network is closed")),
+        ];
+        for (text, refusal) in cases {
+            let message = network_of(&text).err().map(|failure| format!("{failure:?}"));
+            assert_eq!(message.is_some(), refusal.is_some(), "{text}: {message:?}");
+            assert!(refusal.is_none_or(|refusal| message.is_some_and(|message| message.contains(refusal))), "{text}");
+        }
     }
 }

@@ -43,8 +43,10 @@ pub fn read(asked: &[PathBuf], for_devices: &[&str], arch: Arch, local: Option<&
 fn device_modules(names: &[&str], local: Option<&Local>) -> Result<Vec<PathBuf>, Failure> {
     let Some(local) = local.filter(|_| !names.is_empty()) else { return Ok(Vec::new()) };
     if local.modules().is_none() {
-        return Err(Failure::usage("this kernel's drivers for disks and folders are modules that are not on this computer")
-            .advise("`trapline images pull --modules` with the kernel's name brings them"));
+        return Err(Failure::usage(
+            "this kernel's drivers for disks, folders and networks are modules that are not on this computer",
+        )
+        .advise("`trapline images pull --modules` with the kernel's name brings them"));
     }
     Ok(names.iter().filter_map(|name| local.module(name)).collect())
 }

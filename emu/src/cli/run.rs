@@ -130,6 +130,8 @@ Examples:
   trapline run debian/amd64 --script work.sh --push tool:/bin/tool --mem 1G
   trapline run debian/amd64 --root ~/trees/bookworm --script work.sh
                                                         the script runs in a folder of the host, which stays as it is
+  trapline run debian/amd64 --net www=results --script work.sh
+                                                        the folder at http://10.0.2.2/, in a network without an outside
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
   trapline run -e 'p vfs_read' -e 'r:done vfs_read n=$retval' --out trace.dat --out trace.perfetto
                                                         for `trace-cmd report -i trace.dat` and ui.perfetto.dev

@@ -91,7 +91,7 @@ impl StockArgs {
     pub fn guest(&self, name: &str, kernel: &Kernel, devices: &DeviceArgs) -> Result<Option<StockGuest>, Failure> {
         if !kernel.is_stock() {
             if !devices.is_empty() {
-                return Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no disk and no folder")));
+                return Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no disk, no folder and no network")));
             }
             if !self.pushed.is_empty() {
                 return Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no file")));
@@ -114,7 +114,7 @@ impl StockArgs {
             .and_then(|machine| machine.board(kernel))
             .map_err(|error| Failure::usage(format!("`{name}` cannot be run: {error}")))?;
         let needed = devices.modules(board.name)?;
-        let folders = devices.folders()?;
+        let for_init = devices.for_init()?;
         let wanted = Wanted::parse(name);
         let architecture = kernels::of(kernel.arch).debian;
         let script = self.script.as_deref().map(read).transpose()?;
@@ -126,9 +126,9 @@ impl StockArgs {
                 let local = wanted.as_ref().map(image::local).transpose()?;
                 let modules = modules::read(&self.modules, &needed, kernel.arch, local.as_ref())?;
                 // The snapshot is made before modules are loaded: they are only files in it, and are loaded when the
-                // guest continues. Those of folders are loaded at the boot, which mounts them.
+                // guest continues. Those of folders and networks are loaded at the boot, which uses them.
                 let later = if self.from_boot { initramfs::MODULES_FOR_LATER } else { initramfs::MODULES };
-                let first = if devices.has_folders() { initramfs::MODULES } else { later };
+                let first = if devices.init_uses_any() { initramfs::MODULES } else { later };
                 has_modules = !modules.asked.is_empty() || first == later && !modules.for_devices.is_empty();
                 let named = |folder: &str, modules: Vec<(String, Vec<u8>)>| {
                     modules.into_iter().map(|(name, bytes)| (format!("{folder}{name}"), bytes)).collect::<Vec<_>>()
@@ -136,12 +136,12 @@ impl StockArgs {
                 let mut files = [named(first, modules.for_devices), named(later, modules.asked)].concat();
                 for text in &self.pushed {
                     let (path, bytes) = pushed(text)?;
-                    files.push((if folders.has_root { format!("{}{path}", initramfs::PUSHED) } else { path }, bytes));
+                    files.push((if for_init.has_root { format!("{}{path}", initramfs::PUSHED) } else { path }, bytes));
                 }
-                initramfs::with_folders(&busybox(wanted.as_ref(), architecture)?, packed, &files, &folders)
+                initramfs::with_devices(&busybox(wanted.as_ref(), architecture)?, packed, &files, &for_init)
             }
         };
-        if self.from_boot && has_modules && folders.has_root {
+        if self.from_boot && has_modules && for_init.has_root {
             return Err(Failure::usage("--from-boot: modules cannot be loaded inside a root folder")
                 .advise("leave out `--from-boot`, or `--module`"));
         }

@@ -9,7 +9,7 @@ use trapline_isa::mem::Memory;
 pub const MOST: usize = 8;
 
 /// The devices of a board.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bank(Vec<Virtio>);
 

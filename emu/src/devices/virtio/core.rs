@@ -2,7 +2,7 @@
 //! which requests complete.
 
 use super::queue::{Broken, Queue};
-use super::{AttachError, Attached, Class};
+use super::{AttachError, Attached, Class, net};
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
 use trapline_isa::mem::Memory;
@@ -29,7 +29,7 @@ pub const LATENCY_NANOSECONDS: u64 = 20_000;
 const MOST_AT_ONCE: usize = 64;
 
 /// A virtio device.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Virtio {
     status: u8,
@@ -70,7 +70,7 @@ impl Virtio {
             && self.due.len() == count
             && self.queues.iter().all(Queue::is_sound)
             && self.due.iter().flatten().all(|due| *due < last)
-            && self.class.is_sound()
+            && self.class.is_sound(last)
     }
 
     /// Takes over the host's side of the device that this restored one replaces. Fails if that is another device.
@@ -78,9 +78,26 @@ impl Virtio {
         self.class.adopt(&other.class)
     }
 
+    /// The device's own state.
+    #[cfg(test)]
+    pub fn class(&self) -> &Class {
+        &self.class
+    }
+
+    /// Like [`Virtio::class`], to be changed.
+    #[cfg(test)]
+    pub fn class_mut(&mut self) -> &mut Class {
+        &mut self.class
+    }
+
     /// The device id.
     pub fn id(&self) -> u32 {
         self.class.id()
+    }
+
+    /// The class code of its PCI function.
+    pub fn pci_class(&self) -> u32 {
+        self.class.pci_class()
     }
 
     /// The number of queues.
@@ -111,6 +128,7 @@ impl Virtio {
         (self.offered_half, self.accepted_half, self.accepted, self.selected) = (0, 0, 0, 0);
         self.queues.fill(Queue::new());
         self.due.fill(None);
+        self.class.reset();
     }
 
     fn features(&self) -> u64 {
@@ -188,9 +206,13 @@ impl Virtio {
 
     /// The driver has made chains available in this queue.
     pub fn notify(&mut self, number: u32, now: Ticks) {
-        if self.is_running()
-            && let Some(due) = self.due.get_mut(number as usize)
-        {
+        if self.is_running() {
+            self.serve_later(number as usize, now);
+        }
+    }
+
+    fn serve_later(&mut self, number: usize, now: Ticks) {
+        if let Some(due) = self.due.get_mut(number) {
             due.get_or_insert(now.saturating_add(ticks(LATENCY_NANOSECONDS)));
         }
     }
@@ -201,14 +223,19 @@ impl Virtio {
 
     /// The time at which the device must be served. `None` if it waits for its driver.
     pub fn next(&self) -> Option<Ticks> {
-        self.due.iter().flatten().min().copied()
+        let timer = self.class.timer().filter(|_| self.is_running());
+        self.due.iter().copied().chain([timer]).flatten().min()
     }
 
     /// Handles the requests whose time has come.
     pub fn serve(&mut self, now: Ticks, memory: &mut dyn Memory) {
+        let arrived = self.class.arrived();
+        if self.is_running() {
+            self.class.pass_time(now);
+        }
         for number in 0..self.queues.len() {
             if self.due.get(number).is_some_and(|due| due.is_some_and(|due| due <= now)) {
-                let answer = self.serve_queue(number, memory);
+                let answer = self.serve_queue(number, now, memory);
                 if let Some(due) = self.due.get_mut(number) {
                     *due = matches!(answer, Ok(true)).then(|| now.saturating_add(ticks(LATENCY_NANOSECONDS)));
                 }
@@ -219,15 +246,18 @@ impl Virtio {
                 }
             }
         }
+        if self.class.arrived() != arrived && self.is_running() {
+            self.serve_later(net::RECEIVE, now);
+        }
     }
 
     /// Handles the requests of a queue. Returns whether some were left.
-    fn serve_queue(&mut self, number: usize, memory: &mut dyn Memory) -> Result<bool, Broken> {
+    fn serve_queue(&mut self, number: usize, now: Ticks, memory: &mut dyn Memory) -> Result<bool, Broken> {
         let Some(queue) = self.queues.get_mut(number) else { return Ok(false) };
         let mut handled = 0;
-        while handled < MOST_AT_ONCE {
+        while handled < MOST_AT_ONCE && self.class.can_use(number) {
             let Some(chain) = queue.pop(memory)? else { break };
-            let written = self.class.handle(&chain, memory);
+            let written = self.class.handle(number, &chain, memory, now);
             queue.push(memory, &chain, written)?;
             handled += 1;
         }

@@ -6,9 +6,11 @@
 //! [`Virtio::serve`] at that time. So a request takes a fixed virtual time, however long the host takes for it.
 
 pub mod bank;
+mod base64;
 pub mod blk;
 pub mod core;
 pub mod mmio;
+pub mod net;
 pub mod ninep;
 pub mod pci;
 pub mod queue;
@@ -17,7 +19,9 @@ mod testing;
 
 pub use core::Virtio;
 
+use crate::clock::Ticks;
 use blk::Blk;
+use net::Net;
 use ninep::NineP;
 use queue::Chain;
 use serde::{Deserialize, Serialize};
@@ -25,13 +29,15 @@ use thiserror::Error;
 use trapline_isa::mem::Memory;
 
 /// The kind of a device, with the state of its own.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Class {
     /// A disk.
     Blk(Blk),
     /// A folder of the host.
     NineP(NineP),
+    /// A network card.
+    Net(Net),
 }
 
 /// The reason why a device cannot be on a board, or cannot continue from a snapshot.
@@ -39,10 +45,10 @@ pub enum Class {
 #[non_exhaustive]
 pub enum AttachError {
     /// The board has no place for virtio devices.
-    #[error("this board has no disks, folders or other virtio devices yet")]
+    #[error("this board has no disks, folders, networks or other virtio devices yet")]
     NoPlace,
     /// The board has no place for a further device.
-    #[error("this board has room for {} disks, folders and other virtio devices", bank::MOST)]
+    #[error("this board has room for {} disks, folders, networks and other virtio devices", bank::MOST)]
     TooMany,
     /// A snapshot has another number of devices than the machine.
     #[error("its machine has {0} virtio devices, this one has {1}")]
@@ -50,14 +56,14 @@ pub enum AttachError {
     /// A snapshot has a device of another kind.
     #[error("its virtio devices are of other kinds or come in another order")]
     Kind,
-    /// A snapshot refers to a disk or a folder with other contents.
-    #[error("its disk or folder has other contents than the one that is given now")]
+    /// A snapshot refers to a disk, a folder or a network with other contents.
+    #[error("its disk, folder or network has other contents than the one that is given now")]
     Contents,
     /// A snapshot refers to a disk with other rights.
     #[error("its disk may be written and this one may not, or the other way round")]
     Rights,
     /// The host cannot read what a device shows to the guest.
-    #[error("a disk or a folder cannot be read: {0}")]
+    #[error("a disk, a folder or a network's folder cannot be read: {0}")]
     Unreadable(String),
 }
 
@@ -68,6 +74,8 @@ pub enum Attached {
     Disk(blk::Disk),
     /// A folder of the host.
     Folder(ninep::Folder),
+    /// A network card.
+    Network(net::Card),
 }
 
 impl Attached {
@@ -77,6 +85,7 @@ impl Attached {
         match self {
             Attached::Disk(disk) => disk.identity(),
             Attached::Folder(folder) => folder.identity(),
+            Attached::Network(card) => card.identity(),
         }
     }
 
@@ -84,6 +93,7 @@ impl Attached {
         match self {
             Attached::Disk(disk) => Class::Blk(Blk::new(disk.clone())),
             Attached::Folder(folder) => Class::NineP(NineP::new(folder.clone())),
+            Attached::Network(card) => Class::Net(Net::new(card.clone())),
         }
     }
 }
@@ -95,6 +105,15 @@ impl Class {
         match self {
             Class::Blk(_) => 2,
             Class::NineP(_) => 9,
+            Class::Net(_) => 1,
+        }
+    }
+
+    /// The class code of its PCI function: a network card, or another device's usual one, a disk's controller.
+    pub fn pci_class(&self) -> u32 {
+        match self {
+            Class::Blk(_) | Class::NineP(_) => 0x01_8000,
+            Class::Net(_) => 0x02_0000,
         }
     }
 
@@ -102,6 +121,7 @@ impl Class {
     pub fn queues(&self) -> usize {
         match self {
             Class::Blk(_) | Class::NineP(_) => 1,
+            Class::Net(_) => 2,
         }
     }
 
@@ -110,6 +130,7 @@ impl Class {
         match self {
             Class::Blk(blk) => blk.features(),
             Class::NineP(folder) => folder.features(),
+            Class::Net(net) => net.features(),
         }
     }
 
@@ -118,14 +139,60 @@ impl Class {
         match self {
             Class::Blk(blk) => blk.configuration(),
             Class::NineP(folder) => folder.configuration(),
+            Class::Net(net) => net.configuration(),
         }
     }
 
-    /// Handles a request. Returns the number of bytes written to its buffers.
-    fn handle(&mut self, chain: &Chain, memory: &mut dyn Memory) -> u32 {
+    /// Handles a request in this queue. Returns the number of bytes written to its buffers.
+    fn handle(&mut self, queue: usize, chain: &Chain, memory: &mut dyn Memory, now: Ticks) -> u32 {
         match self {
             Class::Blk(blk) => blk.handle(chain, memory),
             Class::NineP(folder) => folder.handle(chain, memory),
+            Class::Net(net) if queue == net::RECEIVE => net.receive(chain, memory),
+            Class::Net(net) => {
+                net.send(chain, memory, now);
+                0
+            }
+        }
+    }
+
+    /// Whether the device has a use for a chain of this queue. It has none for the buffers of frames that have not come.
+    fn can_use(&self, queue: usize) -> bool {
+        match self {
+            Class::Blk(_) | Class::NineP(_) => true,
+            Class::Net(net) => queue != net::RECEIVE || net.has_waiting(),
+        }
+    }
+
+    /// The time at which the device acts by itself.
+    fn timer(&self) -> Option<Ticks> {
+        match self {
+            Class::Blk(_) | Class::NineP(_) => None,
+            Class::Net(net) => net.timer(),
+        }
+    }
+
+    /// Lets the device act by itself, if its time has come.
+    fn pass_time(&mut self, now: Ticks) {
+        match self {
+            Class::Blk(_) | Class::NineP(_) => {}
+            Class::Net(net) => net.pass_time(now),
+        }
+    }
+
+    /// The number of frames that have come for the guest.
+    fn arrived(&self) -> u64 {
+        match self {
+            Class::Blk(_) | Class::NineP(_) => 0,
+            Class::Net(net) => net.arrived(),
+        }
+    }
+
+    /// Follows a reset by the driver.
+    fn reset(&mut self) {
+        match self {
+            Class::Blk(_) | Class::NineP(_) => {}
+            Class::Net(net) => net.reset(),
         }
     }
 
@@ -134,14 +201,16 @@ impl Class {
         match (self, other) {
             (Class::Blk(mine), Class::Blk(other)) => mine.adopt(other),
             (Class::NineP(mine), Class::NineP(other)) => mine.adopt(other),
+            (Class::Net(mine), Class::Net(other)) => mine.adopt(other),
             _ => Err(AttachError::Kind),
         }
     }
 
-    fn is_sound(&self) -> bool {
+    fn is_sound(&self, last: Ticks) -> bool {
         match self {
             Class::Blk(blk) => blk.is_sound(),
             Class::NineP(folder) => folder.is_sound(),
+            Class::Net(net) => net.is_sound(last),
         }
     }
 }

@@ -36,13 +36,11 @@ const VIRTIO_DEVICE: u16 = 0x1040;
 const BRIDGE_VENDOR: u16 = 0x1b36;
 const BRIDGE_DEVICE: u16 = 0x0008;
 const BRIDGE_CLASS: u32 = 0x06_0000;
-/// The class of a disk's controller.
-const STORAGE_CLASS: u32 = 0x01_8000;
 const INTERRUPT_A: u8 = 1;
 const NO_VECTOR: u16 = 0xffff;
 
 /// The bus. Number 0 is the host bridge, the functions follow.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PciBus {
     /// The register by which x86 selects an address in configuration space.
@@ -51,7 +49,7 @@ pub struct PciBus {
 }
 
 /// A function of the bus.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Function {
     virtio: Virtio,
@@ -233,7 +231,7 @@ impl Function {
         match offset {
             0 => pair(VIRTIO_DEVICE + self.virtio.id() as u16, VIRTIO_VENDOR),
             COMMAND => pair(status, self.command),
-            8 => STORAGE_CLASS << 8 | 1,
+            8 => self.virtio.pci_class() << 8 | 1,
             BASE => self.base,
             0x2c => pair(VIRTIO_DEVICE + self.virtio.id() as u16, VIRTIO_VENDOR),
             0x34 => CAPABILITIES.into(),

@@ -65,10 +65,11 @@ impl Base for Pattern {
     }
 }
 
-/// Addresses of the driver's queue.
+/// Addresses of the driver's first queue. The others follow.
 pub const TABLE: u64 = Ram::BASE;
 pub const AVAILABLE: u64 = Ram::BASE + 0x1000;
 pub const USED: u64 = Ram::BASE + 0x2000;
+const NEXT_QUEUE: u64 = 0x800;
 /// The start of the memory for buffers.
 pub const BUFFERS: u64 = Ram::BASE + 0x4000;
 
@@ -78,12 +79,14 @@ pub enum Buffer<'a> {
     Room(usize),
 }
 
-/// A driver with a queue of 16 descriptors.
+/// A driver with queues of 16 descriptors, at most two. One of them is in use at a time.
 pub struct Driver {
     pub device: Virtio,
     pub ram: Ram,
     pub now: Ticks,
-    made: u16,
+    /// The number of the queue in use.
+    pub queue: usize,
+    made: [u16; 2],
 }
 
 impl Driver {
@@ -91,24 +94,31 @@ impl Driver {
 
     /// Brings a device up as Linux does.
     pub fn new(device: Virtio) -> Driver {
-        let mut driver = Driver { device, ram: Ram::new(1 << 20), now: 0, made: 0 };
+        let mut driver = Driver { device, ram: Ram::new(1 << 20), now: 0, queue: 0, made: [0; 2] };
         for (register, value) in [(0x70, 0), (0x70, 1), (0x70, 3), (0x24, 1), (0x20, 1), (0x24, 0), (0x20, 0), (0x70, 11)] {
             driver.set(register, value);
         }
         assert_eq!(driver.get(0x70), 11, "the device agrees");
-        driver.enable(0);
+        (0..driver.device.queues()).rev().for_each(|queue| driver.enable(queue));
         driver.set(0x70, 15);
         driver
     }
 
-    fn enable(&mut self, queue: u32) {
-        self.set(0x30, queue);
+    fn enable(&mut self, queue: usize) {
+        self.queue = queue;
+        self.set(0x30, queue as u32);
         self.set(0x38, Driver::SIZE.into());
         for (register, address) in [(0x80, TABLE), (0x90, AVAILABLE), (0xa0, USED)] {
+            let address = self.at(address);
             self.set(register, address as u32);
             self.set(register + 4, (address >> 32) as u32);
         }
         self.set(0x44, 1);
+    }
+
+    /// The address of a part of the queue in use, by that of the first one.
+    fn at(&self, first: u64) -> u64 {
+        first + NEXT_QUEUE * self.queue as u64
     }
 
     pub fn set(&mut self, register: u64, value: u32) {
@@ -122,25 +132,42 @@ impl Driver {
     /// Writes a descriptor.
     pub fn describe(&mut self, number: u16, address: u64, length: u32, flags: u16, next: u16) {
         let bytes = [&address.to_le_bytes()[..], &length.to_le_bytes(), &flags.to_le_bytes(), &next.to_le_bytes()].concat();
-        self.ram.write(TABLE + 16 * u64::from(number), &bytes).expect("the table");
+        self.ram.write(self.at(TABLE) + 16 * u64::from(number), &bytes).expect("the table");
     }
 
     /// Makes the chain from this descriptor on available.
     pub fn offer(&mut self, head: u16) {
-        let slot = AVAILABLE + 4 + 2 * u64::from(self.made % Driver::SIZE);
+        let ring = self.at(AVAILABLE);
+        let made = &mut self.made[self.queue];
+        let slot = ring + 4 + 2 * u64::from(*made % Driver::SIZE);
+        *made = made.wrapping_add(1);
+        let index = *made;
         self.ram.write(slot, &head.to_le_bytes()).expect("the ring");
-        self.made = self.made.wrapping_add(1);
-        self.ram.write(AVAILABLE + 2, &self.made.to_le_bytes()).expect("the ring");
+        self.ram.write(ring + 2, &index.to_le_bytes()).expect("the ring");
     }
 
     /// Notifies the device and lets time pass until it has served its queue.
     pub fn kick(&mut self) {
-        self.set(0x50, 0);
+        self.notify();
         while let Some(due) = self.device.next() {
             assert!(due <= self.now + ticks(super::core::LATENCY_NANOSECONDS));
             self.now = due;
             self.device.serve(self.now, &mut self.ram);
         }
+    }
+
+    /// Notifies the device of chains in the queue in use.
+    pub fn notify(&mut self) {
+        self.set(0x50, self.queue as u32);
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, until: Ticks) {
+        while let Some(due) = self.device.next().filter(|due| *due <= until) {
+            self.now = due;
+            self.device.serve(self.now, &mut self.ram);
+        }
+        self.now = until;
     }
 
     /// Sends a request and returns the written bytes, of all buffers for answers.
@@ -175,11 +202,11 @@ impl Driver {
     /// The number of returned chains, and the number of bytes written to the last one.
     pub fn returned(&mut self) -> (u16, u32) {
         let mut index = [0; 2];
-        self.ram.read(USED + 2, &mut index).expect("the ring");
+        self.ram.read(self.at(USED) + 2, &mut index).expect("the ring");
         let index = u16::from_le_bytes(index);
         let mut length = [0; 4];
         let slot = u64::from(index.wrapping_sub(1) % Driver::SIZE);
-        self.ram.read(USED + 8 + 8 * slot, &mut length).expect("the ring");
+        self.ram.read(self.at(USED) + 8 + 8 * slot, &mut length).expect("the ring");
         (index, u32::from_le_bytes(length))
     }
 }

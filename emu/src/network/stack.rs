@@ -1,0 +1,187 @@
+//! The servers' end of ARP, ping and TCP: smoltcp, with a web server on its connections.
+
+use super::http::Exchange;
+use super::{ETHERNET, GATEWAY, NAME_SERVER, PREFIX};
+use crate::devices::virtio::net::LONGEST_FRAME;
+use crate::devices::virtio::ninep::Tree;
+use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
+use smoltcp::time::{Duration, Instant};
+use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
+use std::fmt;
+use std::sync::Arc;
+
+const HTTP: u16 = 80;
+/// The most connections at a time. A further one is refused.
+const MOST_CONNECTIONS: usize = 16;
+/// Bytes of a connection's buffers.
+const RECEIVED_BYTES: usize = 8 << 10;
+const SENT_BYTES: usize = 64 << 10;
+/// The most frames that a step sends. The rest follows in the next one.
+const MOST_FRAMES: usize = 1024;
+/// The most rounds of a step, each of which gives servers and connections their turn.
+const MOST_ROUNDS: usize = 64;
+/// A guest that does not answer for this long has lost its connection.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const SEED: u64 = 33;
+
+/// The stack with its connections.
+pub struct Stack {
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    connections: Vec<(SocketHandle, Exchange)>,
+    wire: Wire,
+    www: Option<Arc<dyn Tree>>,
+    next: Option<u64>,
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack").field("connections", &self.connections).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl Stack {
+    /// A stack without connections, whose web server shows this folder.
+    pub fn new(www: Option<Arc<dyn Tree>>) -> Stack {
+        let mut wire = Wire::default();
+        let mut config = Config::new(HardwareAddress::Ethernet(ETHERNET));
+        config.random_seed = SEED;
+        let mut interface = Interface::new(config, &mut wire, Instant::ZERO);
+        interface.update_ip_addrs(|addresses| {
+            for address in [GATEWAY, NAME_SERVER] {
+                // There is room for two.
+                let _ = addresses.push(IpCidr::new(address.into(), PREFIX));
+            }
+        });
+        let mut sockets = SocketSet::new(Vec::new());
+        let connections = (0..MOST_CONNECTIONS).map(|_| (sockets.add(listener()), Exchange::default())).collect();
+        Stack { interface, sockets, connections, wire, www, next: None }
+    }
+
+    /// Takes a frame, or only lets time pass. Returns the frames to the guest.
+    pub fn step(&mut self, now: u64, frame: Option<&[u8]>) -> Vec<Vec<u8>> {
+        let at = Instant::from_micros(i64::try_from(now / 1000).unwrap_or(i64::MAX));
+        self.wire.incoming = frame.map(<[u8]>::to_vec);
+        for _ in 0..MOST_ROUNDS {
+            let has_changed = self.interface.poll(at, &mut self.wire, &mut self.sockets) == PollResult::SocketStateChanged;
+            if !self.serve() && !has_changed {
+                break;
+            }
+        }
+        let next = self.interface.poll_at(at, &self.sockets);
+        self.next = next.map(|next| u64::try_from(next.total_micros()).unwrap_or(0).saturating_mul(1000));
+        std::mem::take(&mut self.wire.outgoing)
+    }
+
+    /// The time in nanoseconds at which the stack acts by itself.
+    pub fn next(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// Whether there is no connection.
+    pub fn is_at_rest(&self) -> bool {
+        self.connections.iter().all(|(handle, _)| self.sockets.get::<Socket<'_>>(*handle).is_listening())
+    }
+
+    /// Gives each connection its turn. Returns whether one of them has done something.
+    fn serve(&mut self) -> bool {
+        let www = self.www.as_deref();
+        let mut has_acted = false;
+        for (handle, exchange) in &mut self.connections {
+            let socket = self.sockets.get_mut::<Socket<'_>>(*handle);
+            if [State::Closed, State::TimeWait].contains(&socket.state()) {
+                (*socket, *exchange) = (listener(), Exchange::default());
+                has_acted = true;
+                continue;
+            }
+            has_acted |= converse(socket, exchange, www);
+        }
+        has_acted
+    }
+}
+
+/// Receives and sends what can be received and sent now. Returns whether there was something.
+fn converse(socket: &mut Socket<'static>, exchange: &mut Exchange, www: Option<&dyn Tree>) -> bool {
+    let mut has_acted = false;
+    while socket.can_recv() {
+        has_acted = true;
+        if socket.recv(|bytes| (bytes.len(), exchange.take(bytes, www))).is_err() {
+            break;
+        }
+    }
+    while socket.can_send() && exchange.has_answer() && !exchange.is_done() {
+        has_acted = true;
+        let sent = socket.send(|into| match exchange.fill(into, www) {
+            Ok(bytes) => (bytes, true),
+            Err(_) => (0, false),
+        });
+        if sent != Ok(true) {
+            socket.abort();
+            return true;
+        }
+    }
+    let is_over = exchange.is_done() || !exchange.has_answer() && !socket.may_recv();
+    if is_over && [State::Established, State::CloseWait].contains(&socket.state()) {
+        socket.close();
+        has_acted = true;
+    }
+    has_acted
+}
+
+/// A socket that waits for a connection.
+fn listener() -> Socket<'static> {
+    let buffer = |bytes: usize| SocketBuffer::new(vec![0; bytes]);
+    let mut socket = Socket::new(buffer(RECEIVED_BYTES), buffer(SENT_BYTES));
+    socket.set_timeout(Some(TIMEOUT));
+    socket.set_ack_delay(None);
+    // It fails only for a port of 0 or for an open socket.
+    let _ = socket.listen((IpAddress::Ipv4(GATEWAY), HTTP));
+    socket
+}
+
+/// The servers' end of the wire: at most one frame of the guest, and the frames to it.
+#[derive(Default)]
+struct Wire {
+    incoming: Option<Vec<u8>>,
+    outgoing: Vec<Vec<u8>>,
+}
+
+struct Incoming(Vec<u8>);
+struct Outgoing<'a>(&'a mut Vec<Vec<u8>>);
+
+impl Device for Wire {
+    type RxToken<'a> = Incoming;
+    type TxToken<'a> = Outgoing<'a>;
+
+    fn receive(&mut self, _: Instant) -> Option<(Incoming, Outgoing<'_>)> {
+        self.incoming.take().map(|frame| (Incoming(frame), Outgoing(&mut self.outgoing)))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
+        (self.outgoing.len() < MOST_FRAMES).then_some(Outgoing(&mut self.outgoing))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = LONGEST_FRAME;
+        capabilities
+    }
+}
+
+impl RxToken for Incoming {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
+        take(&self.0)
+    }
+}
+
+impl TxToken for Outgoing<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
+        let mut frame = vec![0; length];
+        let result = fill(&mut frame);
+        self.0.push(frame);
+        result
+    }
+}

@@ -1,12 +1,12 @@
-//! Tests of the search for Unicorn's private state, on each kind of core: `cpu_location.rs` finds the CPU structure, and
-//! `stores.rs` finds the function that fills TLB entries. They are here because this module knows all kinds of core.
+//! Tests of the search for Unicorn's private state, on each kind of core: `stores.rs` finds the function that fills TLB entries.
+//! They are here because this module knows all kinds of core.
 
 use crate::unicorn::engine::Core;
 use crate::unicorn::fills::Numbers;
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::recording_events::RecordingEvents;
-use crate::unicorn::{cpu_location, stores};
+use crate::unicorn::stores;
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 
@@ -17,16 +17,6 @@ fn kinds() -> Vec<&'static CoreKind> {
         .flat_map(|machine| machine.model.choices.iter().map(|choice| choice.core))
         .filter(|kind| kind.own.is_none())
         .collect()
-}
-
-/// The search first tries the offsets at which an earlier engine had its CPU. In this engine they may be wrong.
-#[test]
-fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
-    let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
-    for kind in kinds() {
-        let core: Core<RecordingEvents> = Core::new(kind, &ram).unwrap();
-        cpu_location::assert_found_whatever_is_known(kind, core.handle());
-    }
 }
 
 /// The search reads heap memory behind the CPU structure, whose contents are arbitrary and may change during the search. So

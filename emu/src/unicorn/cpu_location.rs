@@ -1,10 +1,10 @@
 //! Finds the core's CPU structure, CPU state and TLB in the host's memory. `engine.rs` then reads and writes registers in
 //! place, because a call of Unicorn costs some fifty instructions for each register, and a hit reads many registers.
 //!
-//! The fields of the state are those of a [`CoreState`], at the same offsets. The state is found by its contents, once for
-//! each kind of core: a word of Unicorn's engine structure points to the CPU structure, and a word of that points to exactly
-//! the bytes that Unicorn saves. All these bytes are read through the host's kernel, so a word that is not a pointer does no
-//! harm.
+//! The fields of the state are those of a [`CoreState`], at the same offsets. The C part knows the offsets of the pointers from
+//! the engine to the CPU structure and from there to the state (`line::Layout`). That they are those of the running library is
+//! proved for each engine: the state has exactly the bytes that Unicorn saves. All these bytes are read through the host's
+//! kernel, so a word that is not a pointer does no harm.
 
 use super::core_state::CoreState;
 use super::engine::Handle;
@@ -12,7 +12,6 @@ use super::stores::Layout;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
-use std::sync::OnceLock;
 
 /// The descriptor of the core's TLB for one MMU mode: a mask for the index, and the entries (QEMU's `CPUTLBDescFast`).
 ///
@@ -93,16 +92,6 @@ impl Translations {
     }
 }
 
-/// Offsets of the two pointers that lead to the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Route {
-    to_cpu: usize,
-    to_state: usize,
-}
-
-/// The number of bytes of the engine structure and of the CPU structure that are searched.
-const STRUCTURE: usize = 2 << 10;
-const CPU: usize = 1 << 10;
 /// The maximum distance from the CPU structure to the state, which are in the same allocation.
 const NEAR: usize = 1 << 20;
 const WORD: usize = size_of::<usize>();
@@ -119,66 +108,28 @@ pub(super) struct Cpu {
     pub(super) translations_end: usize,
 }
 
-/// Finds the CPU of this engine: at the offsets of an earlier engine of its kind, or, if these are wrong because of a
-/// stray pointer, by another search.
+/// Finds the CPU of this engine.
 pub(super) fn find(handle: Handle) -> Result<Cpu, String> {
-    find_from(handle, &handle.kind().library.route)
-}
-
-fn find_from(handle: Handle, known: &OnceLock<Route>) -> Result<Cpu, String> {
     let memory = Memory::of_this_process()?;
     let mut image = CoreState::new(handle)?;
     image.save(handle);
-    let found = known.get().and_then(|place| at(&memory, handle, *place, &image.bytes())).or_else(|| {
-        let place = search(&memory, handle, &mut image)?;
-        let _ = known.set(place);
-        at(&memory, handle, place, &image.bytes())
-    });
-    found.ok_or_else(|| "the CPU core does not keep its state where it is expected".into())
+    look(&memory, handle, &image.bytes()).ok_or_else(|| "the CPU core does not keep its state where it is expected".into())
 }
 
-/// Follows these two pointers; returns the CPU if they lead to one with such a state.
-fn at(memory: &Memory, handle: Handle, place: Route, wanted: &[u8]) -> Option<Cpu> {
-    let uc = handle.raw() as usize;
-    let start = memory.word(uc + place.to_cpu)?;
-    let state = memory.word(start.checked_add(place.to_state)?)?;
-    if state.wrapping_sub(start) >= NEAR || !memory.holds(state, wanted) {
+/// Follows the pointers from the engine; returns the CPU if they lead to one with such a state.
+fn look(memory: &Memory, handle: Handle, wanted: &[u8]) -> Option<Cpu> {
+    let layout = handle.kind().library.layout;
+    let cpu = memory.word((handle.raw() as usize).checked_add(layout.engine_to_cpu)?)?;
+    let pointer = cpu.checked_add(layout.cpu_to_state_pointer)?;
+    let state = memory.word(pointer)?;
+    if state.checked_sub(cpu)? != layout.cpu_to_state || !memory.holds(state, wanted) {
         return None;
     }
-    // The word after the pointer to the state points to a counter, which lies between the TLB and the state.
-    let counter =
-        memory.word(start + place.to_state + WORD).filter(|counter| (1..=2 * WORD).contains(&state.wrapping_sub(*counter)))?;
+    // The counter lies between the TLB and the state.
+    let counter = memory.word(pointer + WORD).filter(|counter| (1..=2 * WORD).contains(&state.wrapping_sub(*counter)))?;
     // The table of functions lies behind the state, in the same allocation.
-    let layout = handle.kind().library.layout;
-    let cpu = state.checked_sub(layout.cpu_to_state)?;
     let functions = memory.word(cpu + layout.cpu_to_functions).filter(|functions| functions.wrapping_sub(state) < NEAR)?;
     Some(Cpu { state, state_bytes: wanted.len(), functions, translations_end: counter })
-}
-
-/// Searches for the two pointers by the state's contents: twice, with different marks in the state, because a stale copy of
-/// an earlier state cannot match both. The state is restored afterwards.
-fn search(memory: &Memory, handle: Handle, image: &mut CoreState) -> Option<Route> {
-    const MARKS: [u64; 2] = [0x6b72_616d_2061_2073, 0x7265_6874_6f6e_6120];
-    let original = image.get64(0);
-    let [one, other] = MARKS.map(|mark| {
-        image.set64(0, mark);
-        image.restore(handle);
-        look(memory, handle, &image.bytes())
-    });
-    image.set64(0, original);
-    image.restore(handle);
-    one.filter(|_| one == other)
-}
-
-/// Returns the pair of pointers that leads to the state and whose first pointer is nearest to it. A pointer to something
-/// before the CPU has the same distance in this engine only.
-fn look(memory: &Memory, handle: Handle, wanted: &[u8]) -> Option<Route> {
-    let pointers = |start, len| memory.words(start, len).into_iter().enumerate().collect::<Vec<_>>();
-    let pairs = pointers(handle.raw() as usize, STRUCTURE).into_iter().flat_map(|(number, cpu)| {
-        let near = pointers(cpu, CPU).into_iter().filter(move |(_, state)| state.wrapping_sub(cpu) < NEAR);
-        near.map(move |(to_state, _)| Route { to_cpu: number * WORD, to_state: to_state * WORD })
-    });
-    pairs.filter(|place| at(memory, handle, *place, wanted).is_some()).min_by_key(|place| place.to_state)
 }
 
 fn word(bytes: &[u8]) -> usize {
@@ -214,26 +165,7 @@ impl Memory {
         (bytes.len() == WORD).then(|| word(&bytes))
     }
 
-    /// Reads words, as many as are mapped.
-    pub(super) fn words(&self, at: usize, most: usize) -> Vec<usize> {
-        self.read(at, most).chunks_exact(WORD).map(word).collect()
-    }
-
     fn holds(&self, at: usize, wanted: &[u8]) -> bool {
         at != 0 && self.read(at, wanted.len()) == wanted
-    }
-}
-
-/// Asserts that the CPU is found although the offsets of an earlier engine are wrong for this one: a stray pointer may have
-/// led there.
-#[cfg(test)]
-pub(crate) fn assert_found_whatever_is_known(kind: &super::kinds::CoreKind, handle: Handle) {
-    let right = *kind.library.route.get().unwrap();
-    let stray = [(0, 0), (right.to_cpu, right.to_state + WORD), (right.to_cpu + WORD, right.to_state), (8, usize::MAX)];
-    for (to_cpu, to_state) in stray {
-        let found = find_from(handle, &OnceLock::from(Route { to_cpu, to_state })).unwrap();
-        let expected = find(handle).unwrap();
-        let [found, expected] = [found, expected].map(|cpu| (cpu.state, cpu.functions, cpu.translations_end));
-        assert_eq!(found, expected, "{to_cpu}, {to_state}");
     }
 }

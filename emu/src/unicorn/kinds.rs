@@ -1,14 +1,12 @@
 //! [`CoreKind`]: the static facts about a kind of CPU core, from which [`Core::new`](super::engine::Core::new) makes one. The
 //! files in `cpus/` have a [`Library`] for each of Unicorn's builds; the folders in `cpu/` have the kinds.
 
-use super::cpu_location;
 use super::engine::Handle;
 use super::line;
 use super::own::OwnCore;
 use super::ram::Ram;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode};
 
 /// A register, by Unicorn's number.
@@ -29,8 +27,6 @@ pub struct Library {
     pub(super) invalidate: unsafe extern "C" fn(uc: *mut c_void, start: usize, end: usize),
     /// The RAM address of a host pointer into mapped memory; all ones if it is not in mapped memory.
     pub(super) ram_address: unsafe extern "C" fn(uc: *mut c_void, host: *mut c_void) -> usize,
-    /// The offsets of the pointers that lead to the CPU state. Set when the first core of this kind is made.
-    pub(super) route: OnceLock<cpu_location::Route>,
     /// The distance in bytes from the TLB descriptor of the kernel's MMU mode to the CPU state, which follows it.
     pub(super) live_translations: usize,
     /// The layout of its TLB.

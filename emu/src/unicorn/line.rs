@@ -13,13 +13,15 @@ use super::watched::Watched;
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::NonNull;
 
-/// The offsets and functions of a kind of core, from the end of `loop.c`. The first six fields are offsets in bytes. The
+/// The offsets and functions of a kind of core, from the end of `loop.c`. The first seven fields are offsets in bytes. The
 /// argument `cpu` of the functions is Unicorn's CPU structure.
 #[repr(C)]
 pub(super) struct Layout {
-    engine_to_cpu: usize,
+    pub(super) engine_to_cpu: usize,
     cpu_to_engine: usize,
     pub(super) cpu_to_state: usize,
+    /// In the CPU structure, the pointer to the state. The next word is the pointer to the counter of instructions.
+    pub(super) cpu_to_state_pointer: usize,
     cpu_to_line: usize,
     /// In the CPU structure, the pointer to its table of functions (QEMU's `CPUClass`).
     pub(super) cpu_to_functions: usize,
@@ -91,6 +93,7 @@ impl Layout {
             engine_to_cpu: 0,
             cpu_to_engine: 0,
             cpu_to_state: 0,
+            cpu_to_state_pointer: 0,
             cpu_to_line: 0,
             cpu_to_functions: 0,
             functions_to_fill: 0,

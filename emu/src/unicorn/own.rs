@@ -10,7 +10,6 @@ use super::ram::Ram;
 use super::stores::Layout;
 use super::watched::Watched;
 use core::ffi::c_void;
-use std::sync::OnceLock;
 use trapline_core::{Access, Host, Line, ia64};
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::{Arch, Mode};
@@ -96,7 +95,6 @@ pub(super) const fn library(address_bytes: usize, layout: &'static line::Layout)
         has_choice_of_pages: false,
         invalidate: no_invalidation,
         ram_address: no_address,
-        route: OnceLock::new(),
         live_translations: 0,
         stores: Layout { modes: 1, smallest_page_bits: 12, address_bytes, guard: no_guard },
         layout,

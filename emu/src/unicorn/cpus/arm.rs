@@ -5,7 +5,6 @@ use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
 use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use unicorn_engine_sys::{self as sys, Arch, Mode, RegisterARM, RegisterARMCP};
 
 unsafe extern "C" {
@@ -30,7 +29,6 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: true,
     invalidate: tb_invalidate_phys_range_arm,
     ram_address: qemu_ram_addr_from_host_arm,
-    route: OnceLock::new(),
     live_translations: 176,
     stores: Layout { modes: 12, smallest_page_bits: 10, address_bytes: 4, guard: tlb_reset_dirty_arm },
     layout: &LAYOUT,

@@ -5,7 +5,6 @@ use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
 use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use unicorn_engine_sys::{self as sys, Arch, Arm64Insn, Mode, RegisterARM64, RegisterARM64CP, uc_engine};
 
 unsafe extern "C" {
@@ -30,7 +29,6 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: true,
     invalidate: tb_invalidate_phys_range_aarch64,
     ram_address: qemu_ram_addr_from_host_aarch64,
-    route: OnceLock::new(),
     live_translations: 176,
     stores: Layout { modes: 12, smallest_page_bits: 10, address_bytes: 8, guard: tlb_reset_dirty_aarch64 },
     layout: &LAYOUT,

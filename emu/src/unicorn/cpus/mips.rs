@@ -7,7 +7,6 @@ use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
 use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterMIPS};
 
 unsafe extern "C" {
@@ -109,7 +108,6 @@ pub static BIG_32: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_mips,
     ram_address: qemu_ram_addr_from_host_mips,
-    route: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_mips },
     layout: &LAYOUT_BIG_32,
@@ -123,7 +121,6 @@ pub static LITTLE_32: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_mipsel,
     ram_address: qemu_ram_addr_from_host_mipsel,
-    route: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_mipsel },
     layout: &LAYOUT_LITTLE_32,
@@ -137,7 +134,6 @@ pub static BIG_64: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_mips64,
     ram_address: qemu_ram_addr_from_host_mips64,
-    route: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_mips64 },
     layout: &LAYOUT_BIG_64,
@@ -151,7 +147,6 @@ pub static LITTLE_64: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_mips64el,
     ram_address: qemu_ram_addr_from_host_mips64el,
-    route: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_mips64el },
     layout: &LAYOUT_LITTLE_64,

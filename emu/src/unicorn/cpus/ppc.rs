@@ -5,7 +5,6 @@ use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
 use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterPPC};
 
 unsafe extern "C" {
@@ -35,7 +34,6 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_ppc64,
     ram_address: qemu_ram_addr_from_host_ppc64,
-    route: OnceLock::new(),
     // The sixth MMU mode of ten: hypervisor state with address translation, in which the kernel runs.
     live_translations: 96,
     stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_ppc64 },
@@ -53,7 +51,6 @@ pub static LIBRARY_32: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_ppc,
     ram_address: qemu_ram_addr_from_host_ppc,
-    route: OnceLock::new(),
     // The second MMU mode of ten: the kernel's.
     live_translations: 160,
     stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_ppc },

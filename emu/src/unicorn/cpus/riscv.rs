@@ -7,7 +7,6 @@ use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
 use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterRISCV};
 
 unsafe extern "C" {
@@ -56,7 +55,6 @@ pub static WIDE: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_riscv64,
     ram_address: qemu_ram_addr_from_host_riscv64,
-    route: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_riscv64 },
     layout: &LAYOUT_64,
@@ -70,7 +68,6 @@ pub static NARROW: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_riscv32,
     ram_address: qemu_ram_addr_from_host_riscv32,
-    route: OnceLock::new(),
     live_translations: KERNEL_TRANSLATIONS,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_riscv32 },
     layout: &LAYOUT_32,

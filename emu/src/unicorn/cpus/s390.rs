@@ -4,7 +4,6 @@ use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
 use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterS390X};
 
 unsafe extern "C" {
@@ -33,7 +32,6 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_s390x,
     ram_address: qemu_ram_addr_from_host_s390x,
-    route: OnceLock::new(),
     // The MMU mode of the home address space, in which Linux runs.
     live_translations: 48,
     stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_s390x },

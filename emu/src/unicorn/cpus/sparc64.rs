@@ -7,7 +7,6 @@ use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
 use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterSPARC};
 
 unsafe extern "C" {
@@ -56,7 +55,6 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_sparc64,
     ram_address: qemu_ram_addr_from_host_sparc64,
-    route: OnceLock::new(),
     // The kernel's MMU mode is the third of six.
     live_translations: 80,
     stores: Layout { modes: 6, smallest_page_bits: 13, address_bytes: 8, guard: tlb_reset_dirty_sparc64 },

@@ -6,7 +6,6 @@ use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
 use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use unicorn_engine_sys::{self as sys, Arch, Mode, RegisterX86, X86Insn, uc_engine};
 
 unsafe extern "C" {
@@ -31,7 +30,6 @@ pub static LIBRARY: Library = Library {
     has_choice_of_pages: false,
     invalidate: tb_invalidate_phys_range_x86_64,
     ram_address: qemu_ram_addr_from_host_x86_64,
-    route: OnceLock::new(),
     live_translations: 32,
     stores: Layout { modes: 3, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_x86_64 },
     layout: &LAYOUT,

@@ -340,6 +340,8 @@ const struct {
     size_t engine_to_cpu;
     size_t cpu_to_engine;
     size_t cpu_to_state;
+    /* Offset of the pointer to the state, behind which the pointer to the counter of instructions lies. */
+    size_t cpu_to_state_pointer;
     size_t cpu_to_line;
     /* Offset of the pointer to the table of functions, and in that table the offset of the function that fills a TLB
        entry. */
@@ -366,6 +368,7 @@ const struct {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
     offsetof(ArchCPU, env),
+    offsetof(CPUState, env_ptr),
     START,
     offsetof(CPUState, cc),
     offsetof(CPUClass, tlb_fill),

@@ -22,7 +22,8 @@ impl Kind {
     pub const KERNEL: Kind = Kind { name: "a kernel", most: 4 << 30 };
     pub const SYMBOLS: Kind = Kind { name: "a table of symbols", most: 1 << 30 };
     pub const TYPES: Kind = Kind { name: "type information (BTF)", most: 1 << 30 };
-    pub const INITRD: Kind = Kind { name: "an initial file system or a shell script", most: 1 << 30 };
+    pub const INITRD: Kind = Kind { name: "an initial file system or a file for the guest", most: 1 << 30 };
+    pub const SHELL_SCRIPT: Kind = Kind { name: "a shell script", most: 1 << 30 };
     pub const MODULE: Kind = Kind { name: "a kernel module", most: 256 << 20 };
     pub const SCRIPT: Kind = Kind { name: "a script", most: 64 << 20 };
     pub const RECORDING: Kind = Kind { name: "a recording", most: 16 << 30 };

@@ -122,6 +122,8 @@ Examples:
                                                         a source line and a variable, as perf probe has them
   trapline run debian/amd64                             Debian's kernel, with this terminal as its console
   trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2 file=+0($arg2):ustring'
+  trapline run debian/amd64 --from-boot --script 'cat /proc/interrupts'
+                                                        a command instead of a script's file
   trapline run debian/amd64 --from-boot --script work.sh -e 'r:done vfs_read n=$retval'
   trapline run debian/amd64 --whole                     the kernel is unpacked by its own decompressor
   trapline run debian/amd64 --module dummy.ko -e 'p:up dummy:dummy_dev_init'

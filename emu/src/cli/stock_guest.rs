@@ -20,8 +20,9 @@ pub struct StockArgs {
     /// The initial file system of a stock kernel (cpio, optionally compressed), instead of the one built from busybox
     #[arg(long, value_name = "FILE", conflicts_with = "script")]
     initrd: Option<PathBuf>,
-    /// A shell script for a stock kernel to run before it powers off; its exit status becomes the guest's
-    #[arg(long, value_name = "FILE")]
+    /// A shell script for a stock kernel to run before it powers off, or a command of several words
+    /// (--script 'ls -l /proc'); its exit status becomes the guest's
+    #[arg(long, value_name = "FILE|COMMAND")]
     script: Option<PathBuf>,
     /// Starts a stock kernel at its shell: the first boot is saved as a snapshot in the user's cache, from which later
     /// runs start
@@ -81,9 +82,9 @@ impl StockArgs {
         if self.from_boot {
             self.script = None;
         }
-        // The name of a module that was pulled with the kernel is no path.
-        let modules = self.modules.iter_mut().filter(|module| module.exists());
-        modules.chain(&mut self.initrd).chain(&mut self.script).for_each(file::make_absolute);
+        // The name of a module that was pulled with the kernel is no path, and neither is a command.
+        let paths = self.modules.iter_mut().chain(&mut self.script).filter(|path| path.exists());
+        paths.chain(&mut self.initrd).for_each(file::make_absolute);
         self
     }
 
@@ -117,7 +118,7 @@ impl StockArgs {
         let for_init = devices.for_init()?;
         let wanted = Wanted::parse(name);
         let architecture = kernels::of(kernel.arch).debian;
-        let script = self.script.as_deref().map(read).transpose()?;
+        let script = self.script.as_deref().map(script).transpose()?;
         let packed = script.as_deref().filter(|_| !self.from_boot);
         let mut has_modules = false;
         let initrd = match &self.initrd {
@@ -150,6 +151,16 @@ impl StockArgs {
         let whole = if self.whole { Some(Arc::new(whole(name, kernel.arch)?)) } else { None };
         let command_line = trapline_images::command_line(architecture);
         Ok(Some(StockGuest { command_line, initrd: initrd.into(), whole, from_boot }))
+    }
+}
+
+/// The content of a script's file, or the command that stands in its place: a text of several words that no file has as name.
+fn script(given: &Path) -> Result<Vec<u8>, Failure> {
+    let command = given.to_str().filter(|text| text.trim().contains(char::is_whitespace) && !given.exists());
+    match command {
+        Some(command) => Ok(format!("{command}\n").into_bytes()),
+        None => file::read(given, Kind::SHELL_SCRIPT)
+            .map_err(|failure| failure.advise("a command of several words may stand there instead: --script 'ls -l /proc'")),
     }
 }
 
@@ -204,6 +215,20 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// DV-4: a script is a file, or a command of several words.
+    #[test]
+    fn a_script_is_a_file_or_a_command() {
+        let file = std::env::temp_dir().join(format!("trapline script {}", std::process::id()));
+        assert_eq!(script(&file).ok(), Some(format!("{}\n", file.display()).into_bytes()), "no such file: a command");
+        std::fs::write(&file, "exit 3").expect("written");
+        assert_eq!(script(&file).ok(), Some(b"exit 3".to_vec()), "a file whose name has spaces");
+        std::fs::remove_file(file).expect("it is there");
+        assert_eq!(script(Path::new("ls -l; exit 4")).ok(), Some(b"ls -l; exit 4\n".to_vec()));
+        for one_word in ["missing.sh", " missing.sh ", "", "/missing/script.sh"] {
+            assert!(script(Path::new(one_word)).is_err(), "{one_word:?}");
+        }
+    }
 
     /// DV-4: files for the guest have a path inside it.
     #[test]

@@ -4,7 +4,8 @@
 #
 #   scripts/all-functions.sh [KERNEL...]     default: those of emu/tests/all_functions.rs that are on this computer
 #
-# Each time is the least user time of three runs (ROUNDS=1: of one). The exit status is 1 if arming takes 2 s, or the run 3 times that of the boot.
+# Each time is the least user time of three runs (ROUNDS=1: of one). The exit status is 1 if a command fails, if arming takes 2 s or more, or if a
+# run takes 3 times the boot's time or more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 trapline=${TRAPLINE:-${CARGO_TARGET_DIR:-target}/debug/trapline}

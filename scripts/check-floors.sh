@@ -82,8 +82,8 @@ for crate in $libraries; do
     grep -qx '#!\[forbid(unsafe_code)\]' "$crate/src/lib.rs" || fail "$crate/src/lib.rs must say #![forbid(unsafe_code)]"
 done
 
-# The libraries must build for targets without std and without 64-bit atomics. Such a target is not installed everywhere, so their names are
-# searched instead. Tests may use them.
+# The libraries must build for targets without std and without 64-bit atomics. Not every computer has such a target, so the names
+# of what they lack are searched instead. Tests may use them.
 while IFS= read -r place; do
     fail "std or a 64-bit atomic, which some targets do not have: $place"
 done < <(
@@ -214,7 +214,7 @@ named=$( (code isa/src core/src probes/src script/src images/src && echo "$emu_c
     grep -vE "^(isa/src|core/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn/cpus|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
 [[ -z $named ]] || fail "an ISA is named outside of its own folders and the files in docs/adding-an-isa.md:"$'\n'"$named"
 
-# Of the files of unicorn/ only cpus/ and the folders of the translator know kinds of CPU, in tests too.
+# Only cpus/ and the folders of the translator know kinds of CPU among the files of unicorn/, in tests too.
 while IFS= read -r place; do
     fail "emu/src/unicorn knows a kind of CPU outside of cpus/: $place"
 done < <(grep -rnE --include='*.rs' --exclude-dir=cpus "crate::cpu\\b|\\b(cpus|super)::($rooms)\\b" emu/src/unicorn || true)

@@ -55,13 +55,13 @@ make -s -C "$tree" O="$work/out" tinyconfig >/dev/null 2>&1
 cd "$work/out"
 read -ra more <<<"${CONFIG:-}"
 configs=("$here/common.config" ${debug:+"$debug"} "$here/$family.config" "${more[@]}")
-# Of two lines for one option the last counts.
+# If two lines set one option, the last counts.
 cat "${configs[@]}" | awk '{ name = $0; sub(/^# /, "", name); sub(/[ =].*/, "", name); if (name ~ /^CONFIG_/) { line[name] = $0; if (!(name in at)) { at[name] = ++n; order[n] = name } } } END { for (i = 1; i <= n; i++) print line[order[i]] }' >wanted
 [[ -z ${LOCALVERSION:-} ]] || sed -i "s/^CONFIG_LOCALVERSION=.*/CONFIG_LOCALVERSION=\"$LOCALVERSION\"/" wanted
 unset LOCALVERSION
 cat wanted >>.config
 make -s olddefconfig >/dev/null 2>&1
-# What these sources do not know is told, not left out in silence.
+# An option that these sources do not know is reported.
 missing=$(grep -vxFf .config wanted | grep -v '^# .* is not set$' || true)
 while read -r option; do
     ! grep -q "^$option=" .config || missing+=$'\n'"# $option is not set"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the tiny kernel: build.sh OUTPUT-FOLDER [ISA]... ; by default for all ISAs whose compiler is installed.
-# build.sh --list prints the ISAs, build.sh --prefixes the prefixes of their compilers: for x86 none, for the others what
-# the package gcc-PREFIX of Debian installs.
+# build.sh --list prints the ISAs, build.sh --prefixes the prefixes of their compilers: none for x86; for the others,
+# Debian's package gcc-PREFIX installs it.
 # The same compiler and linker give the same bytes in any folder: see COMPILER.
 set -eu
 export LC_ALL=C

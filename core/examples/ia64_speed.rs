@@ -1,0 +1,160 @@
+//! Prints the number of guest instructions per second that the IA-64 core runs: in the loop of the tiny kernel that
+//! `trapline bench tiny/ia64` uses, and in the kernel's own programs.
+//!
+//!     cargo run --release -p trapline-core --example ia64_speed
+
+#[path = "../tests/ia64/tiny/mod.rs"]
+mod tiny;
+
+use std::rc::Rc;
+use std::time::Instant;
+use tiny::{INTERRUPT, PORTS, RAM};
+use trapline_core::ia64::{Core, Host, State, psr, vector};
+
+/// The address of the command line in the boot information.
+const COMMAND_LINE: usize = 0x1100;
+/// Instructions between two looks at the timer.
+const SLICE: i64 = 3000;
+/// Instructions of the loop that are measured.
+const LOOP: u64 = 30_000_000;
+/// Each row is measured so many times. The best one counts, because other work on the computer only makes it slower.
+const TURNS: usize = 3;
+
+struct Board {
+    state: Rc<State>,
+    memory: Vec<u8>,
+    console: String,
+    slept: u64,
+    period: u64,
+    next_tick: u64,
+    in_service: bool,
+    asleep: bool,
+    status: Option<u64>,
+}
+
+impl Board {
+    fn now(&self) -> u64 {
+        self.state.executed.get() * 4 / 3 + self.slept
+    }
+}
+
+impl Host for Board {
+    #[inline(always)]
+    fn load(&mut self, physical: u64, size: u32) -> Option<u64> {
+        let bytes = self.memory.get(physical as usize..)?;
+        Some(match size {
+            1 => (*bytes.first()?).into(),
+            2 => u16::from_le_bytes(*bytes.first_chunk()?).into(),
+            4 => u32::from_le_bytes(*bytes.first_chunk()?).into(),
+            _ => u64::from_le_bytes(*bytes.first_chunk()?),
+        })
+    }
+    #[inline(always)]
+    fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
+        let end = physical.saturating_add(size.into()) as usize;
+        let Some(bytes) = self.memory.get_mut(physical as usize..end) else { return false };
+        match bytes.len() {
+            1 => bytes[0] = value as u8,
+            2 => bytes.copy_from_slice(&(value as u16).to_le_bytes()),
+            4 => bytes.copy_from_slice(&(value as u32).to_le_bytes()),
+            _ => bytes.copy_from_slice(&value.to_le_bytes()),
+        }
+        true
+    }
+    fn device_in(&mut self, physical: u64, _: u32) -> u64 {
+        match physical.wrapping_sub(PORTS) {
+            0x504 => self.now() & 0xffff_ffff,
+            0x508 => self.now() >> 32,
+            0x510 => 1,
+            0x51c => 0x20,
+            _ => 0,
+        }
+    }
+    fn device_out(&mut self, physical: u64, _: u32, value: u64) {
+        match physical.wrapping_sub(PORTS) {
+            0xe9 => self.console.push(char::from(value as u8)),
+            0x500 => (self.period, self.next_tick) = (value, self.now() + value),
+            0x518 => self.in_service = false,
+            0x600 => self.status = Some(value),
+            0x604 => self.asleep = true,
+            _ => {}
+        }
+    }
+    fn clock(&mut self) -> u64 {
+        self.now()
+    }
+    fn block(&mut self, _: u64, _: u32) {
+        self.state.stop.set(1);
+    }
+    fn exception(&mut self, state: &State, number: u32) {
+        state.interrupt(number);
+    }
+}
+
+/// The kernel with this command line, in front of its first instruction.
+fn booted(command_line: &str) -> (Core, Board) {
+    let (mut memory, entry, _) = tiny::loaded(RAM, 1);
+    memory[COMMAND_LINE..COMMAND_LINE + command_line.len()].copy_from_slice(command_line.as_bytes());
+    let core = Core::with_ram(0, memory.len() as u64);
+    let state = core.shared_state();
+    state.go_to(entry);
+    let board = Board {
+        state,
+        memory,
+        console: String::new(),
+        slept: 0,
+        period: 0,
+        next_tick: 0,
+        in_service: false,
+        asleep: false,
+        status: None,
+    };
+    (core, board)
+}
+
+/// Runs until the guest ends or the condition holds.
+fn run_until(core: &mut Core, board: &mut Board, ends: impl Fn(&Board) -> bool) {
+    let state = core.shared_state();
+    while board.status.is_none() && !ends(board) {
+        state.line.count.set(-(16 * SLICE / 3));
+        core.run(board);
+        if board.asleep {
+            board.slept += board.next_tick.saturating_sub(board.now());
+        }
+        if board.period == 0 || board.now() < board.next_tick || board.in_service {
+            continue;
+        }
+        board.asleep = false;
+        if state.status.get() & psr::I != 0 {
+            board.next_tick = board.now() + board.period;
+            board.in_service = true;
+            state.raise(INTERRUPT);
+            board.exception(&state, vector::EXTERNAL);
+        }
+    }
+}
+
+/// Runs on until the condition holds. Returns millions of instructions per second.
+fn speed(core: &mut Core, board: &mut Board, ends: impl Fn(&Board) -> bool) -> f64 {
+    let (start, before) = (Instant::now(), board.state.executed.get());
+    run_until(core, board, ends);
+    (board.state.executed.get() - before) as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+fn main() {
+    let best = |measure: &dyn Fn() -> f64| (0..TURNS).map(|_| measure()).fold(0.0, f64::max);
+    let of_loop = best(&|| {
+        let (mut core, mut board) = booted(&format!("bench={}", u32::MAX));
+        run_until(&mut core, &mut board, |board| board.console.contains("boot is over"));
+        let end = board.state.executed.get() + LOOP;
+        speed(&mut core, &mut board, |board| board.state.executed.get() >= end)
+    });
+    println!("the loop of the benchmark: {of_loop:.0} million instructions a second");
+    let of_programs = best(&|| {
+        let (mut core, mut board) = booted("user=40");
+        let speed = speed(&mut core, &mut board, |_| false);
+        assert_eq!(board.status, Some(0), "{}", board.console);
+        speed
+    });
+    println!("the kernel's programs: {of_programs:.0} million instructions a second");
+}

@@ -4,6 +4,7 @@
 
 use super::Host;
 use super::bundles::Decoded;
+use super::quick::{Quick, distance};
 use super::run::Core;
 use super::state::SLOT_STEP;
 use alloc::boxed::Box;
@@ -14,17 +15,30 @@ use trapline_isa::ia64::op::{Op, System};
 
 /// The maximum number of instructions in a block.
 const LONGEST: u32 = 64;
+/// The limit of instructions in all blocks. Above it, all blocks are dropped.
+const MOST_INSTRUCTIONS: usize = 1 << 18;
 /// The smallest page.
 pub(super) const PAGE: u64 = 1 << 12;
 /// Places in a page at which a block may start.
 const PLACES: usize = PAGE as usize / 16 * 3;
 
 /// A block. Its size in bytes is 0 if it is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
+    /// The index of its first instruction in [`Blocks::quick`].
+    pub first: u32,
     pub size: u16,
+    /// The number of instructions.
+    pub len: u8,
     /// Whether [`Host::block`] is called at each run, whatever the count is.
     pub always: bool,
+}
+
+impl Block {
+    /// Whether the other block is counted alike.
+    pub fn counts_like(&self, other: &Block) -> bool {
+        self.size == other.size && self.always == other.always
+    }
 }
 
 /// The known blocks of each page of RAM.
@@ -32,15 +46,39 @@ pub(super) struct Block {
 pub(super) struct Blocks {
     base: u64,
     pages: Vec<Option<Box<[Block; PLACES]>>>,
+    /// Whether each page has decoded code: blocks, or bundles that have run without them.
+    marks: Vec<bool>,
+    /// The instructions of all blocks. Those of dropped blocks stay until all are dropped.
+    pub quick: Vec<Quick>,
+    /// The full forms of the instructions; `None` is no instruction.
+    pub full: Vec<Option<Instruction>>,
+    /// Incremented when a block may have gone.
+    pub changes: u64,
 }
 
 impl Blocks {
     pub fn new(base: u64, len: u64) -> Blocks {
-        Blocks { base, pages: vec![None; (len / PAGE) as usize] }
+        let pages = (len / PAGE) as usize;
+        Blocks { base, pages: vec![None; pages], marks: vec![false; pages], quick: Vec::new(), full: Vec::new(), changes: 0 }
     }
 
+    #[inline(always)]
     fn page(&self, physical: u64) -> usize {
         (physical.wrapping_sub(self.base) / PAGE) as usize
+    }
+
+    /// Whether code may have been decoded from this page.
+    #[inline(always)]
+    pub fn is_marked(&self, physical: u64) -> bool {
+        self.marks.get(self.page(physical)).copied().unwrap_or(true)
+    }
+
+    /// Marks a page from which code was decoded.
+    pub fn mark(&mut self, physical: u64) {
+        let page = self.page(physical);
+        if let Some(mark) = self.marks.get_mut(page) {
+            *mark = true;
+        }
     }
 
     /// Whether a block starts in this page.
@@ -54,15 +92,22 @@ impl Blocks {
         self.pages.iter().flatten().count()
     }
 
+    /// Drops the blocks of a page. The caller forgets its bundles.
     pub fn drop_page(&mut self, physical: u64) {
         let page = self.page(physical);
-        if let Some(page) = self.pages.get_mut(page) {
-            *page = None;
+        if let (Some(table), Some(mark)) = (self.pages.get_mut(page), self.marks.get_mut(page)) {
+            *table = None;
+            *mark = false;
         }
+        self.changes += 1;
     }
 
+    /// Drops all blocks. Bundles may be kept.
     pub fn drop_all(&mut self) {
         self.pages.iter_mut().for_each(|page| *page = None);
+        self.quick.clear();
+        self.full.clear();
+        self.changes += 1;
     }
 
     /// The place of a pc at this physical address in its page's table.
@@ -70,7 +115,6 @@ impl Blocks {
         (physical % PAGE / 16 * 3) as usize + slot as usize
     }
 
-    #[inline(always)]
     fn find(&self, physical: u64, slot: u32) -> Option<Block> {
         let block = self.pages.get(self.page(physical))?.as_ref()?.get(Blocks::place(physical, slot)).copied();
         block.filter(|block| block.size != 0)
@@ -136,7 +180,6 @@ fn ends_block(instruction: &Instruction) -> bool {
 
 impl Core {
     /// The block at the pc, whose bundle is at this physical address. `None` where no RAM is.
-    #[inline(always)]
     pub(super) fn block(&mut self, host: &mut impl Host, physical: u64, alone: bool) -> Option<Block> {
         let slot = self.state().slot();
         match self.blocks.find(physical, slot) {
@@ -146,8 +189,12 @@ impl Core {
     }
 
     fn new_block(&mut self, host: &mut impl Host, physical: u64, alone: bool) -> Option<Block> {
+        if self.blocks.quick.len() > MOST_INSTRUCTIONS {
+            self.blocks.drop_all();
+        }
         let (pc, slot) = (self.state().pc.get(), self.state().slot());
         let most = if alone || self.one_by_one { 1 } else { LONGEST };
+        let first = self.blocks.quick.len();
         let (mut at, mut place, mut size) = (physical, slot, 0);
         for number in 0..most {
             if number > 0 && host.breaks_at(pc.wrapping_add(size)) {
@@ -156,11 +203,17 @@ impl Core {
             let Some(bundle) = self.decoded(host, at) else { break };
             size += bytes(&bundle, place);
             let number = if bundle.is_long && place == 1 { 2 } else { place };
-            let ends = bundle.slots.get(number as usize).copied().flatten().is_none_or(|instruction| ends_block(&instruction));
+            let found = bundle.slots.get(number as usize).copied().flatten();
+            // The pc of a long instruction is that of slot 1.
+            let named = if bundle.is_long && number == 2 { 1 } else { number };
+            let offset = distance((at - physical) / 16, named) - distance(0, slot);
+            self.blocks.quick.push(Quick::of(&bundle, number, offset));
+            self.blocks.full.push(found);
             place = (number + 1) % 3;
             if place == 0 {
                 at += 16;
             }
+            let ends = found.is_none_or(|instruction| ends_block(&instruction));
             if ends || place == 0 && at.is_multiple_of(PAGE) {
                 break;
             }
@@ -168,7 +221,8 @@ impl Core {
         if size == 0 {
             return None;
         }
-        let block = Block { size: size as u16, always: host.always_wants(pc) };
+        let len = (self.blocks.quick.len() - first) as u8;
+        let block = Block { first: first as u32, size: size as u16, len, always: host.always_wants(pc) };
         host.has_code(physical & !(PAGE - 1));
         if !alone {
             self.blocks.keep(physical, slot, block);

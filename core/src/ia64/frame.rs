@@ -2,6 +2,7 @@
 
 use super::state::{Real, STACKED, State};
 use super::{Fault, isr, psr, vector};
+use core::cell::Cell;
 
 /// Fields of a frame marker.
 pub(super) const fn size(frame: u64) -> u32 {
@@ -28,6 +29,94 @@ const fn base_of_predicates(frame: u64) -> u32 {
 pub(super) const FRAME: u64 = (1 << 38) - 1;
 /// The sizes in a frame marker.
 pub(super) const SIZES: u64 = (1 << 18) - 1;
+
+/// The frame and the modes in which the instructions of a block run, as far as they do not change between two of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// The physical number of register 32, before rotation.
+    bottom: u32,
+    /// The number of registers in the frame.
+    size: u32,
+    /// The number of registers that rotate, and the base of their rotation.
+    rotating: u32,
+    base: u32,
+    predicates_base: u32,
+    /// Whether no general register has a NaT bit, and the rotation is one that instructions make.
+    pub is_plain: bool,
+    /// Whether data addresses are translated.
+    pub translates: bool,
+    /// The privilege level.
+    pub level: u64,
+    /// The count of changes of the TLB.
+    pub changes: u64,
+}
+
+impl View {
+    #[inline(always)]
+    pub fn of(state: &State) -> View {
+        let (frame, status) = (state.frame.get(), state.status.get());
+        let [low, high] = [&state.stacked_nat[0], &state.stacked_nat[1]].map(|word| word.get());
+        let mut view = View {
+            bottom: state.bottom.get(),
+            size: size(frame),
+            rotating: 0,
+            base: 0,
+            predicates_base: 0,
+            is_plain: u64::from(state.nat.get()) | low | high == 0 && state.bottom.get() < STACKED,
+            translates: status & psr::DT != 0,
+            level: status >> psr::CPL & 3,
+            changes: state.changes.get(),
+        };
+        if frame > SIZES {
+            view.rotate(frame);
+        }
+        view
+    }
+
+    fn rotate(&mut self, frame: u64) {
+        (self.rotating, self.base, self.predicates_base) = (rotating(frame), base_of_general(frame), base_of_predicates(frame));
+        let is_usual = self.rotating <= STACKED && self.base <= self.rotating && self.predicates_base < 48;
+        self.is_plain &= is_usual;
+    }
+
+    /// Whether an instruction may write this general register, which is not number 0.
+    #[inline(always)]
+    pub fn has(&self, register: u8) -> bool {
+        u32::from(register) < 32 + self.size
+    }
+
+    #[inline(always)]
+    pub fn cell<'a>(&self, state: &'a State, register: u8) -> Option<&'a Cell<u64>> {
+        if let Some(cell) = state.general.get(usize::from(register)) {
+            return Some(cell);
+        }
+        let mut number = u32::from(register) - 32;
+        if number < self.rotating {
+            number += self.base;
+            if number >= self.rotating {
+                number -= self.rotating;
+            }
+        }
+        let physical = self.bottom + number;
+        state.stacked.get(if physical >= STACKED { physical - STACKED } else { physical } as usize)
+    }
+
+    #[inline(always)]
+    pub fn r(&self, state: &State, register: u8) -> u64 {
+        self.cell(state, register).map_or(0, Cell::get)
+    }
+
+    /// The bit of a predicate. 0 for number 0, which is never written.
+    #[inline(always)]
+    pub fn predicate_mask(&self, predicate: u8) -> u64 {
+        let number = u32::from(predicate & 63);
+        if number < 16 {
+            return u64::from(number != 0) << number;
+        }
+        let rotated = number + self.predicates_base;
+        1 << (if rotated > 63 { rotated - 48 } else { rotated })
+    }
+}
 
 impl State {
     /// The physical number of a stacked register of the frame.

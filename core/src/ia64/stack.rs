@@ -29,6 +29,8 @@ pub(super) fn registers(from: u64, to: u64) -> i64 {
     words - (place(from) as i64 + words) / 64
 }
 
+const STACKED_END: i32 = STACKED as i32;
+
 impl State {
     /// The address of register 32 in the backing store (`ar.bsp`).
     pub fn frame_at(&self) -> u64 {
@@ -63,9 +65,15 @@ impl State {
     }
 
     /// Moves the bottom of the frame up by this number of registers.
+    #[inline(always)]
     fn move_bottom(&self, registers: i32) {
         let bottom = self.bottom.get() as i32 + registers;
-        self.bottom.set(bottom.rem_euclid(STACKED as i32) as u32);
+        let wrapped = match bottom {
+            // Most moves leave it in the circle.
+            0..STACKED_END => bottom,
+            _ => bottom.rem_euclid(STACKED_END),
+        };
+        self.bottom.set(wrapped as u32);
         // No frame is larger, so no more registers can be missing: those of frames that were left before they were complete are
         // nobody's.
         self.dirty.set((self.dirty.get() + registers).max(-(STACKED as i32)));

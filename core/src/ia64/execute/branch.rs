@@ -3,7 +3,7 @@
 use super::super::alat::FLOATS;
 use super::super::frame::locals;
 use super::super::run::Core;
-use super::super::state::Real;
+use super::super::state::{Real, State};
 use super::super::{Fault, ar, psr};
 use super::Next;
 use trapline_isa::ia64::op::{Condition, Op};
@@ -30,17 +30,17 @@ impl Core {
             }
             Op::BranchIndirect { at, .. } => Ok(Next::Bundle(register(at))),
             Op::BranchCall { link, distance, .. } => {
-                self.call(link);
+                state.call(link, ip);
                 there(distance)
             }
             Op::BranchCallIndirect { link, at, .. } => {
                 let to = register(at);
-                self.call(link);
+                state.call(link, ip);
                 Ok(Next::Bundle(to))
             }
             Op::BranchReturn { at, .. } => {
                 let to = register(at);
-                self.return_to_caller();
+                state.return_to_caller();
                 Ok(Next::Bundle(to))
             }
             Op::CheckSpeculation { float, register, distance } => {
@@ -90,24 +90,28 @@ impl Core {
         let is_top = matches!(condition, Condition::CountedTop | Condition::WhileTop);
         again == is_top
     }
+}
 
-    fn call(&self, link: u8) {
-        let state = self.state();
-        state.branch[usize::from(link & 7)].set(state.ip().wrapping_add(16));
-        let epilogue = state.application[usize::from(ar::EC)].get() & 0x3f;
-        let frame = state.call_frame();
-        let previous = frame | epilogue << PREVIOUS_EC | state.level() << PREVIOUS_LEVEL;
-        state.application[usize::from(ar::PFS)].set(previous);
+impl State {
+    /// Calls a function from this bundle: saves the return address, the frame and the epilogue count.
+    #[inline(always)]
+    pub(super) fn call(&self, link: u8, ip: u64) {
+        self.branch[usize::from(link & 7)].set(ip.wrapping_add(16));
+        let epilogue = self.application[usize::from(ar::EC)].get() & 0x3f;
+        let frame = self.call_frame();
+        let previous = frame | epilogue << PREVIOUS_EC | self.level() << PREVIOUS_LEVEL;
+        self.application[usize::from(ar::PFS)].set(previous);
     }
 
-    fn return_to_caller(&self) {
-        let state = self.state();
-        let previous = state.application[usize::from(ar::PFS)].get();
-        state.uncover(previous, locals(previous));
-        state.application[usize::from(ar::EC)].set(previous >> PREVIOUS_EC & 0x3f);
+    /// Restores the frame, the epilogue count and the privilege level of the caller.
+    #[inline(always)]
+    pub(super) fn return_to_caller(&self) {
+        let previous = self.application[usize::from(ar::PFS)].get();
+        self.uncover(previous, locals(previous));
+        self.application[usize::from(ar::EC)].set(previous >> PREVIOUS_EC & 0x3f);
         let level = previous >> PREVIOUS_LEVEL;
-        if level > state.level() {
-            state.status.set(state.status.get() & !(3 << psr::CPL) | level << psr::CPL);
+        if level > self.level() {
+            self.status.set(self.status.get() & !(3 << psr::CPL) | level << psr::CPL);
         }
     }
 }

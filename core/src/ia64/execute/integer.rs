@@ -19,7 +19,8 @@ const fn pointer(sum: u64, b: u64) -> u64 {
     sum & 0xffff_ffff | (b >> 30 & 3) << 61
 }
 
-fn alu(what: Alu, a: u64, b: u64) -> u64 {
+#[inline(always)]
+pub(super) fn alu(what: Alu, a: u64, b: u64) -> u64 {
     match what {
         Alu::Add => a.wrapping_add(b),
         Alu::AddOne => a.wrapping_add(b).wrapping_add(1),

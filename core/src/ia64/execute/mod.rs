@@ -5,7 +5,10 @@ mod branch;
 mod float;
 mod integer;
 mod moves;
+mod quick;
 mod system;
+
+pub(super) use quick::Done;
 
 use super::run::Core;
 use super::{Fault, Host};

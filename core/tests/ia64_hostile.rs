@@ -7,6 +7,7 @@ mod code;
 
 use code::Random;
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Instant;
 use trapline_core::ia64::{Core, Entry, Host, Real, State, ar, cr, psr};
 use trapline_isa::ia64::bundle::{Bundle, Template};
@@ -20,6 +21,7 @@ const SLOTS: u64 = 400;
 const MOST_CALLS: u64 = 400 * SLOTS;
 
 struct Machine {
+    state: Rc<State>,
     ram: Vec<u8>,
     calls: u64,
     exceptions: u64,
@@ -52,10 +54,13 @@ impl Host for Machine {
     fn clock(&mut self) -> u64 {
         7
     }
+    fn block(&mut self, _: u64, _: u32) {
+        self.state.stop.set(1);
+    }
     fn exception(&mut self, state: &State, number: u32) {
         self.exceptions += 1;
         // A handler that faults itself executes nothing.
-        if self.exceptions == SLOTS {
+        if self.exceptions >= SLOTS {
             state.stop.set(1);
         }
         state.interrupt(number);
@@ -116,19 +121,30 @@ fn hostile_kernels_neither_panic_nor_hang() {
     let mut executed = 0;
     for seed in 1..=GUESTS {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let mut machine = Machine { ram: vec![0; RAM], calls: 0, exceptions: 0 };
-        for bundle in machine.ram.chunks_exact_mut(16) {
+        let mut ram = vec![0; RAM];
+        for bundle in ram.chunks_exact_mut(16) {
             let number = (0..).map(|_| random.below(32) as u8).find(|number| Template::of(*number).is_some()).unwrap_or(0);
             // Zeros are breaks; a word of another seed is often no instruction.
             let words = [0; 3].map(|_| random.next() >> random.below(24));
             bundle.copy_from_slice(&Bundle::new(number, words).bytes());
         }
-        let mut core = Core::with_ram(0, RAM as u64);
-        draw(&mut random, core.state());
-        core.state().go_to(random.below(RAM as u64));
-        core.run_slots(&mut machine, SLOTS);
-        executed += core.state().executed.get();
-        assert!(machine.calls < MOST_CALLS, "guest {seed}: {} calls of the host", machine.calls);
+        for by_blocks in [false, true] {
+            let mut random = Random(random.0);
+            let mut core = Core::with_ram(0, RAM as u64);
+            let state = core.shared_state();
+            draw(&mut random, &state);
+            state.go_to(random.below(RAM as u64));
+            let mut machine = Machine { state: Rc::clone(&state), ram: ram.clone(), calls: 0, exceptions: 0 };
+            while by_blocks && state.executed.get() < SLOTS && machine.exceptions < SLOTS {
+                state.line.count.set(-16 * SLOTS as i64);
+                core.run(&mut machine);
+            }
+            if !by_blocks {
+                core.run_slots(&mut machine, SLOTS);
+            }
+            executed += state.executed.get();
+            assert!(machine.calls < MOST_CALLS, "guest {seed}: {} calls of the host", machine.calls);
+        }
     }
     println!("{executed} instructions in {:?}", started.elapsed());
 }

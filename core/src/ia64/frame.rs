@@ -30,7 +30,8 @@ pub(super) const FRAME: u64 = (1 << 38) - 1;
 /// The sizes in a frame marker.
 pub(super) const SIZES: u64 = (1 << 18) - 1;
 
-/// The frame and the modes in which the instructions of a block run, as far as they do not change between two of them.
+/// The frame, as the instructions of a block see it. It does not change between two of them, but for `alloc` and for
+/// instructions that run from their full form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     /// The physical number of register 32, before rotation.
@@ -41,42 +42,29 @@ pub(super) struct View {
     rotating: u32,
     base: u32,
     predicates_base: u32,
-    /// Whether no general register has a NaT bit, and the rotation is one that instructions make.
+    /// Whether the rotation is one that instructions make, and no general register has a NaT bit.
     pub is_plain: bool,
-    /// Whether data addresses are translated.
-    pub translates: bool,
-    /// The privilege level.
-    pub level: u64,
-    /// The count of changes of the TLB.
-    pub changes: u64,
+    /// Whether the rotation is one that instructions make. In any other frame instructions run from their full form.
+    pub is_usual: bool,
 }
 
 impl View {
     #[inline(always)]
     pub fn of(state: &State) -> View {
-        let (frame, status) = (state.frame.get(), state.status.get());
+        let (frame, bottom) = (state.frame.get(), state.bottom.get());
         let [low, high] = [&state.stacked_nat[0], &state.stacked_nat[1]].map(|word| word.get());
-        let mut view = View {
-            bottom: state.bottom.get(),
-            size: size(frame),
-            rotating: 0,
-            base: 0,
-            predicates_base: 0,
-            is_plain: u64::from(state.nat.get()) | low | high == 0 && state.bottom.get() < STACKED,
-            translates: status & psr::DT != 0,
-            level: status >> psr::CPL & 3,
-            changes: state.changes.get(),
-        };
-        if frame > SIZES {
-            view.rotate(frame);
-        }
-        view
+        let has_nats = u64::from(state.nat.get()) | low | high != 0;
+        let is_usual = bottom < STACKED;
+        let is_plain = is_usual && !has_nats;
+        let view = View { bottom, size: size(frame), rotating: 0, base: 0, predicates_base: 0, is_plain, is_usual };
+        if frame > SIZES { view.rotated(frame) } else { view }
     }
 
-    fn rotate(&mut self, frame: u64) {
+    fn rotated(mut self, frame: u64) -> View {
         (self.rotating, self.base, self.predicates_base) = (rotating(frame), base_of_general(frame), base_of_predicates(frame));
-        let is_usual = self.rotating <= STACKED && self.base <= self.rotating && self.predicates_base < 48;
-        self.is_plain &= is_usual;
+        self.is_usual &= self.rotating <= STACKED && self.base <= self.rotating && self.predicates_base < 48;
+        self.is_plain &= self.is_usual;
+        self
     }
 
     /// Whether an instruction may write this general register, which is not number 0.
@@ -87,10 +75,16 @@ impl View {
 
     #[inline(always)]
     pub fn cell<'a>(&self, state: &'a State, register: u8) -> Option<&'a Cell<u64>> {
-        if let Some(cell) = state.general.get(usize::from(register)) {
-            return Some(cell);
+        match state.general.get(usize::from(register)) {
+            None => self.stacked(state, register),
+            cell => cell,
         }
-        let mut number = u32::from(register) - 32;
+    }
+
+    /// A register of the frame, from number 32 on.
+    #[inline(always)]
+    pub fn stacked<'a>(&self, state: &'a State, register: u8) -> Option<&'a Cell<u64>> {
+        let mut number = u32::from(register).wrapping_sub(32);
         if number < self.rotating {
             number += self.base;
             if number >= self.rotating {
@@ -106,15 +100,28 @@ impl View {
         self.cell(state, register).map_or(0, Cell::get)
     }
 
-    /// The bit of a predicate. 0 for number 0, which is never written.
+    /// The number of a predicate's bit.
+    #[inline(always)]
+    fn predicate_bit(&self, predicate: u8) -> u32 {
+        let number = u32::from(predicate & 63);
+        let rotated = number + self.predicates_base;
+        match number {
+            0..16 => number,
+            _ if rotated > 63 => rotated - 48,
+            _ => rotated,
+        }
+    }
+
+    /// Whether a predicate is true.
+    #[inline(always)]
+    pub fn p(&self, state: &State, predicate: u8) -> bool {
+        state.predicates.get() >> (self.predicate_bit(predicate) & 63) & 1 != 0
+    }
+
+    /// The bit of a predicate that is written. 0 for number 0, which is never written.
     #[inline(always)]
     pub fn predicate_mask(&self, predicate: u8) -> u64 {
-        let number = u32::from(predicate & 63);
-        if number < 16 {
-            return u64::from(number != 0) << number;
-        }
-        let rotated = number + self.predicates_base;
-        1 << (if rotated > 63 { rotated - 48 } else { rotated })
+        u64::from(predicate != 0) << (self.predicate_bit(predicate) & 63)
     }
 }
 

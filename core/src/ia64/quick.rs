@@ -106,6 +106,9 @@ pub(super) enum What {
     Store2(Place),
     Store4(Place),
     Store8(Place),
+    /// `ld8.fill` and `st8.spill`.
+    Fill(Place),
+    Spill(Place),
     FromBranch { to: u8, from: u8 },
     ToBranch { to: u8, from: u8 },
     FromPredicates { to: u8 },
@@ -115,6 +118,7 @@ pub(super) enum What {
     ToApplication { ar: u8, from: u8 },
     /// `alloc`. The sizes are those of a frame marker, and the frame has `size` registers.
     Alloc { to: u8, size: u8, sizes: u32 },
+    CheckSpeculation { register: u8 },
     Branch { distance: i64 },
     CountedLoop { distance: i64 },
     BranchIndirect { at: u8 },
@@ -147,8 +151,7 @@ fn what(instruction: &Instruction, slot: u32) -> What {
     let found = match instruction.op {
         Op::Nop { .. } | Op::Hint { .. } | Op::Predict { .. } | Op::PredictIndirect { .. } => Some(What::Nothing),
         Op::Prefetch { count: false, after: After::Nothing, .. } => Some(What::Nothing),
-        // General registers have no NaT bits where this runs.
-        Op::CheckSpeculation { float: false, .. } => Some(What::Nothing),
+        Op::CheckSpeculation { float: false, register, .. } => Some(What::CheckSpeculation { register }),
         Op::Alu { what, to, a: Value::Register(a), b } => Some(arithmetic(what, to, a, b)),
         Op::Alu { what, to, a: Value::Immediate(a), b } => Some(arithmetic_of_number(what, to, a as u64, b)),
         Op::ShiftAdd { pointer: false, to, a, count, b } => Some(What::ShiftAdd { to, a, count, b }),
@@ -160,16 +163,18 @@ fn what(instruction: &Instruction, slot: u32) -> What {
         | Op::Extract { .. }
         | Op::DepositZero { .. }
         | Op::Deposit { .. } => field(&instruction.op),
-        Op::Load { size, early: Early::No, fill: false, to, at, after, .. } => place(to, at, after).and_then(|place| {
+        Op::Load { size, early: Early::No, fill, to, at, after, .. } => place(to, at, after).and_then(|place| {
             let is_legal = to != 0 && (place.after == 0 || to != at);
             is_legal.then_some(match size {
+                8 if fill => What::Fill(place),
                 1 => What::Load1(place),
                 2 => What::Load2(place),
                 4 => What::Load4(place),
                 _ => What::Load8(place),
             })
         }),
-        Op::Store { size, spill: false, from, at, after, .. } => place(from, at, after).map(|place| match size {
+        Op::Store { size, spill, from, at, after, .. } => place(from, at, after).map(|place| match size {
+            8 if spill => What::Spill(place),
             1 => What::Store1(place),
             2 => What::Store2(place),
             4 => What::Store4(place),

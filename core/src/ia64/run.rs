@@ -6,7 +6,6 @@ use super::bundles::Bundles;
 use super::execute::{Done, Next};
 use super::frame::View;
 use super::memory::CodePage;
-use super::quick::Quick;
 use super::seen::{Pages, Starts};
 use super::state::State;
 use super::{Fault, Host, psr};
@@ -180,60 +179,72 @@ impl Core {
             line.start.set(pc);
             line.size.set(size);
         }
-        self.run_quick(host, state, block, physical);
+        let view = View::of(state);
+        match view.is_plain {
+            true => self.run_quick::<_, false>(host, state, view, (physical, block)),
+            false => self.run_quick::<_, true>(host, state, view, (physical, block)),
+        }
     }
 
     /// Runs the instructions of a block. The pc and the number of executed instructions are written at the end of the block,
-    /// and in front of each instruction that runs from its full form.
-    #[inline(always)]
-    fn run_quick(&mut self, host: &mut impl Host, state: &State, block: Block, physical: u64) {
-        let pc = state.pc.get();
-        let mut view = View::of(state);
-        let (first, len) = (block.first as usize, usize::from(block.len));
-        // The instructions that are counted in the state.
-        let mut counted = 0;
+    /// and in front of each instruction that runs from its full form. Without `NATS`, instructions run from there as soon as
+    /// a general register has a NaT bit.
+    #[inline(never)]
+    fn run_quick<H: Host, const NATS: bool>(&mut self, host: &mut H, state: &State, start: View, found: (u64, Block)) {
+        let (pc, mut view) = (state.pc.get(), start);
+        let (physical, block) = found;
+        let range = block.first as usize..block.first as usize + usize::from(block.len);
+        let Some(mut instructions) = self.blocks.quick.get(range.clone()) else { return };
+        // Instructions that are counted in the state, and the pc of the last one that is not.
+        let (mut counted, mut last) = (0, pc);
         let mut index = 0;
-        while index < len {
-            let Some(&Quick { what, predicate, acts, offset }) = self.blocks.quick.get(first + index) else { return };
-            let at = pc.wrapping_add_signed(offset.into());
-            let done = if predicate != 0 && state.predicates.get() & view.predicate_mask(predicate) == 0 {
-                if acts { Done::Not } else { Done::Slot }
-            } else if view.is_plain {
-                self.quick(host, state, &view, what, at & !15)
+        while let Some(quick) = instructions.get(index) {
+            let at = pc.wrapping_add_signed(quick.offset.into());
+            let done = if quick.predicate != 0 && !view.p(state, quick.predicate) {
+                if quick.acts { Done::Not } else { Done::Slot }
+            } else if view.is_plain || NATS && view.is_usual {
+                self.quick::<H, NATS>(host, state, view, &quick.what, at & !15)
             } else {
                 Done::Not
             };
+            index += 1;
+            if done == Done::Slot {
+                last = at;
+                continue;
+            }
             match done {
-                Done::Slot => {}
-                Done::Frame => view = View::of(state),
                 Done::Bundle(to) => {
-                    self.count(state, index + 1 - counted, at);
+                    self.count(state, index - counted, at);
                     return state.go_to(to);
                 }
                 Done::Not => {
-                    if index > counted {
-                        let before = self.blocks.quick.get(first + index - 1).map_or(0, |quick| quick.offset);
-                        self.count(state, index - counted, pc.wrapping_add_signed(before.into()));
+                    if index - 1 > counted {
+                        self.count(state, index - 1 - counted, last);
                     }
                     state.pc.set(at);
-                    let Some(instruction) = self.blocks.full.get(first + index).copied() else { return };
+                    let Some(instruction) = self.blocks.full.get(range.start + index - 1).copied() else { return };
                     match self.step_full(host, state, instruction.as_ref()) {
                         Err(fault) => return self.raise(host, fault),
                         Ok(Next::Slot) => {}
                         Ok(_) => return,
                     }
-                    counted = index + 1;
                     if self.has_dropped {
-                        return self.run_rest(host, physical, (pc, block), first + counted);
+                        return self.run_rest(host, physical, (pc, block), range.start + index);
                     }
+                    counted = index;
+                    let Some(same) = self.blocks.quick.get(range.clone()) else { return };
+                    instructions = same;
                     view = View::of(state);
                 }
+                Done::Frame => {
+                    last = at;
+                    view = View::of(state);
+                }
+                Done::Slot => {}
             }
-            index += 1;
         }
         if index > counted {
-            let last = self.blocks.quick.get(first + index - 1).map_or(0, |quick| quick.offset);
-            self.count(state, index - counted, pc.wrapping_add_signed(last.into()));
+            self.count(state, index - counted, last);
             state.pc.set(pc.wrapping_add(block.size.into()));
         }
     }

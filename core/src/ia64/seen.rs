@@ -2,7 +2,8 @@
 //! it up again. A change of the TLB makes all of it invalid.
 
 use super::blocks::{Block, PAGE};
-use super::frame::View;
+use super::psr;
+use super::state::State;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -52,11 +53,12 @@ impl Pages {
 
     /// The physical address of an aligned access of a block's instruction.
     #[inline(always)]
-    pub fn find(&self, view: &View, address: u64, size: u32, write: bool) -> Option<u64> {
+    pub fn find(&self, state: &State, address: u64, size: u32, write: bool) -> Option<u64> {
+        let status = state.status.get();
         if address & u64::from(size - 1) != 0 {
             None
-        } else if view.translates {
-            self.look_up(address, view.level, view.changes, write)
+        } else if status & psr::DT != 0 {
+            self.look_up(address, status >> psr::CPL & 3, state.changes.get(), write)
         } else {
             Some(address & !(1 << 63))
         }

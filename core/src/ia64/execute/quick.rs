@@ -7,6 +7,7 @@ use super::super::run::Core;
 use super::super::state::{STACKED, State};
 use super::super::{Host, ar};
 use super::integer::alu;
+use core::cell::Cell;
 
 /// The end of an instruction's execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +22,35 @@ pub(in super::super) enum Done {
     Not,
 }
 
-impl View {
-    /// Sets a general register other than number 0, whose NaT bit is 0.
+/// The registers as an instruction reads them. It notes NaT bits, if any register can have one.
+struct Operands<'a, const NATS: bool> {
+    state: &'a State,
+    view: View,
+    /// Whether a register that was read has a NaT bit.
+    nat: Cell<bool>,
+}
+
+impl<const NATS: bool> Operands<'_, NATS> {
     #[inline(always)]
-    fn set(&self, state: &State, register: u8, value: u64) -> Done {
-        match self.cell(state, register) {
-            Some(cell) if self.has(register) => {
+    fn r(&self, register: u8) -> u64 {
+        if NATS && self.state.is_nat(register) {
+            self.nat.set(true);
+        }
+        self.view.r(self.state, register)
+    }
+
+    /// Sets a general register other than number 0 and clears its NaT bit.
+    #[inline(always)]
+    fn set(&self, register: u8, value: u64) -> Done {
+        if NATS {
+            return self.set_with_nat(register, value);
+        }
+        if let Some(cell) = self.state.general.get(usize::from(register)) {
+            cell.set(value);
+            return Done::Slot;
+        }
+        match self.view.stacked(self.state, register) {
+            Some(cell) if self.view.has(register) => {
                 cell.set(value);
                 Done::Slot
             }
@@ -34,23 +58,44 @@ impl View {
         }
     }
 
+    #[inline(never)]
+    fn set_with_nat(&self, register: u8, value: u64) -> Done {
+        if self.nat.get() || !self.view.has(register) {
+            return Done::Not;
+        }
+        self.state.set_r(register, value, false);
+        Done::Slot
+    }
+
+    /// Sets the two predicates of a comparison.
     #[inline(always)]
-    fn set_result(&self, state: &State, p: [u8; 2], result: bool) -> Done {
-        let [first, second] = p.map(|predicate| self.predicate_mask(predicate));
-        let others = state.predicates.get() & !(first | second);
-        state.predicates.set(others | if result { first } else { second });
+    fn decide(&self, p: [u8; 2], result: bool) -> Done {
+        if NATS && self.nat.get() {
+            return Done::Not;
+        }
+        let [first, second] = p.map(|predicate| self.view.predicate_mask(predicate));
+        let others = self.state.predicates.get() & !(first | second);
+        self.state.predicates.set(others | if result { first } else { second });
         Done::Slot
     }
 }
 
 impl Core {
-    /// Executes an instruction in this bundle whose predicate is true. Registers have no NaT bits.
+    /// Executes an instruction in this bundle whose predicate is true. `NATS` says whether registers can have NaT bits.
     #[inline(always)]
     #[expect(clippy::too_many_lines, reason = "one arm per operation: a table in the form of a match")]
-    pub(in super::super) fn quick<H: Host>(&mut self, host: &mut H, state: &State, view: &View, what: What, ip: u64) -> Done {
-        let r = |register: u8| view.r(state, register);
-        let set = |to: u8, value: u64| view.set(state, to, value);
-        match what {
+    pub(in super::super) fn quick<H: Host, const NATS: bool>(
+        &self,
+        host: &mut H,
+        state: &State,
+        view: View,
+        what: &What,
+        ip: u64,
+    ) -> Done {
+        let operands = Operands::<NATS> { state, view, nat: Cell::new(false) };
+        let r = |register: u8| operands.r(register);
+        let set = |to: u8, value: u64| operands.set(to, value);
+        match *what {
             What::Other => Done::Not,
             What::Nothing => Done::Slot,
             What::Set { to, value } => set(to, value),
@@ -85,32 +130,58 @@ impl Core {
                 let mask = u64::MAX >> (64_u8.wrapping_sub(length) & 63) << (position & 63);
                 set(to, r(from) << (position & 63) & mask | r(into) & !mask)
             }
-            What::Compare { test, p, a, b } => view.set_result(state, p, test.holds(r(a), r(b))),
-            What::CompareNumber { test, b, p, a } => view.set_result(state, p, test.holds(i64::from(a) as u64, r(b))),
-            What::TestBit { nonzero, p, register, bit } => {
-                view.set_result(state, p, (r(register) >> (bit & 63) & 1 != 0) == nonzero)
+            What::Compare { test, p, a, b } => operands.decide(p, test.holds(r(a), r(b))),
+            What::CompareNumber { test, b, p, a } => operands.decide(p, test.holds(i64::from(a) as u64, r(b))),
+            What::TestBit { nonzero, p, register, bit } => operands.decide(p, (r(register) >> (bit & 63) & 1 != 0) == nonzero),
+            What::Load1(place) => self.quick_load::<H, NATS, 1>(host, &operands, place),
+            What::Load2(place) => self.quick_load::<H, NATS, 2>(host, &operands, place),
+            What::Load4(place) => self.quick_load::<H, NATS, 4>(host, &operands, place),
+            What::Load8(place) => self.quick_load::<H, NATS, 8>(host, &operands, place),
+            What::Store1(place) => self.quick_store::<H, NATS, 1>(host, &operands, place),
+            What::Store2(place) => self.quick_store::<H, NATS, 2>(host, &operands, place),
+            What::Store4(place) => self.quick_store::<H, NATS, 4>(host, &operands, place),
+            What::Store8(place) => self.quick_store::<H, NATS, 8>(host, &operands, place),
+            What::Fill(place) => {
+                let bits = state.application[usize::from(ar::UNAT)].get();
+                match bits >> (r(place.at) >> 3 & 63) & 1 {
+                    0 => self.quick_load::<H, NATS, 8>(host, &operands, place),
+                    _ => Done::Not,
+                }
             }
-            What::Load1(place) => self.quick_load::<H, 1>(host, state, view, place),
-            What::Load2(place) => self.quick_load::<H, 2>(host, state, view, place),
-            What::Load4(place) => self.quick_load::<H, 4>(host, state, view, place),
-            What::Load8(place) => self.quick_load::<H, 8>(host, state, view, place),
-            What::Store1(place) => self.quick_store::<H, 1>(host, state, view, place),
-            What::Store2(place) => self.quick_store::<H, 2>(host, state, view, place),
-            What::Store4(place) => self.quick_store::<H, 4>(host, state, view, place),
-            What::Store8(place) => self.quick_store::<H, 8>(host, state, view, place),
+            What::Spill(place) => {
+                let (address, _) = (r(place.at), r(place.register));
+                if self.quick_store::<H, NATS, 8>(host, &operands, place) == Done::Not {
+                    return Done::Not;
+                }
+                let bits = &state.application[usize::from(ar::UNAT)];
+                bits.set(bits.get() & !(1 << (address >> 3 & 63)));
+                Done::Slot
+            }
             What::FromBranch { to, from } => set(to, state.branch[usize::from(from & 7)].get()),
             What::ToBranch { to, from } => {
-                state.branch[usize::from(to & 7)].set(r(from));
+                let value = r(from);
+                if NATS && operands.nat.get() {
+                    return Done::Not;
+                }
+                state.branch[usize::from(to & 7)].set(value);
                 Done::Slot
             }
             What::FromPredicates { to } => set(to, state.predicates.get()),
             What::ToPredicates { from, mask } => {
-                state.predicates.set(state.predicates.get() & !mask | r(from) & mask | 1);
+                let value = r(from);
+                if NATS && operands.nat.get() {
+                    return Done::Not;
+                }
+                state.predicates.set(state.predicates.get() & !mask | value & mask | 1);
                 Done::Slot
             }
             What::FromApplication { to, ar } => set(to, state.application[usize::from(ar & 127)].get()),
             What::ToApplication { ar, from } => {
-                state.application[usize::from(ar & 127)].set(r(from));
+                let value = r(from);
+                if NATS && operands.nat.get() {
+                    return Done::Not;
+                }
+                state.application[usize::from(ar & 127)].set(value);
                 Done::Slot
             }
             What::Alloc { to, size, sizes } => {
@@ -120,9 +191,12 @@ impl Core {
                     return Done::Not;
                 }
                 state.frame.set(u64::from(sizes));
-                View::of(state).set(state, to, state.application[usize::from(ar::PFS)].get());
+                let new = Operands::<NATS> { state, view: View::of(state), nat: Cell::new(false) };
+                new.set(to, state.application[usize::from(ar::PFS)].get());
                 Done::Frame
             }
+            What::CheckSpeculation { register } if NATS && state.is_nat(register) => Done::Not,
+            What::CheckSpeculation { .. } => Done::Slot,
             What::Branch { distance } => Done::Bundle(ip.wrapping_add_signed(distance)),
             What::CountedLoop { distance } => {
                 let count = &state.application[usize::from(ar::LC)];
@@ -153,33 +227,46 @@ impl Core {
     }
 
     #[inline(always)]
-    fn quick_load<H: Host, const SIZE: u32>(&mut self, host: &mut H, state: &State, view: &View, place: Place) -> Done {
-        let address = view.r(state, place.at);
+    fn quick_load<H: Host, const NATS: bool, const SIZE: u32>(
+        &self,
+        host: &mut H,
+        operands: &Operands<NATS>,
+        place: Place,
+    ) -> Done {
+        let view = operands.view;
+        let address = operands.r(place.at);
         let has_targets = view.has(place.register) && (place.after == 0 || view.has(place.at));
-        if H::TELLS || !has_targets {
+        if H::TELLS || !has_targets || NATS && operands.nat.get() {
             return Done::Not;
         }
-        let Some(physical) = self.data.find(view, address, SIZE, false) else { return Done::Not };
+        let Some(physical) = self.data.find(operands.state, address, SIZE, false) else { return Done::Not };
         let Some(value) = host.load(physical, SIZE) else { return Done::Not };
-        view.set(state, place.register, value);
+        operands.set(place.register, value);
         if place.after != 0 {
-            view.set(state, place.at, address.wrapping_add_signed(place.after.into()));
+            operands.set(place.at, address.wrapping_add_signed(place.after.into()));
         }
         Done::Slot
     }
 
     #[inline(always)]
-    fn quick_store<H: Host, const SIZE: u32>(&mut self, host: &mut H, state: &State, view: &View, place: Place) -> Done {
-        let address = view.r(state, place.at);
-        if H::TELLS || state.alat.used.get() != 0 || place.after != 0 && !view.has(place.at) {
+    fn quick_store<H: Host, const NATS: bool, const SIZE: u32>(
+        &self,
+        host: &mut H,
+        operands: &Operands<NATS>,
+        place: Place,
+    ) -> Done {
+        let view = operands.view;
+        let (address, value) = (operands.r(place.at), operands.r(place.register));
+        let is_simple = operands.state.alat.used.get() == 0 && (place.after == 0 || view.has(place.at));
+        if H::TELLS || !is_simple || NATS && operands.nat.get() {
             return Done::Not;
         }
-        let Some(physical) = self.data.find(view, address, SIZE, true) else { return Done::Not };
-        if self.blocks.is_marked(physical) || !host.store(physical, SIZE, view.r(state, place.register)) {
+        let Some(physical) = self.data.find(operands.state, address, SIZE, true) else { return Done::Not };
+        if self.blocks.is_marked(physical) || !host.store(physical, SIZE, value) {
             return Done::Not;
         }
         if place.after != 0 {
-            view.set(state, place.at, address.wrapping_add_signed(place.after.into()));
+            operands.set(place.at, address.wrapping_add_signed(place.after.into()));
         }
         Done::Slot
     }

@@ -28,8 +28,10 @@ pub(super) struct Block {
     /// The index of its first instruction in [`Blocks::quick`].
     pub first: u32,
     pub size: u16,
-    /// The number of instructions.
+    /// The number of instructions in [`Blocks::quick`].
     pub len: u8,
+    /// The number of instructions, with those that do nothing.
+    pub total: u8,
     /// Whether [`Host::block`] is called at each run, whatever the count is.
     pub always: bool,
 }
@@ -48,7 +50,7 @@ pub(super) struct Blocks {
     pages: Vec<Option<Box<[Block; PLACES]>>>,
     /// Whether each page has decoded code: blocks, or bundles that have run without them.
     marks: Vec<bool>,
-    /// The instructions of all blocks. Those of dropped blocks stay until all are dropped.
+    /// The instructions of all blocks, but for those that do nothing. Those of dropped blocks stay until all are dropped.
     pub quick: Vec<Quick>,
     /// The full forms of the instructions; `None` is no instruction.
     pub full: Vec<Option<Instruction>>,
@@ -195,7 +197,7 @@ impl Core {
         let (pc, slot) = (self.state().pc.get(), self.state().slot());
         let most = if alone || self.one_by_one { 1 } else { LONGEST };
         let first = self.blocks.quick.len();
-        let (mut at, mut place, mut size) = (physical, slot, 0);
+        let (mut at, mut place, mut size, mut total) = (physical, slot, 0, 0);
         for number in 0..most {
             if number > 0 && host.breaks_at(pc.wrapping_add(size)) {
                 break;
@@ -207,8 +209,12 @@ impl Core {
             // The pc of a long instruction is that of slot 1.
             let named = if bundle.is_long && number == 2 { 1 } else { number };
             let offset = distance((at - physical) / 16, named) - distance(0, slot);
-            self.blocks.quick.push(Quick::of(&bundle, number, offset));
-            self.blocks.full.push(found);
+            let quick = Quick::of(&bundle, number, total, offset);
+            total += 1;
+            if !quick.does_nothing() {
+                self.blocks.quick.push(quick);
+                self.blocks.full.push(found);
+            }
             place = (number + 1) % 3;
             if place == 0 {
                 at += 16;
@@ -222,7 +228,7 @@ impl Core {
             return None;
         }
         let len = (self.blocks.quick.len() - first) as u8;
-        let block = Block { first: first as u32, size: size as u16, len, always: host.always_wants(pc) };
+        let block = Block { first: first as u32, size: size as u16, len, total, always: host.always_wants(pc) };
         host.has_code(physical & !(PAGE - 1));
         if !alone {
             self.blocks.keep(physical, slot, block);

@@ -4,6 +4,7 @@
 use super::ar;
 use super::bundles::Decoded;
 use super::state::SLOT_STEP;
+use trapline_isa::ia64::bundle::Unit;
 use trapline_isa::ia64::decode::Instruction;
 use trapline_isa::ia64::op::{After, Alu, Condition, Early, Op, Relation, Shift, Tested, Unary, Update, Value};
 
@@ -15,6 +16,8 @@ pub(super) struct Quick {
     pub predicate: u8,
     /// Whether it runs from its full form although its predicate is false.
     pub acts: bool,
+    /// The number of instructions in front of it in the block.
+    pub place: u8,
     /// The distance of its pc from the start of the block.
     pub offset: i16,
 }
@@ -133,12 +136,17 @@ const fn is_plain(number: u8) -> bool {
 }
 
 impl Quick {
-    /// The instruction in a slot of a bundle, `offset` behind the start of its block.
-    pub fn of(bundle: &Decoded, slot: u32, offset: i16) -> Quick {
-        let found = bundle.slots.get(slot as usize).copied().flatten();
-        let Some(instruction) = found else { return Quick { what: What::Other, predicate: 0, acts: false, offset } };
-        let what = what(&instruction, slot);
-        Quick { what, predicate: instruction.predicate, acts: super::single::acts_without_predicate(&instruction), offset }
+    /// The instruction in a slot of a bundle, which is behind `place` others and `offset` bytes of its block.
+    pub fn of(bundle: &Decoded, slot: u32, place: u8, offset: i16) -> Quick {
+        let none = Quick { what: What::Other, predicate: 0, acts: false, place, offset };
+        let Some(instruction) = bundle.slots.get(slot as usize).copied().flatten() else { return none };
+        let acts = super::single::acts_without_predicate(&instruction);
+        Quick { what: what(&instruction, slot), predicate: instruction.predicate, acts, ..none }
+    }
+
+    /// Whether nothing but the pc changes behind the instruction.
+    pub const fn does_nothing(&self) -> bool {
+        matches!(self.what, What::Nothing)
     }
 }
 
@@ -149,6 +157,12 @@ pub(super) fn distance(bundles: u64, slot: u32) -> i16 {
 
 fn what(instruction: &Instruction, slot: u32) -> What {
     let found = match instruction.op {
+        // Blocks leave out instructions that do nothing, and need not know then which ones are long.
+        _ if instruction.unit == Unit::X
+            && !matches!(instruction.op, Op::MoveLong { .. } | Op::Branch { .. } | Op::BranchCall { .. }) =>
+        {
+            None
+        }
         Op::Nop { .. } | Op::Hint { .. } | Op::Predict { .. } | Op::PredictIndirect { .. } => Some(What::Nothing),
         Op::Prefetch { count: false, after: After::Nothing, .. } => Some(What::Nothing),
         Op::CheckSpeculation { float: false, register, .. } => Some(What::CheckSpeculation { register }),

@@ -195,9 +195,8 @@ impl Core {
         let (physical, block) = found;
         let range = block.first as usize..block.first as usize + usize::from(block.len);
         let Some(mut instructions) = self.blocks.quick.get(range.clone()) else { return };
-        // Instructions that are counted in the state, and the pc of the last one that is not.
-        let (mut counted, mut last) = (0, pc);
-        let mut index = 0;
+        // The number of instructions that are counted in the state.
+        let (mut counted, mut index) = (0, 0);
         while let Some(quick) = instructions.get(index) {
             let at = pc.wrapping_add_signed(quick.offset.into());
             let done = if quick.predicate != 0 && !view.p(state, quick.predicate) {
@@ -209,17 +208,17 @@ impl Core {
             };
             index += 1;
             if done == Done::Slot {
-                last = at;
                 continue;
             }
+            let before = quick.place;
             match done {
                 Done::Bundle(to) => {
-                    self.count(state, index - counted, at);
+                    self.count(state, before + 1 - counted, at + 1);
                     return state.go_to(to);
                 }
                 Done::Not => {
-                    if index - 1 > counted {
-                        self.count(state, index - 1 - counted, last);
+                    if before > counted {
+                        self.count(state, before - counted, at);
                     }
                     state.pc.set(at);
                     let Some(instruction) = self.blocks.full.get(range.start + index - 1).copied() else { return };
@@ -231,30 +230,28 @@ impl Core {
                     if self.has_dropped {
                         return self.run_rest(host, physical, (pc, block), range.start + index);
                     }
-                    counted = index;
+                    counted = before + 1;
                     let Some(same) = self.blocks.quick.get(range.clone()) else { return };
                     instructions = same;
                     view = View::of(state);
                 }
-                Done::Frame => {
-                    last = at;
-                    view = View::of(state);
-                }
+                Done::Frame => view = View::of(state),
                 Done::Slot => {}
             }
         }
-        if index > counted {
-            self.count(state, index - counted, last);
-            state.pc.set(pc.wrapping_add(block.size.into()));
+        if block.total > counted {
+            let end = pc.wrapping_add(block.size.into());
+            self.count(state, block.total - counted, end);
+            state.pc.set(end);
         }
     }
 
-    /// Counts executed instructions, the last of which was at this pc.
+    /// Counts executed instructions, the last of which ends at this pc.
     #[inline(always)]
-    fn count(&self, state: &State, instructions: usize, last: u64) {
-        state.executed.set(state.executed.get().wrapping_add(instructions as u64));
+    fn count(&self, state: &State, instructions: u8, end: u64) {
+        state.executed.set(state.executed.get().wrapping_add(instructions.into()));
         if !self.in_window {
-            state.last.set(last & !15);
+            state.last.set(end.wrapping_sub(1) & !15);
         }
     }
 
@@ -272,9 +269,22 @@ impl Core {
     fn run_rest(&mut self, host: &mut impl Host, physical: u64, (start, block): (u64, Block), next: usize) {
         let end = start.wrapping_add(block.size.into());
         let state = self.shared_state();
-        let mut next = next..block.first as usize + usize::from(block.len);
-        while state.slot() != 0 {
-            let Some(instruction) = next.next().and_then(|index| self.blocks.full.get(index).copied()) else { return };
+        let mut next = next;
+        let behind = block.first as usize + usize::from(block.len);
+        while state.slot() != 0 && state.pc.get() != end {
+            let quick = self.blocks.quick.get(next).filter(|_| next < behind);
+            let is_next = quick.is_some_and(|quick| start.wrapping_add_signed(quick.offset.into()) == state.pc.get());
+            if !is_next {
+                // An instruction that does nothing.
+                self.count(&state, 1, state.pc.get() + 1);
+                match state.slot() {
+                    1 => state.set_slot(2),
+                    _ => state.go_to(state.ip().wrapping_add(16)),
+                }
+                continue;
+            }
+            let Some(instruction) = self.blocks.full.get(next).copied() else { return };
+            next += 1;
             match self.step_full(host, &state, instruction.as_ref()) {
                 Err(fault) => return self.raise(host, fault),
                 Ok(Next::Slot) => {}

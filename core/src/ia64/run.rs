@@ -130,14 +130,18 @@ impl Core {
         state.stop.set(0);
     }
 
-    /// The block at the pc, with its physical address. `None` where no RAM is.
+    /// The mode in which a block is looked up at the pc. Bit 0 is always set.
     #[inline(always)]
-    fn next_block(&mut self, host: &mut impl Host, state: &State) -> Result<Option<(u64, Block)>, Fault> {
-        let (pc, status) = (state.pc.get(), state.status.get());
+    fn mode(&mut self, state: &State) -> u32 {
+        let status = state.status.get();
         let level = status >> psr::CPL & 3;
         self.in_window = state.ip().wrapping_sub(state.window[0].get()) < state.window[1].get() && level == 0;
-        // Bit 0 says that the entry is not free.
-        let mode = 1 | u32::from(status & psr::IT != 0) << 1 | u32::from(self.in_window) << 2 | (level as u32) << 3;
+        1 | u32::from(status & psr::IT != 0) << 1 | u32::from(self.in_window) << 2 | (level as u32) << 3
+    }
+
+    /// The block at the pc, with its physical address. `None` where no RAM is.
+    fn next_block(&mut self, host: &mut impl Host, state: &State) -> Result<Option<(u64, Block)>, Fault> {
+        let (pc, mode) = (state.pc.get(), self.mode(state));
         let changes = state.changes.get().wrapping_add(self.blocks.changes);
         if let Some(found) = self.starts.find(pc, mode, changes) {
             return Ok(Some(found));
@@ -155,13 +159,31 @@ impl Core {
         Ok(found)
     }
 
+    /// The block that follows the one that has run, if nothing has to be done before it runs. It is counted.
+    #[inline(always)]
+    fn following(&mut self, state: &State, view: &View, nats: bool) -> Option<(u64, Block)> {
+        let is_complete = state.loads.get() == 0 || state.dirty.get() >= 0;
+        if state.stop.get() != 0 || !is_complete || !(view.is_plain || nats) {
+            return None;
+        }
+        let (pc, mode) = (state.pc.get(), self.mode(state));
+        let changes = state.changes.get().wrapping_add(self.blocks.changes);
+        let found = self.starts.find(pc, mode, changes)?;
+        if state.line.count.get() >= 0 || found.1.always {
+            return None;
+        }
+        state.loads.set(0);
+        self.has_dropped = false;
+        count_block(state, pc, found.1);
+        Some(found)
+    }
+
     /// Counts a block, and runs it to its end or to the first instruction that leads elsewhere.
     #[inline(always)]
     fn run_block(&mut self, host: &mut impl Host, state: &State, physical: u64, mut block: Block) {
         let (pc, size) = (state.pc.get(), u64::from(block.size));
-        let line = &state.line;
         self.has_dropped = false;
-        if line.count.get() >= 0 || block.always {
+        if state.line.count.get() >= 0 || block.always {
             host.block(pc, size as u32);
             if state.stop.get() != 0 {
                 return;
@@ -175,9 +197,7 @@ impl Core {
                 self.has_dropped = false;
             }
         } else {
-            line.count.set(line.count.get() + size as i64);
-            line.start.set(pc);
-            line.size.set(size);
+            count_block(state, pc, block);
         }
         let view = View::of(state);
         match view.is_plain {
@@ -186,15 +206,31 @@ impl Core {
         }
     }
 
-    /// Runs the instructions of a block. The pc and the number of executed instructions are written at the end of the block,
-    /// and in front of each instruction that runs from its full form. Without `NATS`, instructions run from there as soon as
-    /// a general register has a NaT bit.
+    /// Runs a block and those that follow it, until the host or the engine of the register stack has to do something.
     #[inline(never)]
     fn run_quick<H: Host, const NATS: bool>(&mut self, host: &mut H, state: &State, start: View, found: (u64, Block)) {
+        let (mut view, mut found) = (start, found);
+        while self.run_instructions::<H, NATS>(host, state, view, found) {
+            view = View::of(state);
+            let Some(next) = self.following(state, &view, NATS) else { return };
+            found = next;
+        }
+    }
+
+    /// Runs the instructions of a block. The pc and the number of executed instructions are written at the end of the block,
+    /// and in front of each instruction that runs from its full form. Without `NATS`, instructions run from there as soon as
+    /// a general register has a NaT bit. Returns whether another block may follow.
+    #[inline(always)]
+    fn run_instructions<H: Host, const NATS: bool>(
+        &mut self,
+        host: &mut H,
+        state: &State,
+        start: View,
+        (physical, block): (u64, Block),
+    ) -> bool {
         let (pc, mut view) = (state.pc.get(), start);
-        let (physical, block) = found;
         let range = block.first as usize..block.first as usize + usize::from(block.len);
-        let Some(mut instructions) = self.blocks.quick.get(range.clone()) else { return };
+        let Some(mut instructions) = self.blocks.quick.get(range.clone()) else { return false };
         // The number of instructions that are counted in the state.
         let (mut counted, mut index) = (0, 0);
         while let Some(quick) = instructions.get(index) {
@@ -214,24 +250,29 @@ impl Core {
             match done {
                 Done::Bundle(to) => {
                     self.count(state, before + 1 - counted, at + 1);
-                    return state.go_to(to);
+                    state.go_to(to);
+                    return true;
                 }
                 Done::Not => {
                     if before > counted {
                         self.count(state, before - counted, at);
                     }
                     state.pc.set(at);
-                    let Some(instruction) = self.blocks.full.get(range.start + index - 1).copied() else { return };
+                    let Some(instruction) = self.blocks.full.get(range.start + index - 1).copied() else { return false };
                     match self.step_full(host, state, instruction.as_ref()) {
-                        Err(fault) => return self.raise(host, fault),
+                        Err(fault) => {
+                            self.raise(host, fault);
+                            return false;
+                        }
                         Ok(Next::Slot) => {}
-                        Ok(_) => return,
+                        Ok(_) => return !self.has_dropped,
                     }
                     if self.has_dropped {
-                        return self.run_rest(host, physical, (pc, block), range.start + index);
+                        self.run_rest(host, physical, (pc, block), range.start + index);
+                        return false;
                     }
                     counted = before + 1;
-                    let Some(same) = self.blocks.quick.get(range.clone()) else { return };
+                    let Some(same) = self.blocks.quick.get(range.clone()) else { return false };
                     instructions = same;
                     view = View::of(state);
                 }
@@ -244,6 +285,7 @@ impl Core {
             self.count(state, block.total - counted, end);
             state.pc.set(end);
         }
+        true
     }
 
     /// Counts executed instructions, the last of which ends at this pc.
@@ -306,4 +348,13 @@ impl Core {
             physical += 16;
         }
     }
+}
+
+/// Counts the bytes of a block that is about to run.
+#[inline(always)]
+fn count_block(state: &State, pc: u64, block: Block) {
+    let (line, size) = (&state.line, u64::from(block.size));
+    line.count.set(line.count.get() + size as i64);
+    line.start.set(pc);
+    line.size.set(size);
 }

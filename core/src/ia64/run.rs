@@ -249,7 +249,7 @@ impl Core {
             let before = quick.place;
             match done {
                 Done::Bundle(to) => {
-                    self.count(state, before + 1 - counted, at + 1);
+                    self.count(state, before + 1 - counted, at.wrapping_add(1));
                     state.go_to(to);
                     return true;
                 }
@@ -318,7 +318,7 @@ impl Core {
             let is_next = quick.is_some_and(|quick| start.wrapping_add_signed(quick.offset.into()) == state.pc.get());
             if !is_next {
                 // An instruction that does nothing.
-                self.count(&state, 1, state.pc.get() + 1);
+                self.count(&state, 1, state.pc.get().wrapping_add(1));
                 match state.slot() {
                     1 => state.set_slot(2),
                     _ => state.go_to(state.ip().wrapping_add(16)),

@@ -105,28 +105,34 @@ impl State {
     fn engine_level(&self) -> u64 {
         self.application[usize::from(ar::RSC)].get() >> 2 & 3
     }
-
-    /// The physical address of a word of the backing store.
-    fn backing(&self, address: u64, write: bool) -> Result<u64, Fault> {
-        if self.status.get() & psr::RT == 0 {
-            return Ok(address & !(1 << 63));
-        }
-        let status = isr::RS | if self.dirty.get() < 0 { isr::IR } else { 0 };
-        self.translate(address, Purpose::Data { read: !write, write, status }, self.engine_level())
-    }
 }
 
 impl Core {
+    /// The physical address of a word of the backing store.
+    fn backing(&mut self, address: u64, write: bool) -> Result<u64, Fault> {
+        let state = &self.state;
+        if state.status.get() & psr::RT == 0 {
+            return Ok(address & !(1 << 63));
+        }
+        let (level, changes) = (state.engine_level(), state.changes.get());
+        if let Some(physical) = self.data.look_up(address, level, changes, write) {
+            return Ok(physical);
+        }
+        let status = isr::RS | if state.dirty.get() < 0 { isr::IR } else { 0 };
+        let physical = state.translate(address, Purpose::Data { read: !write, write, status }, level)?;
+        self.data.keep(address, level, changes, [!write, write], physical);
+        Ok(physical)
+    }
+
     /// Stores the oldest dirty register, and the collection behind it if that is full. A fault changes nothing.
     fn spill(&mut self, host: &mut impl Host) -> Result<(), Fault> {
-        let state = self.state();
+        let state = self.shared_state();
         let address = state.store_at.get();
         let next = address.wrapping_add(8);
         let is_full = place(next) == 63;
-        let at = state.backing(address, true)?;
+        let at = self.backing(address, true)?;
         self.accessed = (address, at);
-        let state = self.shared_state();
-        let collection_at = if is_full { Some(state.backing(next, true)?) } else { None };
+        let collection_at = if is_full { Some(self.backing(next, true)?) } else { None };
         let physical = (state.bottom.get() as i32 - state.dirty.get()).rem_euclid(STACKED as i32) as usize;
         let (value, bit) = (state.stacked[physical].get(), place(address));
         let nat = u64::from(state.is_stacked_nat(physical));
@@ -149,12 +155,12 @@ impl Core {
         let mut address = state.store_at.get().wrapping_sub(8);
         let mut collection = state.collection.get();
         if place(address) == 63 {
-            let at = state.backing(address, false)?;
+            let at = self.backing(address, false)?;
             self.accessed = (address, at);
             collection = self.read(host, at, 8);
             address = address.wrapping_sub(8);
         }
-        let at = state.backing(address, false)?;
+        let at = self.backing(address, false)?;
         self.accessed = (address, at);
         let value = self.read(host, at, 8);
         let physical = (state.bottom.get() as i32 - state.dirty.get() - 1).rem_euclid(STACKED as i32) as usize;

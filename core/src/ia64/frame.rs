@@ -1,5 +1,6 @@
 //! Registers as instructions name them: the current frame, rotation, predicates, NaT bits.
 
+use super::alat::FLOATS;
 use super::state::{Real, STACKED, State};
 use super::{Fault, isr, psr, vector};
 use core::cell::Cell;
@@ -142,6 +143,11 @@ impl State {
     /// The number of a general register that the ALAT uses: stacked registers by their physical number.
     pub fn alat_number(&self, register: u8) -> u32 {
         if register < 32 { register.into() } else { 32 + self.physical(register) as u32 }
+    }
+
+    /// The number of a floating-point register that the ALAT uses: its physical number, above those of general registers.
+    pub fn alat_real(&self, register: u8) -> u32 {
+        FLOATS + self.real_index(register) as u32
     }
 
     /// A general register of the frame. Registers outside of it are undefined.

@@ -1,6 +1,5 @@
 //! Executes branches, and checks of speculation (`chk.s`, `chk.a`), which branch to recovery code.
 
-use super::super::alat::FLOATS;
 use super::super::frame::locals;
 use super::super::run::Core;
 use super::super::state::{Real, State};
@@ -48,7 +47,7 @@ impl Core {
                 if is_nat { there(distance) } else { Ok(Next::Slot) }
             }
             Op::CheckAdvanced { float, clear, register, distance } => {
-                let number = if float { FLOATS + u32::from(register) } else { state.alat_number(register) };
+                let number = if float { state.alat_real(register) } else { state.alat_number(register) };
                 if state.alat.find(number).is_none() {
                     return there(distance);
                 }

@@ -106,7 +106,7 @@ impl State {
     /// Writes the predicates of a comparison. `result` is `None` if an operand has no number.
     pub(in super::super) fn compared(&self, update: Update, p: [u8; 2], live: bool, result: Option<bool>) -> Result<(), Fault> {
         let [first, second] = p;
-        if first == second && update != Update::And && update != Update::Or && (live || update == Update::Unconditional) {
+        if first == second && (live || update == Update::Unconditional) {
             return Err(Fault::ILLEGAL);
         }
         let set = |one: bool, other: bool| {
@@ -136,7 +136,7 @@ impl Core {
             | Op::Hint { .. }
             | Op::Predict { .. }
             | Op::PredictIndirect { .. }
-            | Op::Prefetch { count: false, .. } => Some(self.prefetched(op)),
+            | Op::Prefetch { fault: false, count: false, .. } => Some(self.prefetched(op)),
             Op::Alu { what, to, a, b } => {
                 let (a, nat) = state.value(a);
                 set(to, alu(what, a, state.r(b)), nat | state.is_nat(b))

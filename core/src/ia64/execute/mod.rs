@@ -53,7 +53,8 @@ impl Core {
             | Op::FloatSelect { .. }
             | Op::GetFloat { .. }
             | Op::SetFloat { .. } => self.real(op).map(|()| Next::Slot),
-            Op::CompareExchange { .. }
+            Op::Prefetch { fault: true, count: false, .. }
+            | Op::CompareExchange { .. }
             | Op::Exchange { .. }
             | Op::FetchAdd { .. }
             | Op::LoadFloat { .. }

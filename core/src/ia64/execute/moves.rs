@@ -52,8 +52,11 @@ impl Core {
         })
     }
 
-    /// Fails for BSPSTORE and RNAT unless the register stack engine is in enforced lazy mode (RSC.mode is 0).
+    /// Fails for reserved registers, and for BSPSTORE and RNAT unless the register stack engine is in enforced lazy mode (RSC.mode is 0).
     fn check_engine(&self, number: u8) -> Result<(), Fault> {
+        if matches!(number, 8..=15 | 20 | 22 | 23 | 31 | 33..=35 | 37..=39 | 41..=43 | 46 | 47 | 67..=111) {
+            return Err(Fault::ILLEGAL);
+        }
         let lazy = self.state().application[usize::from(ar::RSC)].get() & 3 == 0;
         if matches!(number, ar::BSPSTORE | ar::RNAT) && !lazy { Err(Fault::ILLEGAL) } else { Ok(()) }
     }
@@ -138,14 +141,14 @@ impl Core {
 
     fn indexed(&self, file: File, index: u8) -> Result<u64, Fault> {
         let state = self.state();
+        if !matches!(file, File::Cpuid | File::Pmd) {
+            state.check_kernel()?;
+        }
         let index = state.number(index, 0)?;
         if file == File::Cpuid {
             // Vendor, serial number, version with the number of the last word, and features: long branches.
             let words = [0x4965_6e69_756e_6547, 0x6c65_746e, 0, 0x1f01_0504, 1];
             return words.get((index & 0xff) as usize).copied().ok_or(Fault::general(isr::RESERVED));
-        }
-        if file != File::Pmd {
-            state.check_kernel()?;
         }
         match file {
             File::Rr => Ok(state.regions[(index >> 61) as usize].get()),

@@ -23,6 +23,9 @@ impl Core {
             }
             Op::System(what) => self.plain(host, what),
             Op::Tlb { what, a, b } => {
+                if matches!(what, Tlb::ItrD | Tlb::ItrI) {
+                    self.check_insertion()?;
+                }
                 state.check_kernel()?;
                 let [a, b] = [state.number(a, 0)?, state.number(b, 0)?];
                 match what {
@@ -30,15 +33,14 @@ impl Core {
                     Tlb::PtrD => state.purge(a, b, [false, true], true),
                     Tlb::PtrI => state.purge(a, b, [true, false], true),
                     Tlb::ItrD | Tlb::ItrI => {
-                        self.check_insertion()?;
                         state.insert_register(what == Tlb::ItrD, a, b)?;
                     }
                 }
                 Ok(Next::Look)
             }
             Op::InsertCache { data, from } => {
-                state.check_kernel()?;
                 self.check_insertion()?;
+                state.check_kernel()?;
                 state.insert_cached(data, state.number(from, 0)?)?;
                 Ok(Next::Look)
             }
@@ -68,7 +70,7 @@ impl Core {
                 Ok(Next::Slot)
             }
             Op::InvalidateEntry { float, register } => {
-                let number = if float { super::super::alat::FLOATS + u32::from(register) } else { state.alat_number(register) };
+                let number = if float { state.alat_real(register) } else { state.alat_number(register) };
                 state.alat.remove(number);
                 Ok(Next::Slot)
             }

@@ -10,9 +10,6 @@ use trapline_isa::arch::Isa;
 use trapline_isa::ia64::abi::{self, b, r};
 use trapline_isa::regs::Reg;
 
-/// The number of the first floating-point register in the ALAT.
-const FLOATS: u32 = trapline_core::ia64::FLOATS;
-
 /// The cell of a register that is a plain field.
 fn cell(state: &State, reg: Reg) -> Option<&Cell<u64>> {
     let application = |number: u8| state.application.get(usize::from(number));
@@ -48,7 +45,7 @@ fn in_alat(state: &State, word: usize, bit: u8) -> Option<u32> {
     let number = bit + if word.is_multiple_of(2) { 0 } else { 64 };
     match word {
         0 | 1 => is_in_frame(state, number).then(|| state.alat_number(number)),
-        _ => Some(FLOATS + u32::from(number)),
+        _ => Some(state.alat_real(number)),
     }
 }
 

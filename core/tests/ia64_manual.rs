@@ -116,6 +116,11 @@ fn the_privilege_comes_before_nat_bits_and_behind_the_collection() {
     };
     assert_eq!(raised(0, FROM_RR, program), Some((vector::GENERAL, isr::PRIVILEGED)));
     assert_eq!(raised(0, ITC, program), ILLEGAL, "psr.ic is 1");
+    assert_eq!(raised(0, TO_CR11, program), ILLEGAL, "a reserved register");
+    assert_eq!(raised(0, TO_IVR, |_| ()), ILLEGAL, "a register that is only read");
+    assert_eq!(raised(0, TO_DCR, program), Some((vector::GENERAL, isr::PRIVILEGED)));
+    // r32 is outside of the frame.
+    assert_eq!(raised(0, FROM_PSR, program), ILLEGAL);
 }
 
 /// KP-2: a speculative load defers an unaligned address only if the code's page asks for that, or while `psr.ic` is 0; and any
@@ -136,6 +141,17 @@ fn an_unaligned_speculative_load_is_not_always_deferred() {
     assert_eq!((raised, core.state().is_nat(9)), (None, true));
     let (core, raised) = run(0, SPECULATIVE, |_| ());
     assert_eq!((raised, core.state().is_nat(9), core.state().r(9)), (None, false, 0x0807_0605_0403_0201));
+}
+
+/// KP-2: `break.x` has a number of 62 bits, and reports its lowest 21 bits.
+#[test]
+fn a_long_break_reports_a_part_of_its_number() {
+    let mut core = Core::new();
+    let mut machine = Machine { ram: [0; 0x200], raised: Cell::new(None) };
+    machine.ram[..16].copy_from_slice(&Bundle::new(4, [1 << 27, 0x155, 1 << 36 | 5 << 6]).bytes());
+    core.run_slots(&mut machine, 2);
+    assert_eq!(machine.raised.get(), Some((vector::BREAK, 0)));
+    assert_eq!(core.state().fault_number.get(), 1 << 20 | 5);
 }
 
 // The words of the instructions, as the assembler makes them.
@@ -163,3 +179,11 @@ const FROM_RR: u64 = 0x020_8100_0240;
 const ITC: u64 = 0x021_7001_2000;
 /// `ld8.s r9 = [r14]`
 const SPECULATIVE: u64 = 0x081_c0e0_0240;
+/// `mov cr11 = r9`
+const TO_CR11: u64 = 0x021_60b1_2000;
+/// `mov cr.ivr = r9`
+const TO_IVR: u64 = 0x021_6411_2000;
+/// `mov cr.dcr = r9`
+const TO_DCR: u64 = 0x021_6001_2000;
+/// `mov r32 = psr`
+const FROM_PSR: u64 = 0x021_2800_0800;

@@ -62,6 +62,8 @@ impl Core {
             | Op::StoreFloat { .. } => self.access(host, op).map(|()| Next::Slot),
             // The number of `break.b` is not reported.
             Op::Break { .. } if instruction.unit == Unit::B => self.system(host, &Op::Break { number: 0 }),
+            // A long one reports the lowest 21 bits of its number.
+            Op::Break { number } if instruction.unit == Unit::X => self.system(host, &Op::Break { number: number & 0x1f_ffff }),
             _ => self.other(host, op),
         }
     }

@@ -37,15 +37,20 @@ impl Core {
                 (_, true) => Err(Fault::nat(0)),
                 (value, false) => self.set_application(ar, value).map(|()| Next::Slot),
             },
-            Op::MoveFromCr { to, cr } => self.control(cr).and_then(|value| set(to, value)),
+            Op::MoveFromCr { to, cr } => state.check_target(to).and_then(|()| self.control(cr)).and_then(|value| set(to, value)),
             Op::MoveToCr { cr, from } => self.set_control(cr, from).map(|()| Next::Look),
             // `mov r = psr` reads bits 0 to 31, MC and IT. All other bits read as 0.
             Op::MoveFromPsr { user, to } => match user {
                 true => set(to, state.status.get() & psr::USER_MASK),
-                false => state.check_kernel().and_then(|()| set(to, state.status.get() & 0x18_ffff_ffff)),
+                false => state
+                    .check_target(to)
+                    .and_then(|()| state.check_kernel())
+                    .and_then(|()| set(to, state.status.get() & 0x18_ffff_ffff)),
             },
             Op::MoveToPsr { user, from } => self.set_status(user, from),
-            Op::MoveFromFile { file, to, index } => self.indexed(file, index).and_then(|value| set(to, value)),
+            Op::MoveFromFile { file, to, index } => {
+                state.check_target(to).and_then(|()| self.indexed(file, index)).and_then(|value| set(to, value))
+            }
             Op::MoveToFile { file, index, from } => self.set_indexed(file, index, from).map(|()| Next::Look),
             Op::Alloc { to, frame, locals, rotating } => self.alloc(host, to, [frame, locals, rotating]),
             _ => return None,
@@ -84,14 +89,19 @@ impl Core {
     }
 
     /// Checks an access to a control register. The interruption registers (cr16 to cr27) are inaccessible while `psr.ic` is 1.
-    fn check_control(&self, number: u8) -> Result<(), Fault> {
+    fn check_control(&self, number: u8, writes: bool) -> Result<(), Fault> {
         let state = self.state();
-        state.check_kernel()?;
-        if matches!(number, 16..=27) && state.status.get() & psr::IC != 0 { Err(Fault::ILLEGAL) } else { Ok(()) }
+        match number {
+            3..=7 | 9..=15 | 18 | 28..=63 | 75..=79 | 82.. => Err(Fault::ILLEGAL),
+            // The vector of an interrupt, and the pending interrupts.
+            65 | 68..=71 if writes => Err(Fault::ILLEGAL),
+            16..=27 if state.status.get() & psr::IC != 0 => Err(Fault::ILLEGAL),
+            _ => state.check_kernel(),
+        }
     }
 
     fn control(&self, number: u8) -> Result<u64, Fault> {
-        self.check_control(number)?;
+        self.check_control(number, false)?;
         let state = self.state();
         let register = usize::from(number & 127);
         Ok(match register {
@@ -103,12 +113,11 @@ impl Core {
     }
 
     fn set_control(&self, number: u8, from: u8) -> Result<(), Fault> {
-        self.check_control(number)?;
+        self.check_control(number, true)?;
         let state = self.state();
         let value = state.number(from, 0)?;
         match usize::from(number & 127) {
             cr::EOI => state.end_interrupt(),
-            cr::IVR | cr::IRR..=71 => return Err(Fault::ILLEGAL),
             register => state.control[register].set(value),
         }
         Ok(())

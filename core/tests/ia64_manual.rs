@@ -72,6 +72,7 @@ fn reserved_application_registers_are_illegal() {
     assert_eq!(raised(0, TO_AR8, |_| ()), ILLEGAL);
     assert_eq!(raised(1, FROM_AR67, |_| ()), ILLEGAL);
     assert_eq!(raised(0, TO_AR48, |_| ()), None);
+    assert_eq!(raised(0, NAT_TO_AR8, |state| state.set_r(16, 0, true)), ILLEGAL, "before the NaT bit");
 }
 
 /// KP-2: rotation decides which floating-point registers an instruction names, for pairs and in the ALAT.
@@ -143,6 +144,27 @@ fn an_unaligned_speculative_load_is_not_always_deferred() {
     assert_eq!((raised, core.state().is_nat(9), core.state().r(9)), (None, false, 0x0807_0605_0403_0201));
 }
 
+/// KP-2: masks with a bit that the status has not are refused.
+#[test]
+fn a_mask_has_no_reserved_bit() {
+    assert_eq!(raised(0, SUM, |_| ()), Some((vector::GENERAL, isr::RESERVED)));
+}
+
+/// KP-2: the interruption's status says what the instruction would do with memory.
+#[test]
+fn the_status_names_the_kind_of_access() {
+    let program = |state: &State| state.set_psr(PROGRAM);
+    assert_eq!(raised(0, TPA, program), Some((vector::GENERAL, isr::PRIVILEGED | isr::NA)));
+    let nat = |state: &State| state.set_r(15, 0, true);
+    assert_eq!(raised(0, PROBE, nat), Some((vector::NAT, isr::NA | isr::W | 0x12)));
+    assert_eq!(raised(0, PROBE_FAULT, nat), Some((vector::NAT, isr::NA | isr::R | isr::W | 0x15)));
+    let disabled = |state: &State| state.set_psr(psr::IC | psr::DFH);
+    assert_eq!(raised(0, LOAD_REAL, disabled), Some((vector::DISABLED_FLOAT, isr::R | isr::SP | 2)));
+    assert_eq!(raised(0, STORE_REAL, disabled), Some((vector::DISABLED_FLOAT, isr::W | 2)));
+    assert_eq!(raised(0, GET_REAL, disabled), Some((vector::DISABLED_FLOAT, 2)));
+    assert_eq!(raised(0, PAIR, |state| state.set_psr(psr::IC | psr::DFL)), ILLEGAL, "the pair is illegal first");
+}
+
 /// KP-2: `break.x` has a number of 62 bits, and reports its lowest 21 bits.
 #[test]
 fn a_long_break_reports_a_part_of_its_number() {
@@ -187,3 +209,19 @@ const TO_IVR: u64 = 0x021_6411_2000;
 const TO_DCR: u64 = 0x021_6001_2000;
 /// `mov r32 = psr`
 const FROM_PSR: u64 = 0x021_2800_0800;
+/// `sum 0x40`
+const SUM: u64 = 0x000_2000_1000;
+/// `tpa r9 = r14`
+const TPA: u64 = 0x020_f0e0_0240;
+/// `probe.w r9 = r15, 3`
+const PROBE: u64 = 0x020_c8f0_6240;
+/// `probe.rw.fault r15, 3`
+const PROBE_FAULT: u64 = 0x021_88f0_6000;
+/// `ldfd.s f40 = [r14]`
+const LOAD_REAL: u64 = 0x0c1_c0e0_0a00;
+/// `stfd [r14] = f40`
+const STORE_REAL: u64 = 0x0cc_c0e5_0000;
+/// `getf.sig r9 = f40`
+const GET_REAL: u64 = 0x087_0805_0240;
+/// `mov ar8 = r16`
+const NAT_TO_AR8: u64 = 0x021_5082_0000;

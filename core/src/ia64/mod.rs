@@ -112,6 +112,8 @@ pub mod psr {
     pub const BN: u64 = 1 << 44;
     /// Bits that `sum`, `rum` and `mov psr.um` change.
     pub const USER_MASK: u64 = 0x3e;
+    /// Bits that `ssm` and `rsm` change: all of the lowest 24 that exist.
+    pub const SYSTEM_MASK: u64 = 0xfe_e03e;
     /// Bits that an interruption keeps.
     pub const KEPT: u64 = 1 << 2 | MFL | MFH | 1 << 15 | DT | RT | 1 << 35 | IT;
 }

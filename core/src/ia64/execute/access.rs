@@ -13,6 +13,17 @@ const fn is_speculative(early: Early) -> bool {
     matches!(early, Early::Speculative | Early::SpeculativeAdvanced)
 }
 
+/// The status bits of a load.
+const fn of_load(early: Early) -> u64 {
+    if is_speculative(early) { isr::R | isr::SP } else { isr::R }
+}
+
+/// The interruption of a disabled floating-point register that an access names, with the kind of access.
+fn as_access(fault: Fault, status: u64) -> Fault {
+    let status = if fault.vector == vector::DISABLED_FLOAT { status } else { 0 };
+    Fault { status: fault.status | status, ..fault }
+}
+
 impl Core {
     fn new_base(&self, at: u8, after: After) -> Result<Base, Fault> {
         let state = self.state();
@@ -174,7 +185,7 @@ impl Core {
         let state = self.shared_state();
         match *op {
             Op::LoadFloat { format, early, hint: _, to, at, after } => {
-                state.check_real(&[], Some(to))?;
+                state.check_real(&[], Some(to)).map_err(|fault| as_access(fault, of_load(early)))?;
                 let base = self.new_base(at, after)?;
                 let found = self.early_address(at, bytes(format), early)?;
                 if !(early != Early::No && self.is_held(state.alat_real(to), bytes(format), found, early)) {
@@ -184,11 +195,10 @@ impl Core {
                 self.set_base(at, base);
             }
             Op::LoadFloatPair { format, early, hint: _, to, at, after } => {
-                state.check_real(&to, Some(to[0]))?;
-                state.check_real(&[], Some(to[1]))?;
-                if state.alat_real(to[0]) & 1 == state.alat_real(to[1]) & 1 {
+                if to.iter().any(|register| *register < 2) || state.alat_real(to[0]) & 1 == state.alat_real(to[1]) & 1 {
                     return Err(Fault::ILLEGAL);
                 }
+                state.check_real(&to, None).map_err(|fault| as_access(fault, of_load(early)))?;
                 let base = self.new_base(at, after)?;
                 let size = bytes(format);
                 let found = self.early_address(at, 2 * size, early)?;
@@ -201,7 +211,7 @@ impl Core {
                 self.set_base(at, base);
             }
             Op::StoreFloat { format, hint: _, from, at, after } => {
-                state.check_real(&[from], None)?;
+                state.check_real(&[from], None).map_err(|fault| as_access(fault, isr::W))?;
                 let base = self.new_base(at, after)?;
                 let address = state.number(at, isr::W)?;
                 let value = state.f(from);

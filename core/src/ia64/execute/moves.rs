@@ -33,10 +33,11 @@ impl Core {
                 Ok(Next::Slot)
             }
             Op::MoveFromAr { to, ar } => self.application_for(host, ar).and_then(|value| set(to, value)),
-            Op::MoveToAr { ar, from } => match state.value(from) {
+            Op::MoveToAr { ar, from } => self.check_engine(ar).and_then(|()| match state.value(from) {
+                _ if ar == ar::BSP => Err(Fault::ILLEGAL),
                 (_, true) => Err(Fault::nat(0)),
                 (value, false) => self.set_application(ar, value).map(|()| Next::Slot),
-            },
+            }),
             Op::MoveFromCr { to, cr } => state.check_target(to).and_then(|()| self.control(cr)).and_then(|value| set(to, value)),
             Op::MoveToCr { cr, from } => self.set_control(cr, from).map(|()| Next::Look),
             // `mov r = psr` reads bits 0 to 31, MC and IT. All other bits read as 0.
@@ -72,12 +73,10 @@ impl Core {
     }
 
     fn set_application(&mut self, number: u8, value: u64) -> Result<(), Fault> {
-        self.check_engine(number)?;
         let state = self.state();
         let cell = &state.application[usize::from(number & 127)];
         match number {
             0..=7 | ar::ITC if state.level() != 0 => return Err(Fault::general(isr::PRIVILEGED_REGISTER)),
-            ar::BSP => return Err(Fault::ILLEGAL),
             ar::BSPSTORE => state.store_at.set(value & !7),
             ar::RNAT => state.collection.set(value & (u64::MAX >> 1)),
             // The register stack engine (RSE) never gets more privilege than the code that writes RSC.pl.

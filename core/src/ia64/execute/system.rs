@@ -13,9 +13,12 @@ impl Core {
         match *op {
             Op::Break { number } => Err(Fault { vector: vector::BREAK, status: 0, address: 0, number }),
             Op::Mask { system, sets, mask } => {
-                let mask = if system { u64::from(mask) } else { u64::from(mask) & psr::USER_MASK };
+                let mask = u64::from(mask);
                 if system {
                     state.check_kernel()?;
+                }
+                if mask & !(if system { psr::SYSTEM_MASK } else { psr::USER_MASK }) != 0 {
+                    return Err(Fault::general(isr::RESERVED));
                 }
                 let status = state.status.get();
                 state.status.set(if sets { status | mask } else { status & !mask });
@@ -56,17 +59,17 @@ impl Core {
             }
             Op::Translate { name, to, at } => self.translated(name, to, at),
             Op::Probe { write, to, at, level } => {
+                state.check_target(to)?;
                 let (level, nat) = state.value(level);
                 if nat {
-                    return Err(Fault::nat(isr::NA));
+                    return Err(Fault::nat(isr::NA | if write { isr::W } else { isr::R } | 2));
                 }
-                state.check_target(to)?;
-                let allowed = self.probe([!write, write], at, level)?;
+                let allowed = self.probe([!write, write], at, level, 2)?;
                 state.set_r(to, allowed.is_ok().into(), false);
                 Ok(Next::Slot)
             }
             Op::ProbeFault { read, write, at, level } => {
-                self.probe([read, write], at, level.into())??;
+                self.probe([read, write], at, level.into(), 5)??;
                 Ok(Next::Slot)
             }
             Op::InvalidateEntry { float, register } => {
@@ -84,17 +87,18 @@ impl Core {
         if self.state().status.get() & psr::IC != 0 { Err(Fault::ILLEGAL) } else { Ok(()) }
     }
 
-    /// Whether an access at a privilege level is allowed. The outer error is an interruption that `probe` raises in
+    /// Whether an access at a privilege level is allowed. The code says which instruction asks. The outer error is an interruption that `probe` raises in
     /// any case: there is no translation.
-    fn probe(&mut self, access: [bool; 2], at: u8, level: u64) -> Result<Result<(), Fault>, Fault> {
+    fn probe(&mut self, access: [bool; 2], at: u8, level: u64, code: u64) -> Result<Result<(), Fault>, Fault> {
         let state = self.state();
         let [read, write] = access;
-        let address = state.number(at, isr::NA)?;
+        let status = isr::NA | code;
+        let address = state.number(at, status | if read { isr::R } else { 0 } | if write { isr::W } else { 0 })?;
         if state.status.get() & psr::DT == 0 {
             return Ok(Ok(()));
         }
         let level = (level & 3).max(state.level());
-        match state.look_up(address, Purpose::Data { read, write, status: isr::NA | 2 }, level) {
+        match state.look_up(address, Purpose::Data { read, write, status }, level) {
             Ok(_) => Ok(Ok(())),
             Err(fault) if matches!(fault.vector, vector::DATA_RIGHTS | vector::DIRTY | vector::DATA_ACCESS) => Ok(Err(fault)),
             Err(fault) => Err(fault),
@@ -115,7 +119,7 @@ impl Core {
                 address & 7 << 61 | table & (u64::MAX >> 3) & !0x7fff & !inside | entry & inside
             }
             "tpa" => {
-                state.check_kernel()?;
+                state.check_kernel().map_err(|fault| Fault { status: fault.status | isr::NA, ..fault })?;
                 let address = state.number(at, isr::NA)?;
                 state.translate(address, Purpose::Data { read: false, write: false, status: isr::NA }, 0)?
             }

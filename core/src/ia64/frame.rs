@@ -6,10 +6,12 @@ use super::{Fault, isr, psr, vector};
 use core::cell::Cell;
 
 /// Fields of a frame marker.
+#[inline(always)]
 pub(super) const fn size(frame: u64) -> u32 {
     (frame & 0x7f) as u32
 }
 /// Registers of the frame that are its locals.
+#[inline(always)]
 pub(super) const fn locals(frame: u64) -> u32 {
     (frame >> 7 & 0x7f) as u32
 }
@@ -61,6 +63,7 @@ impl View {
         if frame > SIZES { view.rotated(frame) } else { view }
     }
 
+    #[inline]
     fn rotated(mut self, frame: u64) -> View {
         (self.rotating, self.base, self.predicates_base) = (rotating(frame), base_of_general(frame), base_of_predicates(frame));
         self.is_usual &= self.rotating <= STACKED && self.base <= self.rotating && self.predicates_base < 48;
@@ -128,6 +131,7 @@ impl View {
 
 impl State {
     /// The physical number of a stacked register of the frame.
+    #[inline]
     fn physical(&self, register: u8) -> usize {
         let frame = self.frame.get();
         let (mut number, rotating) = (u32::from(register) - 32, rotating(frame));
@@ -169,10 +173,12 @@ impl State {
     }
 
     /// The NaT bit of a stacked register by its physical number.
+    #[inline]
     pub(super) fn is_stacked_nat(&self, physical: usize) -> bool {
         self.stacked_nat[physical / 48].get() >> (physical % 48) & 1 != 0
     }
 
+    #[inline]
     pub(super) fn set_stacked(&self, physical: usize, value: u64, nat: bool) {
         self.stacked[physical].set(value);
         let (word, bit) = (&self.stacked_nat[physical / 48], physical % 48);

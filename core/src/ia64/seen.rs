@@ -26,6 +26,7 @@ struct Seen {
 #[derive(Debug)]
 pub(super) struct Pages([Seen; PAGES]);
 
+#[inline(always)]
 const fn tag(address: u64, level: u64) -> u64 {
     address & !(PAGE - 1) | level << 1 | 1
 }
@@ -82,6 +83,7 @@ struct Known {
 pub(super) struct Starts(Box<[Known]>);
 
 /// The place of a pc. Its lowest bits are the slot.
+#[inline(always)]
 const fn place(pc: u64) -> usize {
     ((pc >> 4) ^ (pc << 5)) as usize % BLOCKS
 }

@@ -58,6 +58,7 @@ impl State {
     }
 
     /// Sets the current frame marker. A frame that does not fit beside the dirty registers is none.
+    #[inline]
     pub fn set_frame(&self, frame: u64) {
         let frame = frame & FRAME;
         let fits = self.dirty.get().max(0) as u32 + size(frame) <= STACKED && locals(frame) <= size(frame);
@@ -80,6 +81,7 @@ impl State {
     }
 
     /// The new frame of a call: the outputs of the caller's frame. Returns the caller's frame.
+    #[inline]
     pub(super) fn call_frame(&self) -> u64 {
         let frame = self.frame.get();
         self.move_bottom(locals(frame) as i32);
@@ -96,6 +98,7 @@ impl State {
     }
 
     /// Returns to a frame whose bottom lies `registers` below the present one. Its registers may have to be loaded.
+    #[inline]
     pub(super) fn uncover(&self, frame: u64, registers: u32) {
         self.move_bottom(-(registers as i32));
         self.set_frame(frame);

@@ -193,11 +193,13 @@ impl State {
     }
 
     /// The current privilege level, 0 (the kernel) to 3.
+    #[inline(always)]
     pub fn level(&self) -> u64 {
         self.status.get() >> psr::CPL & 3
     }
 
     /// Continues at a bundle's first slot.
+    #[inline(always)]
     pub fn go_to(&self, ip: u64) {
         self.pc.set(ip & !15);
     }

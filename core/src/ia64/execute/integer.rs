@@ -15,6 +15,7 @@ fn extend(value: u64, bits: u32) -> u64 {
 }
 
 /// A 32-bit pointer in a 64-bit register: the region is in the top bits.
+#[inline]
 const fn pointer(sum: u64, b: u64) -> u64 {
     sum & 0xffff_ffff | (b >> 30 & 3) << 61
 }

@@ -51,15 +51,16 @@ impl Host for Board {
     }
     #[inline(always)]
     fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
-        let end = physical.saturating_add(size.into()) as usize;
-        let Some(bytes) = self.memory.get_mut(physical as usize..end) else { return false };
-        match bytes.len() {
-            1 => bytes[0] = value as u8,
-            2 => bytes.copy_from_slice(&(value as u16).to_le_bytes()),
-            4 => bytes.copy_from_slice(&(value as u32).to_le_bytes()),
-            _ => bytes.copy_from_slice(&value.to_le_bytes()),
+        fn put<const SIZE: usize>(bytes: Option<&mut [u8]>, value: [u8; SIZE]) -> bool {
+            bytes.and_then(|bytes| bytes.first_chunk_mut()).map(|place| *place = value).is_some()
         }
-        true
+        let bytes = self.memory.get_mut(physical as usize..);
+        match size {
+            1 => put(bytes, [value as u8]),
+            2 => put(bytes, (value as u16).to_le_bytes()),
+            4 => put(bytes, (value as u32).to_le_bytes()),
+            _ => put(bytes, value.to_le_bytes()),
+        }
     }
     fn device_in(&mut self, physical: u64, _: u32) -> u64 {
         match physical.wrapping_sub(PORTS) {

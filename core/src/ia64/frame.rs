@@ -90,12 +90,12 @@ impl View {
     pub fn stacked<'a>(&self, state: &'a State, register: u8) -> Option<&'a Cell<u64>> {
         let mut number = u32::from(register).wrapping_sub(32);
         if number < self.rotating {
-            number += self.base;
+            number = number.wrapping_add(self.base);
             if number >= self.rotating {
                 number -= self.rotating;
             }
         }
-        let physical = self.bottom + number;
+        let physical = self.bottom.wrapping_add(number);
         state.stacked.get(if physical >= STACKED { physical - STACKED } else { physical } as usize)
     }
 

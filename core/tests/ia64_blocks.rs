@@ -5,6 +5,8 @@
 mod code;
 
 use code::Random;
+use std::rc::Rc;
+use trapline_core::Access;
 use trapline_core::ia64::{Core, Entry, Host, State, ar, cr, isr, psr, vector};
 use trapline_isa::ia64::bundle::{Bundle, Template, Unit};
 use trapline_isa::ia64::decode::decode;
@@ -63,10 +65,6 @@ impl Host for Machine {
     }
     fn clock(&mut self) -> u64 {
         7
-    }
-    fn block(&mut self, _: u64, _: u32) {
-        // The count of the next run begins anew.
-        self.interruptions.push((u32::MAX, 0, 0));
     }
     fn exception(&mut self, state: &State, number: u32) {
         self.interruptions.push((number, state.pc.get(), state.executed.get()));
@@ -130,26 +128,41 @@ fn random_programs_run_alike_by_blocks() {
     for seed in 1..=PROGRAMS {
         let mut ram = code::image(seed);
         ram.resize(PROGRAM_RAM, 0);
-        let run = |by_blocks: bool| {
-            let mut machine = machine(BASE, ram.clone());
-            let mut core = if by_blocks { Core::with_ram(BASE, PROGRAM_RAM as u64) } else { Core::new() };
-            let state = core.shared_state();
-            state.go_to(BASE);
-            state.set_psr(psr::IC | 3 << psr::CPL);
-            state.store_at.set(BACKING);
-            state.application[usize::from(ar::RSC)].set(0xf);
-            state.line.count.set(i64::MIN);
-            match by_blocks {
-                true => core.run(&mut machine),
-                false => core.run_slots(&mut machine, 1_000_000),
-            }
-            (machine, seen(&state), state.executed.get())
-        };
-        let (blocks, slots) = (run(true), run(false));
-        assert_eq!(differences(&blocks.1, &slots.1), Vec::<String>::new(), "program {seed}");
-        assert!(blocks.0 == slots.0 && blocks.2 > 300 && blocks.2 < 1_000_000, "program {seed}: {}", blocks.2);
-        assert_eq!(blocks.0.output.len(), 0x6000);
+        let (blocks, slots) = (program::<false>(&ram, true), program::<true>(&ram, false));
+        assert_eq!(differences(&blocks.seen, &slots.seen), Vec::<String>::new(), "program {seed}");
+        assert!(blocks.machine == slots.machine && blocks.executed == slots.executed, "program {seed}");
+        assert!((300..1_000_000).contains(&blocks.executed), "program {seed}: {}", blocks.executed);
+        assert_eq!(blocks.machine.output.len(), 0x6000);
+        let told = program::<true>(&ram, true);
+        assert_eq!(told.accesses, slots.accesses, "program {seed}");
+        assert!(told.accesses.len() > 100 && told.machine == slots.machine && told.seen == slots.seen, "program {seed}");
     }
+}
+
+/// A run of a program.
+struct Ran {
+    machine: Machine,
+    seen: String,
+    executed: u64,
+    accesses: Vec<Access>,
+}
+
+/// Runs a program. With `TELLS`, the core reports its accesses.
+fn program<const TELLS: bool>(ram: &[u8], by_blocks: bool) -> Ran {
+    let mut core = if by_blocks { Core::with_ram(BASE, PROGRAM_RAM as u64) } else { Core::new() };
+    let state = core.shared_state();
+    let machine = machine(BASE, ram.to_vec());
+    let mut host = Stopped::<TELLS> { machine, state: core.shared_state(), accesses: Vec::new() };
+    state.go_to(BASE);
+    state.set_psr(psr::IC | 3 << psr::CPL);
+    state.store_at.set(BACKING);
+    state.application[usize::from(ar::RSC)].set(0xf);
+    state.line.count.set(i64::MIN);
+    match by_blocks {
+        true => core.run(&mut host),
+        false => core.run_slots(&mut host, 1_000_000),
+    }
+    Ran { machine: host.machine, seen: seen(&state), executed: state.executed.get(), accesses: host.accesses }
 }
 
 /// A random kernel: words of instructions, half of them ones that exist, and a state that is often translated.
@@ -247,17 +260,18 @@ fn random_kernels_run_alike_by_blocks() {
         };
         let mut core = Core::with_ram(0, KERNEL_RAM as u64);
         start(&core);
-        let mut blocks = Stopped(machine(0, ram.clone()), core.shared_state());
+        let state = core.shared_state();
+        let mut blocks = Stopped::<false> { machine: machine(0, ram.clone()), state, accesses: Vec::new() };
         // It stops where an instruction has just run, so that the other one can stop there, too.
         for _ in 0..4 * SLOTS {
             core.state().line.count.set(-turn);
             core.run(&mut blocks);
-            let last = blocks.0.interruptions.last().map_or(0, |last| last.2);
-            if core.state().executed.get() > last.max(SLOTS) || blocks.0.interruptions.len() as u64 > MOST_INTERRUPTIONS {
+            let last = blocks.machine.interruptions.last().map_or(0, |last| last.2);
+            if core.state().executed.get() > last.max(SLOTS) || blocks.machine.interruptions.len() as u64 > MOST_INTERRUPTIONS {
                 break;
             }
         }
-        let (blocks, state) = (blocks.0, core.shared_state());
+        let (blocks, state) = (blocks.machine, core.shared_state());
         if blocks.interruptions.last().is_some_and(|last| last.2 >= state.executed.get()) {
             continue;
         }
@@ -280,29 +294,41 @@ fn random_kernels_run_alike_by_blocks() {
     assert!(executed > 100 * kernels && interruptions > 1000, "{executed} instructions, {interruptions} interruptions");
 }
 
-/// A machine that stops its core in front of a block when the count has run out.
-struct Stopped(Machine, std::rc::Rc<State>);
+/// A machine that stops its core in front of a block when the count has run out, and notes the accesses that are reported.
+struct Stopped<const TELLS: bool> {
+    machine: Machine,
+    state: Rc<State>,
+    accesses: Vec<Access>,
+}
 
-impl Host for Stopped {
+impl<const TELLS: bool> Host for Stopped<TELLS> {
+    const TELLS: bool = TELLS;
+
+    fn accesses(&mut self, pc: u64, _: u64, _: u32, _: bool) {
+        assert_eq!(pc, self.state.pc.get());
+    }
+    fn accessed(&mut self, access: &Access) {
+        self.accesses.push(*access);
+    }
     fn load(&mut self, physical: u64, size: u32) -> Option<u64> {
-        self.0.load(physical, size)
+        self.machine.load(physical, size)
     }
     fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
-        self.0.store(physical, size, value)
+        self.machine.store(physical, size, value)
     }
     fn device_in(&mut self, physical: u64, size: u32) -> u64 {
-        self.0.device_in(physical, size)
+        self.machine.device_in(physical, size)
     }
     fn device_out(&mut self, physical: u64, size: u32, value: u64) {
-        self.0.device_out(physical, size, value);
+        self.machine.device_out(physical, size, value);
     }
     fn clock(&mut self) -> u64 {
-        self.0.clock()
+        self.machine.clock()
     }
     fn block(&mut self, _: u64, _: u32) {
-        self.1.stop.set(1);
+        self.state.stop.set(1);
     }
     fn exception(&mut self, state: &State, number: u32) {
-        self.0.exception(state, number);
+        self.machine.exception(state, number);
     }
 }

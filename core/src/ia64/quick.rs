@@ -6,7 +6,7 @@ use super::bundles::Decoded;
 use super::state::SLOT_STEP;
 use trapline_isa::ia64::bundle::Unit;
 use trapline_isa::ia64::decode::Instruction;
-use trapline_isa::ia64::op::{After, Alu, Condition, Early, Op, Relation, Shift, Tested, Unary, Update, Value};
+use trapline_isa::ia64::op::{After, Alu, Condition, Early, Float, Op, Part, Relation, Shift, Tested, Unary, Update, Value};
 
 /// An instruction of a block.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +119,11 @@ pub(super) enum What {
     /// An application register that is read and written without effects.
     FromApplication { to: u8, ar: u8 },
     ToApplication { ar: u8, from: u8 },
+    /// `xma`.
+    Multiply { part: Part, to: u8, a: u8, b: u8, c: u8 },
+    /// `getf.sig` and `setf.sig`.
+    GetSignificand { to: u8, from: u8 },
+    SetSignificand { to: u8, from: u8 },
     /// `alloc`. The sizes are those of a frame marker, and the frame has `size` registers.
     Alloc { to: u8, size: u8, sizes: u32 },
     CheckSpeculation { register: u8 },
@@ -228,6 +233,7 @@ fn writes_zero(what: &What) -> bool {
         | What::Deposit { to, .. }
         | What::FromBranch { to, .. }
         | What::FromPredicates { to }
+        | What::GetSignificand { to, .. }
         | What::FromApplication { to, .. }
         | What::Alloc { to, .. } => to == 0,
         _ => false,
@@ -339,6 +345,10 @@ fn branch(op: &Op, slot: u32) -> Option<What> {
 
 fn movement(op: &Op) -> Option<What> {
     match *op {
+        // Floating-point registers 0 and 1 are no targets.
+        Op::MultiplyAdd { part, to, a, b, c } if to > 1 => Some(What::Multiply { part, to, a, b, c }),
+        Op::SetFloat { format: Float::Integer, to, from } if to > 1 => Some(What::SetSignificand { to, from }),
+        Op::GetFloat { format: Float::Integer, to, from } => Some(What::GetSignificand { to, from }),
         Op::MoveFromBranch { to, from } => Some(What::FromBranch { to, from }),
         Op::MoveToBranch { to, from, .. } => Some(What::ToBranch { to, from }),
         Op::MovePredicates { to } => Some(What::FromPredicates { to }),

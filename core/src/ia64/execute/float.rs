@@ -81,16 +81,7 @@ impl Core {
         match *op {
             Op::MultiplyAdd { part, to, a, b, c } => {
                 state.check_real(&[a, b, c], Some(to))?;
-                let [x, y, z] = [a, b, c].map(|register| state.f(register));
-                let (unsigned, add) = (u128::from(x.significand) * u128::from(y.significand), u128::from(z.significand));
-                let signed = i128::from(x.significand as i64) * i128::from(y.significand as i64);
-                let value = match part {
-                    Part::Low => unsigned.wrapping_add(add) as u64,
-                    Part::HighUnsigned => (unsigned.wrapping_add(add) >> 64) as u64,
-                    Part::High => ((signed as u128).wrapping_add(add) >> 64) as u64,
-                };
-                let is_nat = [x, y, z].contains(&Real::NAT);
-                state.set_f(to, if is_nat { Real::NAT } else { Real::integer(value) });
+                state.set_f(to, product(part, [a, b, c].map(|register| state.f(register))));
             }
             Op::FloatSelect { to, a, b, c } => {
                 state.check_real(&[a, b, c], Some(to))?;
@@ -132,6 +123,21 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// The low or high part of a product of two integers and a sum with a third one.
+#[inline]
+pub(super) fn product(part: Part, [x, y, z]: [Real; 3]) -> Real {
+    if [x, y, z].contains(&Real::NAT) {
+        return Real::NAT;
+    }
+    let (unsigned, add) = (u128::from(x.significand) * u128::from(y.significand), u128::from(z.significand));
+    let signed = i128::from(x.significand as i64) * i128::from(y.significand as i64);
+    Real::integer(match part {
+        Part::Low => unsigned.wrapping_add(add) as u64,
+        Part::HighUnsigned => (unsigned.wrapping_add(add) >> 64) as u64,
+        Part::High => ((signed as u128).wrapping_add(add) >> 64) as u64,
+    })
 }
 
 /// The result of a merge or of logic on two registers, if it is known here.

@@ -4,8 +4,9 @@
 use super::super::frame::{SIZES, View};
 use super::super::quick::{Place, What};
 use super::super::run::Core;
-use super::super::state::{STACKED, State};
-use super::super::{Host, ar};
+use super::super::state::{Real, STACKED, State};
+use super::super::{Host, ar, psr};
+use super::float::product;
 use super::integer::alu;
 use core::cell::Cell;
 
@@ -184,6 +185,27 @@ impl Core {
                 state.application[usize::from(ar & 127)].set(value);
                 Done::Slot
             }
+            What::Multiply { .. } | What::GetSignificand { .. } | What::SetSignificand { .. }
+                if state.status.get() & (psr::DFL | psr::DFH) != 0 =>
+            {
+                Done::Not
+            }
+            What::Multiply { part, to, a, b, c } => {
+                state.set_f(to, product(part, [a, b, c].map(|register| state.f(register))));
+                Done::Slot
+            }
+            What::GetSignificand { to, from } => match state.f(from) {
+                Real::NAT => Done::Not,
+                value => set(to, value.significand),
+            },
+            What::SetSignificand { to, from } => {
+                let value = r(from);
+                if NATS && operands.nat.get() {
+                    return Done::Not;
+                }
+                state.set_f(to, Real::integer(value));
+                Done::Slot
+            }
             What::Alloc { to, size, sizes } => {
                 let frame = state.frame.get();
                 // The bases of a rotating frame are checked elsewhere, and stores of old registers are made there.
@@ -257,12 +279,16 @@ impl Core {
     ) -> Done {
         let view = operands.view;
         let (address, value) = (operands.r(place.at), operands.r(place.register));
-        let is_simple = operands.state.alat.used.get() == 0 && (place.after == 0 || view.has(place.at));
-        if H::TELLS || !is_simple || NATS && operands.nat.get() {
+        let has_target = place.after == 0 || view.has(place.at);
+        if H::TELLS || !has_target || NATS && operands.nat.get() {
             return Done::Not;
         }
         let Some(physical) = self.data.find(operands.state, address, SIZE, true) else { return Done::Not };
-        if self.blocks.is_marked(physical) || !host.store(physical, SIZE, value) {
+        if self.blocks.is_marked(physical) {
+            return Done::Not;
+        }
+        operands.state.alat.stored(physical, SIZE);
+        if !host.store(physical, SIZE, value) {
             return Done::Not;
         }
         if place.after != 0 {

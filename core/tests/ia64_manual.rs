@@ -162,6 +162,7 @@ fn the_status_names_the_kind_of_access() {
     assert_eq!(raised(0, LOAD_REAL, disabled), Some((vector::DISABLED_FLOAT, isr::R | isr::SP | 2)));
     assert_eq!(raised(0, STORE_REAL, disabled), Some((vector::DISABLED_FLOAT, isr::W | 2)));
     assert_eq!(raised(0, GET_REAL, disabled), Some((vector::DISABLED_FLOAT, 2)));
+    assert_eq!(raised(0, CHECK_REAL, disabled), Some((vector::DISABLED_FLOAT, 2)));
     assert_eq!(raised(0, PAIR, |state| state.set_psr(psr::IC | psr::DFL)), ILLEGAL, "the pair is illegal first");
 }
 
@@ -225,3 +226,5 @@ const STORE_REAL: u64 = 0x0cc_c0e5_0000;
 const GET_REAL: u64 = 0x087_0805_0240;
 /// `mov ar8 = r16`
 const NAT_TO_AR8: u64 = 0x021_5082_0000;
+/// `chk.s f40, 0`
+const CHECK_REAL: u64 = 0x026_0005_0000;

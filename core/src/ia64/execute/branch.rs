@@ -43,6 +43,9 @@ impl Core {
                 Ok(Next::Bundle(to))
             }
             Op::CheckSpeculation { float, register, distance } => {
+                if float {
+                    state.check_real(&[register], None)?;
+                }
                 let is_nat = if float { state.f(register) == Real::NAT } else { state.is_nat(register) };
                 if is_nat { there(distance) } else { Ok(Next::Slot) }
             }

@@ -2,9 +2,8 @@
 //!
 //! A program is a flat image at a fixed address, with Linux's system calls. `TRAPLINE_SKI=path/to/bski` runs each one on
 //! ski too, and compares. The recorded results are those of github.com/trofi/ski at dfc2902ea142: `tour.txt` has the
-//! numbers that the program writes, and `random.txt` the sums that this command prints:
-//!
-//!     TRAPLINE_SKI=bski TRAPLINE_SEEDS=300 cargo test -p trapline-core --test ia64 random -- --nocapture
+//! numbers that the program writes, and `random.txt` the count of instructions and a sum of the output for each program.
+//! `scripts/ski-tables.sh` records them.
 
 #[path = "ia64/code/mod.rs"]
 mod code;
@@ -150,18 +149,24 @@ fn executable(image: &[u8]) -> Vec<u8> {
 }
 
 /// The program's output on ski, and the number of instructions; `None` without ski.
-fn on_ski(name: &str, image: &[u8]) -> Option<Vec<u8>> {
+fn on_ski(name: &str, image: &[u8]) -> Option<(Vec<u8>, u64)> {
     let ski = std::env::var_os("TRAPLINE_SKI")?;
     let path = std::env::temp_dir().join(format!("trapline-{name}-{}", std::process::id()));
     std::fs::write(&path, executable(image)).expect("written");
-    let run = Command::new("timeout").arg("60").arg(ski).args(["-forceuser", "-noconsole"]).arg(Path::new(&path)).output();
+    let run = Command::new("timeout").arg("60").arg(ski).args(OPTIONS.split(' ')).arg(Path::new(&path)).output();
     let _ = std::fs::remove_file(&path);
     let run = run.expect("ski");
+    let text = String::from_utf8_lossy(&run.stderr);
     if run.stdout.is_empty() {
-        println!("ski: {}", String::from_utf8_lossy(&run.stderr));
+        println!("ski: {text}");
     }
-    Some(run.stdout)
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let count = words.windows(2).find(|pair| pair[1].starts_with("insts")).and_then(|pair| pair[0].parse().ok());
+    Some((run.stdout, count.unwrap_or(0)))
 }
+
+/// The options of ski. Without `-icnt` its count leaves out a few instructions.
+const OPTIONS: &str = "-forceuser -noconsole -stats -icnt /dev/null";
 
 /// The numbers of 8 bytes in an output.
 fn numbers(bytes: &[u8]) -> Vec<u64> {
@@ -198,13 +203,16 @@ fn a_tour_of_the_stack_ends_as_on_ski() {
     let recorded: Vec<u64> =
         include_str!("ia64/tour.txt").lines().filter_map(|line| u64::from_str_radix(line, 16).ok()).collect();
     assert_eq!(numbers(&output), recorded);
-    assert_eq!(executed + 2, 81_798, "ski counts the two system calls, too");
+    assert_eq!(executed + CALLS, 81_798);
     if let Some(theirs) = on_ski("tour", image) {
-        assert_eq!(output, theirs);
+        assert_eq!((output, executed + CALLS), theirs);
     }
 }
 
-/// The recorded sums of ski's output, a line for each program.
+/// System calls of a program, which ski counts as executed instructions.
+const CALLS: u64 = 2;
+
+/// The recorded counts of instructions, and the sums of ski's output: a line for each program.
 const RECORDED: &str = include_str!("ia64/random.txt");
 
 /// A sum of an output (FNV).
@@ -216,23 +224,28 @@ fn sum(bytes: &[u8]) -> u64 {
 #[test]
 fn random_programs_end_as_on_ski() {
     let asked = std::env::var("TRAPLINE_SEEDS").ok().and_then(|count| count.parse().ok());
-    let recorded: Vec<u64> = RECORDED.lines().filter_map(|line| u64::from_str_radix(line, 16).ok()).collect();
+    let recorded: Vec<&str> = RECORDED.lines().collect();
     let count = asked.unwrap_or(recorded.len() as u64);
     let mut different = Vec::new();
     for seed in 1..=count {
         let image = code::image(seed);
-        let (ours, _) = output(&image);
+        let (ours, executed) = output(&image);
+        let executed = executed + CALLS;
         assert_eq!(ours.len(), 0x6000, "{seed}");
         match on_ski("random", &image) {
-            Some(theirs) => {
+            Some((theirs, count)) => {
                 assert_eq!(theirs.len(), ours.len(), "ski has run program {seed}");
-                println!("{:016x}", sum(&theirs));
+                assert_eq!(executed, count, "instructions of program {seed}");
+                println!("{count} {:016x}", sum(&theirs));
                 let words = |bytes: &[u8]| bytes.chunks(8).map(<[u8]>::to_vec).collect::<Vec<_>>();
                 if let Some(word) = words(&ours).iter().zip(words(&theirs)).position(|(ours, theirs)| *ours != theirs) {
                     different.push((seed, word));
                 }
             }
-            None => assert_eq!(recorded.get(seed as usize - 1), Some(&sum(&ours)), "program {seed}"),
+            None => {
+                let ours = format!("{executed} {:016x}", sum(&ours));
+                assert_eq!(recorded.get(seed as usize - 1), Some(&ours.as_str()), "program {seed}");
+            }
         }
     }
     assert_eq!(different, [], "programs, and their first words that differ");

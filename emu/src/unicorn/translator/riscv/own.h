@@ -194,7 +194,8 @@ static void set_status(CPURISCVState *env, target_ulong value)
     }
 }
 
-/* Initializes a new core: supervisor mode, everything that can be delegated goes to it. */
+/* Initializes a new core: supervisor mode, everything that can be delegated goes to it. As behind OpenSBI, programs may read
+   the time and the counters of cycles and instructions until the kernel says otherwise: clock_gettime of the vDSO needs it. */
 static void prepare(CPUState *cpu, uint32_t number)
 {
     CPURISCVState *env = cpu->env_ptr;
@@ -205,6 +206,7 @@ static void prepare(CPUState *cpu, uint32_t number)
     env->mideleg = MIP_SSIP | MIP_STIP | MIP_SEIP;
     env->medeleg = 0xb1ff;
     env->mcounteren = 7;
+    env->scounteren = 7;
 }
 
 /* Enters the guest's handler. `value` is stval. */

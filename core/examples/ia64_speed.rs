@@ -8,7 +8,7 @@ mod tiny;
 
 use std::rc::Rc;
 use std::time::Instant;
-use tiny::{INTERRUPT, PORTS, RAM};
+use tiny::{INTERRUPT, Ports, RAM};
 use trapline_core::ia64::{Core, Host, State, psr, vector};
 
 /// The address of the command line in the boot information.
@@ -23,18 +23,12 @@ const TURNS: usize = 3;
 struct Board {
     state: Rc<State>,
     memory: Vec<u8>,
-    console: String,
-    slept: u64,
-    period: u64,
-    next_tick: u64,
-    in_service: bool,
-    asleep: bool,
-    status: Option<u64>,
+    ports: Ports,
 }
 
 impl Board {
     fn now(&self) -> u64 {
-        self.state.executed.get() * 4 / 3 + self.slept
+        self.ports.now(self.state.executed.get())
     }
 }
 
@@ -63,23 +57,11 @@ impl Host for Board {
         }
     }
     fn device_in(&mut self, physical: u64, _: u32) -> u64 {
-        match physical.wrapping_sub(PORTS) {
-            0x504 => self.now() & 0xffff_ffff,
-            0x508 => self.now() >> 32,
-            0x510 => 1,
-            0x51c => 0x20,
-            _ => 0,
-        }
+        self.ports.read(physical, self.now())
     }
     fn device_out(&mut self, physical: u64, _: u32, value: u64) {
-        match physical.wrapping_sub(PORTS) {
-            0xe9 => self.console.push(char::from(value as u8)),
-            0x500 => (self.period, self.next_tick) = (value, self.now() + value),
-            0x518 => self.in_service = false,
-            0x600 => self.status = Some(value),
-            0x604 => self.asleep = true,
-            _ => {}
-        }
+        let now = self.now();
+        self.ports.write(physical, value, now);
     }
     fn clock(&mut self) -> u64 {
         self.now()
@@ -99,36 +81,19 @@ fn booted(command_line: &str) -> (Core, Board) {
     let core = Core::with_ram(0, memory.len() as u64);
     let state = core.shared_state();
     state.go_to(entry);
-    let board = Board {
-        state,
-        memory,
-        console: String::new(),
-        slept: 0,
-        period: 0,
-        next_tick: 0,
-        in_service: false,
-        asleep: false,
-        status: None,
-    };
+    let board = Board { state, memory, ports: Ports::default() };
     (core, board)
 }
 
 /// Runs until the guest ends or the condition holds.
 fn run_until(core: &mut Core, board: &mut Board, ends: impl Fn(&Board) -> bool) {
     let state = core.shared_state();
-    while board.status.is_none() && !ends(board) {
+    while board.ports.status.is_none() && !ends(board) {
         state.line.count.set(-(16 * SLICE / 3));
         core.run(board);
-        if board.asleep {
-            board.slept += board.next_tick.saturating_sub(board.now());
-        }
-        if board.period == 0 || board.now() < board.next_tick || board.in_service {
-            continue;
-        }
-        board.asleep = false;
-        if state.status.get() & psr::I != 0 {
-            board.next_tick = board.now() + board.period;
-            board.in_service = true;
+        let executed = state.executed.get();
+        if board.ports.wait(executed) && state.status.get() & psr::I != 0 {
+            board.ports.tick(executed);
             state.raise(INTERRUPT);
             board.exception(&state, vector::EXTERNAL);
         }
@@ -155,7 +120,7 @@ fn main() {
     let best = |measure: &dyn Fn() -> f64| (0..TURNS).map(|_| measure()).fold(0.0, f64::max);
     let of_loop = best(&|| {
         let (mut core, mut board) = booted(&format!("bench={}", u32::MAX));
-        run_until(&mut core, &mut board, |board| board.console.contains("boot is over"));
+        run_until(&mut core, &mut board, |board| board.ports.console.contains("boot is over"));
         let end = board.state.executed.get() + LOOP;
         speed(&mut core, &mut board, |board| board.state.executed.get() >= end)
     });
@@ -163,7 +128,7 @@ fn main() {
     let of_programs = best(&|| {
         let (mut core, mut board) = booted("user=40");
         let speed = speed(&mut core, &mut board, |_| false);
-        assert_eq!(board.status, Some(0), "{}", board.console);
+        assert_eq!(board.ports.status, Some(0), "{}", board.ports.console);
         speed
     });
     println!("the kernel's programs: {of_programs:.0} million instructions a second");

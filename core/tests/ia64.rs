@@ -9,6 +9,8 @@
 mod code;
 #[path = "ia64/probes/mod.rs"]
 mod probes;
+#[path = "ia64/ram.rs"]
+mod ram;
 
 use std::path::Path;
 use std::process::Command;
@@ -37,25 +39,13 @@ struct Machine {
     incomplete: u32,
 }
 
-impl Machine {
-    fn at(&self, physical: u64, size: u32) -> Option<usize> {
-        let at = usize::try_from(physical.checked_sub(BASE)?).ok()?;
-        (at + size as usize <= self.ram.len()).then_some(at)
-    }
-}
-
 impl Host for Machine {
     fn load(&mut self, physical: u64, size: u32) -> Option<u64> {
-        let at = self.at(physical, size)?;
-        let mut bytes = [0; 8];
-        bytes[..size as usize].copy_from_slice(&self.ram[at..at + size as usize]);
-        Some(u64::from_le_bytes(bytes))
+        ram::load(&self.ram, BASE, physical, size)
     }
 
     fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
-        let Some(at) = self.at(physical, size) else { return false };
-        self.ram[at..at + size as usize].copy_from_slice(&value.to_le_bytes()[..size as usize]);
-        true
+        ram::store(&mut self.ram, BASE, physical, size, value)
     }
 
     fn device_in(&mut self, _: u64, _: u32) -> u64 {
@@ -78,8 +68,8 @@ impl Host for Machine {
                 let frame = state.frame.get();
                 assert_eq!(frame >> 7 & 0x7f, 0, "the arguments are the first registers of the frame");
                 let [at, len] = [state.r(33), state.r(34)];
-                let at = self.at(at, len as u32).expect("RAM");
-                self.output.extend(&self.ram[at..at + len as usize]);
+                let range = ram::range(&self.ram, BASE, at, len as u32).expect("RAM");
+                self.output.extend(&self.ram[range]);
                 step_over(state);
             }
             Some(1025) => state.stop.set(1),

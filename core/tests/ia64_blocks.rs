@@ -3,6 +3,8 @@
 
 #[path = "ia64/code/mod.rs"]
 mod code;
+#[path = "ia64/ram.rs"]
+mod ram;
 
 use code::Random;
 use std::rc::Rc;
@@ -38,23 +40,12 @@ struct Machine {
     devices: Vec<(u64, u64)>,
 }
 
-impl Machine {
-    fn at(&self, physical: u64, size: u32) -> Option<std::ops::Range<usize>> {
-        let at = usize::try_from(physical.checked_sub(self.base)?).ok()?;
-        let end = at.checked_add(size as usize)?;
-        (end <= self.ram.len()).then_some(at..end)
-    }
-}
-
 impl Host for Machine {
     fn load(&mut self, physical: u64, size: u32) -> Option<u64> {
-        let bytes = &self.ram[self.at(physical, size)?];
-        Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+        ram::load(&self.ram, self.base, physical, size)
     }
     fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
-        let Some(at) = self.at(physical, size) else { return false };
-        self.ram[at].copy_from_slice(&value.to_le_bytes()[..size as usize]);
-        true
+        ram::store(&mut self.ram, self.base, physical, size, value)
     }
     fn device_in(&mut self, physical: u64, _: u32) -> u64 {
         self.devices.push((physical, 0));
@@ -81,8 +72,8 @@ impl Host for Machine {
         if number != vector::BREAK || state.fault_number.get() != 0x10_0000 || state.r(15) != 1027 {
             return state.stop.set(1);
         }
-        let at = self.at(state.r(33), state.r(34) as u32).expect("RAM");
-        self.output.extend(&self.ram[at]);
+        let range = ram::range(&self.ram, self.base, state.r(33), state.r(34) as u32).expect("RAM");
+        self.output.extend(&self.ram[range]);
         step_over(state);
     }
 }
@@ -95,7 +86,7 @@ fn step_over(state: &State) {
     }
 }
 
-/// What a guest can see of its CPU, as text.
+/// The state of a CPU as its guest sees it, as text.
 fn seen(state: &State) -> String {
     let text = format!("{state:?} executed {}", state.executed.get());
     text.replacen(

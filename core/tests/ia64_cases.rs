@@ -6,6 +6,8 @@ mod cases;
 #[path = "ia64/code/mod.rs"]
 #[allow(dead_code, reason = "another test makes programs of it")]
 mod code;
+#[path = "ia64/ram.rs"]
+mod ram;
 
 use cases::{BASE, Case, RAM};
 use std::ffi::OsStr;
@@ -21,25 +23,13 @@ struct Machine {
     raised: u64,
 }
 
-impl Machine {
-    fn at(&self, physical: u64, size: u32) -> Option<usize> {
-        let at = usize::try_from(physical.checked_sub(BASE)?).ok()?;
-        (at + size as usize <= self.ram.len()).then_some(at)
-    }
-}
-
 impl Host for Machine {
     fn load(&mut self, physical: u64, size: u32) -> Option<u64> {
-        let at = self.at(physical, size)?;
-        let mut bytes = [0; 8];
-        bytes[..size as usize].copy_from_slice(&self.ram[at..at + size as usize]);
-        Some(u64::from_le_bytes(bytes))
+        ram::load(&self.ram, BASE, physical, size)
     }
 
     fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
-        let Some(at) = self.at(physical, size) else { return false };
-        self.ram[at..at + size as usize].copy_from_slice(&value.to_le_bytes()[..size as usize]);
-        true
+        ram::store(&mut self.ram, BASE, physical, size, value)
     }
 
     fn device_in(&mut self, _: u64, _: u32) -> u64 {

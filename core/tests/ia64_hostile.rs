@@ -4,6 +4,8 @@
 #[path = "ia64/code/mod.rs"]
 #[allow(dead_code, reason = "another test makes programs of it")]
 mod code;
+#[path = "ia64/ram.rs"]
+mod ram;
 
 use code::Random;
 use std::cell::Cell;
@@ -27,25 +29,14 @@ struct Machine {
     exceptions: u64,
 }
 
-impl Machine {
-    fn place(&mut self, physical: u64, size: u32) -> Option<usize> {
-        self.calls += 1;
-        let at = usize::try_from(physical).ok()?;
-        (at.checked_add(size as usize)? <= self.ram.len()).then_some(at)
-    }
-}
-
 impl Host for Machine {
     fn load(&mut self, physical: u64, size: u32) -> Option<u64> {
-        let at = self.place(physical, size)?;
-        let mut bytes = [0; 8];
-        bytes[..size as usize].copy_from_slice(&self.ram[at..at + size as usize]);
-        Some(u64::from_le_bytes(bytes))
+        self.calls += 1;
+        ram::load(&self.ram, 0, physical, size)
     }
     fn store(&mut self, physical: u64, size: u32, value: u64) -> bool {
-        let Some(at) = self.place(physical, size) else { return false };
-        self.ram[at..at + size as usize].copy_from_slice(&value.to_le_bytes()[..size as usize]);
-        true
+        self.calls += 1;
+        ram::store(&mut self.ram, 0, physical, size, value)
     }
     fn device_in(&mut self, _: u64, _: u32) -> u64 {
         0

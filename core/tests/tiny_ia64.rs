@@ -10,7 +10,7 @@ mod tiny;
 use probes::{Hits, How, Probes};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tiny::{INTERRUPT, KERNEL_BASE, PORTS, RAM, SUMS, VECTORS};
+use tiny::{INTERRUPT, KERNEL_BASE, Ports, RAM, SUMS, VECTORS};
 use trapline_core::ia64::{Core, Entry, Host, State, cr, psr, vector};
 
 /// The memory of the probe window, behind the guest's RAM.
@@ -21,14 +21,7 @@ const SLICE: u64 = 64;
 struct Board {
     state: Rc<State>,
     memory: Vec<u8>,
-    console: String,
-    /// Nanoseconds for which the CPU has slept.
-    slept: u64,
-    period: u64,
-    next_tick: u64,
-    in_service: bool,
-    asleep: bool,
-    status: Option<u64>,
+    ports: Ports,
     exceptions: BTreeMap<u32, u32>,
     probes: Option<Probes>,
     /// Calls of [`Host::block`].
@@ -36,9 +29,8 @@ struct Board {
 }
 
 impl Board {
-    /// The time in nanoseconds: three instructions, 16 bytes, take four.
     fn now(&self) -> u64 {
-        self.state.executed.get() * 4 / 3 + self.slept
+        self.ports.now(self.state.executed.get())
     }
 }
 
@@ -50,23 +42,11 @@ impl Host for Board {
         tiny::store(&mut self.memory, physical, size, value)
     }
     fn device_in(&mut self, physical: u64, _: u32) -> u64 {
-        match physical.wrapping_sub(PORTS) {
-            0x504 => self.now() & 0xffff_ffff,
-            0x508 => self.now() >> 32,
-            0x510 => 1,
-            0x51c => 0x20,
-            _ => 0,
-        }
+        self.ports.read(physical, self.now())
     }
     fn device_out(&mut self, physical: u64, _: u32, value: u64) {
-        match physical.wrapping_sub(PORTS) {
-            0xe9 => self.console.push(char::from(value as u8)),
-            0x500 => (self.period, self.next_tick) = (value, self.now() + value),
-            0x518 => self.in_service = false,
-            0x600 => self.status = Some(value),
-            0x604 => self.asleep = true,
-            _ => {}
-        }
+        let now = self.now();
+        self.ports.write(physical, value, now);
     }
     fn clock(&mut self) -> u64 {
         self.now()
@@ -121,22 +101,10 @@ fn run_by(slice: u64, probed: Option<How>, runs: Runs) -> Board {
         state.tlb.code.registers[15].set(page);
         probes
     });
-    let mut board = Board {
-        state: Rc::clone(&state),
-        memory,
-        console: String::new(),
-        slept: 0,
-        period: 0,
-        next_tick: 0,
-        in_service: false,
-        asleep: false,
-        status: None,
-        exceptions: BTreeMap::new(),
-        probes,
-        blocks: 0,
-    };
+    let mut board =
+        Board { state: Rc::clone(&state), memory, ports: Ports::default(), exceptions: BTreeMap::new(), probes, blocks: 0 };
     let mut end = 0;
-    while board.status.is_none() && end < 20_000_000 {
+    while board.ports.status.is_none() && end < 20_000_000 {
         end += slice;
         if runs != Runs::Slots {
             state.line.count.set(-(16 * slice as i64 / 3));
@@ -154,16 +122,9 @@ fn run_by(slice: u64, probed: Option<How>, runs: Runs) -> Board {
                 core.run_instead(&mut board, original);
             }
         }
-        if board.asleep {
-            board.slept += board.next_tick.saturating_sub(board.now());
-        }
-        let is_due = board.period != 0 && board.now() >= board.next_tick && !board.in_service;
-        if is_due {
-            board.asleep = false;
-        }
-        if is_due && state.status.get() & psr::I != 0 {
-            board.next_tick = board.now() + board.period;
-            board.in_service = true;
+        let executed = state.executed.get();
+        if board.ports.wait(executed) && state.status.get() & psr::I != 0 {
+            board.ports.tick(executed);
             state.raise(INTERRUPT);
             assert!(state.wants_interrupt());
             board.exception(&state, vector::EXTERNAL);
@@ -172,10 +133,10 @@ fn run_by(slice: u64, probed: Option<How>, runs: Runs) -> Board {
     let seen: Vec<String> =
         [cr::IIP, cr::IFA, cr::ISR].iter().map(|register| format!("{:x}", state.control[*register].get())).collect();
     assert_eq!(
-        board.status,
+        board.ports.status,
         Some(0),
         "{}\nat {:x}.{}, interrupted {seen:?}, {:x?}",
-        board.console,
+        board.ports.console,
         state.ip(),
         state.slot(),
         board.exceptions
@@ -185,17 +146,17 @@ fn run_by(slice: u64, probed: Option<How>, runs: Runs) -> Board {
 
 /// The kernel's checksum.
 fn checksum(board: &Board) -> &str {
-    tiny::checksum(&board.console)
+    tiny::checksum(&board.ports.console)
 }
 
 /// KP-9: the kernel runs to its end, and its checksums are right.
 #[test]
 fn the_tiny_kernel_runs_to_its_end() {
     let board = run(SLICE, None);
-    println!("{}", board.console);
+    println!("{}", board.ports.console);
     println!("{:x?}, {} instructions", board.exceptions, board.state.executed.get());
     for sum in SUMS {
-        assert!(board.console.contains(sum), "{sum} is not in {}", board.console);
+        assert!(board.ports.console.contains(sum), "{sum} is not in {}", board.ports.console);
     }
     let of = |number: u32| board.exceptions.get(&number).copied().unwrap_or(0);
     assert!(of(vector::CODE_MISS) > 50 && of(vector::DATA_MISS) > 100, "{:x?}", board.exceptions);
@@ -208,7 +169,7 @@ fn the_sums_do_not_depend_on_interrupts() {
     let expected = run(SLICE, None);
     for slice in [1, 7, 1000] {
         let board = run(slice, None);
-        assert_eq!(checksum(&board), checksum(&expected), "after {slice} instructions: {}", board.console);
+        assert_eq!(checksum(&board), checksum(&expected), "after {slice} instructions: {}", board.ports.console);
     }
 }
 
@@ -232,7 +193,7 @@ fn a_probe_on_every_instruction_of_the_kernel_changes_nothing() {
     let plain = run(SLICE, None);
     for how in [How::Computed, How::Stepped, How::Emulated] {
         let board = run(SLICE, Some(how));
-        assert_eq!(board.console, plain.console, "{how:?}");
+        assert_eq!(board.ports.console, plain.ports.console, "{how:?}");
         assert_eq!(board.exceptions, plain.exceptions, "{how:?}");
         assert_eq!(board.state.executed.get(), plain.state.executed.get(), "{how:?}");
         let hits: Hits = board.probes.map(|probes| probes.hits).unwrap_or_default();

@@ -84,7 +84,7 @@ pub static ELF: Abi = Abi {
     ..Abi::USUAL
 };
 
-/// What a jprobe's handler must not leave changed besides [`NAMES`].
+/// Registers that are put back behind a jprobe's handler, besides [`NAMES`].
 #[rustfmt::skip]
 static HIDDEN: [(&str, Reg); 9] = [
     ("nat0", NATS[0]), ("nat1", NATS[1]), ("fpsr", FPSR), ("alat0", ALAT[0]), ("alat1", ALAT[1]), ("alat2", ALAT[2]),

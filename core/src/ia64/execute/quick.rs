@@ -59,6 +59,17 @@ impl<const NATS: bool> Operands<'_, NATS> {
         }
     }
 
+    /// Hands a register's number to `put`, unless the register has a NaT bit.
+    #[inline(always)]
+    fn give(&self, register: u8, put: impl FnOnce(u64)) -> Done {
+        let value = self.r(register);
+        if NATS && self.nat.get() {
+            return Done::Not;
+        }
+        put(value);
+        Done::Slot
+    }
+
     #[inline(never)]
     fn set_with_nat(&self, register: u8, value: u64) -> Done {
         if self.nat.get() || !self.view.has(register) {
@@ -159,32 +170,13 @@ impl Core {
                 Done::Slot
             }
             What::FromBranch { to, from } => set(to, state.branch[usize::from(from & 7)].get()),
-            What::ToBranch { to, from } => {
-                let value = r(from);
-                if NATS && operands.nat.get() {
-                    return Done::Not;
-                }
-                state.branch[usize::from(to & 7)].set(value);
-                Done::Slot
-            }
+            What::ToBranch { to, from } => operands.give(from, |value| state.branch[usize::from(to & 7)].set(value)),
             What::FromPredicates { to } => set(to, state.predicates.get()),
             What::ToPredicates { from, mask } => {
-                let value = r(from);
-                if NATS && operands.nat.get() {
-                    return Done::Not;
-                }
-                state.predicates.set(state.predicates.get() & !mask | value & mask | 1);
-                Done::Slot
+                operands.give(from, |value| state.predicates.set(state.predicates.get() & !mask | value & mask | 1))
             }
             What::FromApplication { to, ar } => set(to, state.application[usize::from(ar & 127)].get()),
-            What::ToApplication { ar, from } => {
-                let value = r(from);
-                if NATS && operands.nat.get() {
-                    return Done::Not;
-                }
-                state.application[usize::from(ar & 127)].set(value);
-                Done::Slot
-            }
+            What::ToApplication { ar, from } => operands.give(from, |value| state.application[usize::from(ar & 127)].set(value)),
             What::Multiply { .. } | What::GetSignificand { .. } | What::SetSignificand { .. }
                 if state.status.get() & (psr::DFL | psr::DFH) != 0 =>
             {

@@ -21,21 +21,76 @@ pub const PORTS: u64 = 0x0900_0000;
 /// The number of the board's interrupt.
 pub const INTERRUPT: u8 = 0x30;
 
-fn range(physical: u64, size: u32) -> std::ops::Range<usize> {
-    physical as usize..physical as usize + size as usize
-}
+#[path = "../ram.rs"]
+mod ram;
 
 /// Reads a little-endian number.
 pub fn load(memory: &[u8], physical: u64, size: u32) -> Option<u64> {
-    let bytes = memory.get(range(physical, size))?;
-    Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    ram::load(memory, 0, physical, size)
 }
 
 /// Writes a little-endian number; false where no memory is.
 pub fn store(memory: &mut [u8], physical: u64, size: u32, value: u64) -> bool {
-    let Some(bytes) = memory.get_mut(range(physical, size)) else { return false };
-    bytes.copy_from_slice(&value.to_le_bytes()[..size as usize]);
-    true
+    ram::store(memory, 0, physical, size, value)
+}
+
+/// The board of a single CPU: console, timer and power.
+#[derive(Default)]
+pub struct Ports {
+    pub console: String,
+    /// Nanoseconds for which the CPU has slept.
+    pub slept: u64,
+    pub period: u64,
+    pub next_tick: u64,
+    pub in_service: bool,
+    pub asleep: bool,
+    pub status: Option<u64>,
+}
+
+impl Ports {
+    /// The time in nanoseconds behind this many instructions: three of them, 16 bytes, take four.
+    pub fn now(&self, executed: u64) -> u64 {
+        executed * 4 / 3 + self.slept
+    }
+
+    /// Reads a register of the board.
+    pub fn read(&self, physical: u64, now: u64) -> u64 {
+        match physical.wrapping_sub(PORTS) {
+            0x504 => now & 0xffff_ffff,
+            0x508 => now >> 32,
+            0x510 => 1,
+            0x51c => 0x20,
+            _ => 0,
+        }
+    }
+
+    /// Writes a register of the board.
+    pub fn write(&mut self, physical: u64, value: u64, now: u64) {
+        match physical.wrapping_sub(PORTS) {
+            0xe9 => self.console.push(char::from(value as u8)),
+            0x500 => (self.period, self.next_tick) = (value, now + value),
+            0x518 => self.in_service = false,
+            0x600 => self.status = Some(value),
+            0x604 => self.asleep = true,
+            _ => {}
+        }
+    }
+
+    /// Lets a sleeping CPU sleep until the timer. Returns whether the timer's interrupt is due.
+    pub fn wait(&mut self, executed: u64) -> bool {
+        if self.asleep {
+            self.slept += self.next_tick.saturating_sub(self.now(executed));
+        }
+        let is_due = self.period != 0 && self.now(executed) >= self.next_tick && !self.in_service;
+        self.asleep &= !is_due;
+        is_due
+    }
+
+    /// Begins the service of the timer's interrupt.
+    pub fn tick(&mut self, executed: u64) {
+        self.next_tick = self.now(executed) + self.period;
+        self.in_service = true;
+    }
 }
 
 /// Returns memory with the kernel and the boot information, the kernel's physical entry, and the physical addresses of its

@@ -16,7 +16,7 @@ use trapline::machine::{Config, Happening, Stop};
 use trapline::probed::Session;
 use trapline_isa::arch::Arch;
 use trapline_isa::function;
-use trapline_probes::probe::Kprobe;
+use trapline_probes::probe::{Flow, Kprobe};
 
 /// The guests whose ISA supports jump optimisation. Thumb has none, as in Linux 6.1.
 pub fn jumping_guests() -> impl Iterator<Item = (Arch, &'static str)> {
@@ -97,6 +97,15 @@ pub fn functions(kernel: &Kernel) -> Vec<(String, u64, u64)> {
     let init = kernel.symbols.address_of("_sinittext").zip(kernel.symbols.address_of("_einittext"));
     let ranges = [text, init].into_iter().flatten().map(|(start, end)| start..end);
     ranges.flat_map(|range| kernel.symbols.extents(range)).map(|symbol| (symbol.name, symbol.start, symbol.size)).collect()
+}
+
+/// Probes on all functions whose names begin so, and on up to twice `most` others over the whole text.
+pub fn probes_among(kernel: &Kernel, beginnings: &[&str], most: usize) -> Vec<Kprobe> {
+    let names: Vec<String> = functions(kernel).into_iter().map(|(name, _, _)| name).collect();
+    let is_near = |name: &str| beginnings.iter().any(|beginning| name.starts_with(beginning));
+    let (near, others): (Vec<&String>, Vec<&String>) = names.iter().partition(|name| is_near(name));
+    let others = others.into_iter().step_by(names.len().div_ceil(2 * most));
+    near.into_iter().chain(others).map(|name| Kprobe::at(name.clone()).pre(|_| Flow::Continue)).collect()
 }
 
 /// The addresses of the instructions in the exception table. On MIPS an instruction in a delay slot is decoded together with

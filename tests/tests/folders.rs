@@ -14,9 +14,9 @@ use trapline::folders;
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline_harness::{self as harness, Test};
-use trapline_probes::probe::{Flow, Kprobe};
+use trapline_probes::probe::Kprobe;
 use trapline_tests::stock::modules_of;
-use trapline_tests::{Run, assert_same, functions};
+use trapline_tests::{Run, assert_same, probes_among};
 
 const LONG: u64 = 60_000_000_000;
 const GUESTS: &[&str] = &["debian/amd64", "debian/arm64", "debian/i386"];
@@ -139,14 +139,8 @@ fn a_guest_runs_in_a_folder_the_same_under_probes(name: &'static str) {
     let (again, _) = run(&[]);
     assert_same(name, &plain, &again);
 
-    let names: Vec<String> = functions(&kernel).into_iter().map(|(name, _, _)| name).collect();
-    let is_near = |name: &str| {
-        ["vfs_", "do_filp", "filemap_", "d_", "__x64_sys", "__arm64_sys"].iter().any(|start| name.starts_with(start))
-    };
-    let (near, others): (Vec<&String>, Vec<&String>) = names.iter().partition(|name| is_near(name));
-    let others = others.into_iter().step_by(names.len().div_ceil(2 * PROBES));
-    let probes: Vec<Kprobe> =
-        near.into_iter().chain(others).map(|name| Kprobe::at(name.clone()).pre(|_| Flow::Continue)).collect();
+    let near = ["vfs_", "do_filp", "filemap_", "d_", "__x64_sys", "__arm64_sys"];
+    let probes = probes_among(&kernel, &near, PROBES);
     let (probed, armed) = run(&probes);
     assert_same(name, &plain, &probed);
     let hit = probes.iter().filter(|probe| probe.hits() > 0).count();

@@ -14,9 +14,9 @@ use trapline::machine::{Config, Machine, Stop};
 use trapline::probed::Session;
 use trapline::{folders, network};
 use trapline_harness::{self as harness, Folder, Test};
-use trapline_probes::probe::{Flow, Kprobe};
+use trapline_probes::probe::Kprobe;
 use trapline_tests::stock::modules_of;
-use trapline_tests::{Run, assert_same, functions};
+use trapline_tests::{Run, assert_same, probes_among};
 
 const LONG: u64 = 60_000_000_000;
 const GUESTS: &[&str] = &["debian/amd64", "debian/arm64", "debian/i386", "debian/armhf", "debian/riscv64"];
@@ -110,12 +110,7 @@ fn a_guest_is_in_a_network_the_same_under_probes(name: &'static str) {
     let (again, _) = run(&[]);
     assert_same(name, &plain, &again);
 
-    let names: Vec<String> = functions(&stock.kernel).into_iter().map(|(name, _, _)| name).collect();
-    let is_near = |name: &str| ["tcp_", "ip_", "udp_", "dev_", "sock_", "skb_"].iter().any(|start| name.starts_with(start));
-    let (near, others): (Vec<&String>, Vec<&String>) = names.iter().partition(|name| is_near(name));
-    let others = others.into_iter().step_by(names.len().div_ceil(2 * PROBES));
-    let probes: Vec<Kprobe> =
-        near.into_iter().chain(others).map(|name| Kprobe::at(name.clone()).pre(|_| Flow::Continue)).collect();
+    let probes = probes_among(&stock.kernel, &["tcp_", "ip_", "udp_", "dev_", "sock_", "skb_"], PROBES);
     let (probed, armed) = run(&probes);
     assert_same(name, &plain, &probed);
     let hit = probes.iter().filter(|probe| probe.hits() > 0).count();

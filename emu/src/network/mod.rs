@@ -14,6 +14,7 @@ mod dns;
 mod frames;
 mod http;
 mod stack;
+mod wire;
 
 use crate::devices::virtio::net::{Network, World};
 use crate::devices::virtio::ninep::Tree;

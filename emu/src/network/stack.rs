@@ -1,11 +1,10 @@
 //! The servers' end of ARP, ping and TCP: smoltcp, with a web server on its connections.
 
 use super::http::Exchange;
+use super::wire::Wire;
 use super::{ETHERNET, GATEWAY, NAME_SERVER, PREFIX};
-use crate::devices::virtio::net::LONGEST_FRAME;
 use crate::devices::virtio::ninep::Tree;
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
@@ -18,8 +17,6 @@ const MOST_CONNECTIONS: usize = 16;
 /// Bytes of a connection's buffers.
 const RECEIVED_BYTES: usize = 8 << 10;
 const SENT_BYTES: usize = 64 << 10;
-/// The most frames that a step sends. The rest follows in the next one.
-const MOST_FRAMES: usize = 1024;
 /// The most rounds of a step, each of which gives servers and connections their turn.
 const MOST_ROUNDS: usize = 64;
 /// A guest that does not answer for this long has lost its connection.
@@ -63,7 +60,7 @@ impl Stack {
     /// Takes a frame, or only lets time pass. Returns the frames to the guest.
     pub fn step(&mut self, now: u64, frame: Option<&[u8]>) -> Vec<Vec<u8>> {
         let at = Instant::from_micros(i64::try_from(now / 1000).unwrap_or(i64::MAX));
-        self.wire.incoming = frame.map(<[u8]>::to_vec);
+        self.wire.incoming = frame.map(<[u8]>::to_vec).into_iter().collect();
         for _ in 0..MOST_ROUNDS {
             let has_changed = self.interface.poll(at, &mut self.wire, &mut self.sockets) == PollResult::SocketStateChanged;
             if !self.serve() && !has_changed {
@@ -139,49 +136,4 @@ fn listener() -> Socket<'static> {
     // It fails only for a port of 0 or for an open socket.
     let _ = socket.listen((IpAddress::Ipv4(GATEWAY), HTTP));
     socket
-}
-
-/// The servers' end of the wire: at most one frame of the guest, and the frames to it.
-#[derive(Default)]
-struct Wire {
-    incoming: Option<Vec<u8>>,
-    outgoing: Vec<Vec<u8>>,
-}
-
-struct Incoming(Vec<u8>);
-struct Outgoing<'a>(&'a mut Vec<Vec<u8>>);
-
-impl Device for Wire {
-    type RxToken<'a> = Incoming;
-    type TxToken<'a> = Outgoing<'a>;
-
-    fn receive(&mut self, _: Instant) -> Option<(Incoming, Outgoing<'_>)> {
-        self.incoming.take().map(|frame| (Incoming(frame), Outgoing(&mut self.outgoing)))
-    }
-
-    fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
-        (self.outgoing.len() < MOST_FRAMES).then_some(Outgoing(&mut self.outgoing))
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut capabilities = DeviceCapabilities::default();
-        capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = LONGEST_FRAME;
-        capabilities
-    }
-}
-
-impl RxToken for Incoming {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
-        take(&self.0)
-    }
-}
-
-impl TxToken for Outgoing<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
-        let mut frame = vec![0; length];
-        let result = fill(&mut frame);
-        self.0.push(frame);
-        result
-    }
 }

@@ -1,13 +1,14 @@
+//! A guest's frames, right and wrong ones, and the answers of the closed network.
+
+use super::wire::Wire;
 use super::*;
 use crate::devices::virtio::net::{ADDRESS, LONGEST_FRAME};
 use crate::devices::virtio::ninep::{Attributes, ErrorNumber, FILE, FOLDER, errors};
 use proptest::prelude::*;
 use smoltcp::iface::{Config, Interface, SocketSet};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
-use std::collections::VecDeque;
 
 /// A folder with the file `file` of this many bytes.
 #[derive(Clone, Debug)]
@@ -190,47 +191,6 @@ fn datagrams_are_echoed_and_the_outside_is_unreachable() {
     let mut damaged = udp((GATEWAY, ECHO), (GUEST, 5000), b"hello");
     damaged[45] ^= 1;
     assert_eq!(network(1).world().step(0, Some(&damaged)), Vec::<Vec<u8>>::new(), "a wrong checksum");
-}
-
-/// The guest's end of the wire.
-#[derive(Default)]
-struct Wire {
-    incoming: VecDeque<Vec<u8>>,
-    outgoing: Vec<Vec<u8>>,
-}
-
-struct Incoming(Vec<u8>);
-struct Outgoing<'a>(&'a mut Vec<Vec<u8>>);
-
-impl Device for Wire {
-    type RxToken<'a> = Incoming;
-    type TxToken<'a> = Outgoing<'a>;
-    fn receive(&mut self, _: Instant) -> Option<(Incoming, Outgoing<'_>)> {
-        self.incoming.pop_front().map(|frame| (Incoming(frame), Outgoing(&mut self.outgoing)))
-    }
-    fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
-        Some(Outgoing(&mut self.outgoing))
-    }
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut capabilities = DeviceCapabilities::default();
-        (capabilities.medium, capabilities.max_transmission_unit) = (Medium::Ethernet, LONGEST_FRAME);
-        capabilities
-    }
-}
-
-impl RxToken for Incoming {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
-        take(&self.0)
-    }
-}
-
-impl TxToken for Outgoing<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
-        let mut frame = vec![0; length];
-        let result = fill(&mut frame);
-        self.0.push(frame);
-        result
-    }
 }
 
 /// A conversation: the bytes that came, and all steps of the network with the frames that they gave.

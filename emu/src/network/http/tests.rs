@@ -1,3 +1,5 @@
+//! Requests to the web server: right, wrong and hostile ones.
+
 use super::*;
 use crate::folders;
 use std::fs;

@@ -1,3 +1,5 @@
+//! The card with a driver: times of frames, broken rings, snapshots.
+
 use super::super::testing::{BUFFERS, Driver, Ram};
 use super::super::{Attached, Class, Virtio};
 use super::*;

@@ -21,7 +21,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs};
-use trapline::overhead::bench_loop::BenchLoop;
+use trapline::overhead::bench_loop::{BenchLoop, SETTLED};
 use trapline::overhead::many::{self, Many, loops};
 use trapline::overhead::records::{FORMATS, Recorded};
 use trapline::overhead::scripts;
@@ -50,11 +50,6 @@ const PROGRAMS: &str = "programs/";
 const BRANCHES: &str = "branches/";
 /// The two runs of a guest whose timer interrupts it, in nanoseconds: the tiny kernel's does every 12,000.
 const BETWEEN_INTERRUPTS: [u64; 2] = [1_000, 7_000];
-/// Guest time in nanoseconds between two looks for an interrupt, and the longest wait for one.
-const STEP: u64 = 200;
-const LONGEST_QUIET: u64 = 100_000;
-/// Guest time in nanoseconds after an interrupt until the guest is back in its loop and its pages are in the TLB again.
-const SETTLED: u64 = 2_000;
 /// Guest time in nanoseconds of the warm-up, in which code is translated and probes are optimised.
 const WARM: u64 = 20_000;
 
@@ -200,40 +195,20 @@ const AMONG: char = 'o';
 /// timer begins when the guest has just dealt with an interrupt and ends before the next one.
 fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn(&mut BenchLoop) -> u64) -> Result<(), String> {
     bench.run(WARM)?;
-    let lengths = if interrupts(bench) == 0 { [SHORT, LONG] } else { BETWEEN_INTERRUPTS };
+    let lengths = if bench.interrupts() == 0 { [SHORT, LONG] } else { BETWEEN_INTERRUPTS };
     for _ in 0..ROUNDS {
-        run_past_interrupt(bench)?;
-        let quiet = interrupts(bench);
+        bench.run_past_interrupt()?;
+        let quiet = bench.interrupts();
         for nanoseconds in lengths {
             let before = hits(bench);
             counted(&mut || bench.run(nanoseconds))?;
             println!("{name} {}", hits(bench) - before);
         }
-        if interrupts(bench) != quiet {
+        if bench.interrupts() != quiet {
             return Err(format!("{name}: two interrupts came within {} ns", SETTLED + lengths.iter().sum::<u64>()));
         }
     }
     Ok(())
-}
-
-/// Runs the loop until an interrupt comes and the guest has dealt with it. Does nothing to a guest without a timer.
-fn run_past_interrupt(bench: &mut BenchLoop) -> Result<(), String> {
-    let before = interrupts(bench);
-    if before == 0 {
-        return Ok(());
-    }
-    for _ in 0..LONGEST_QUIET / STEP {
-        if interrupts(bench) != before {
-            return bench.run(SETTLED);
-        }
-        bench.run(STEP)?;
-    }
-    Err(format!("no interrupt came within {LONGEST_QUIET} ns"))
-}
-
-/// The interrupts that the guest has had.
-fn interrupts(bench: &mut BenchLoop) -> u64 {
-    bench.session().machine().counts().interrupts
 }
 
 /// The guest times of all runs of one row, in nanoseconds: short and long in turn.

@@ -14,6 +14,11 @@ const BOOTED: &str = "text is read-only";
 const LONG: u64 = 10_000_000_000;
 /// Nanoseconds of virtual time from that console text until the guest is well inside the loop.
 const WARM_UP: u64 = 50_000;
+/// Nanoseconds of virtual time between two looks for an interrupt, and the longest wait for one.
+const STEP: u64 = 200;
+const LONGEST_QUIET: u64 = 100_000;
+/// Nanoseconds of virtual time after an interrupt until the guest is back in its loop and its pages are in the TLB again.
+pub const SETTLED: u64 = 2_000;
 
 /// A session whose guest is in its benchmark loop.
 pub struct BenchLoop {
@@ -139,6 +144,27 @@ impl BenchLoop {
             Stop::Limit => Ok(()),
             other => Err(format!("the guest left its loop: {other:?}")),
         }
+    }
+
+    /// Lets the guest run until an interrupt comes and the guest has dealt with it. Does nothing to a guest without a
+    /// timer.
+    pub fn run_past_interrupt(&mut self) -> Result<(), String> {
+        let before = self.interrupts();
+        if before == 0 {
+            return Ok(());
+        }
+        for _ in 0..LONGEST_QUIET / STEP {
+            if self.interrupts() != before {
+                return self.run(SETTLED);
+            }
+            self.run(STEP)?;
+        }
+        Err(format!("no interrupt came within {LONGEST_QUIET} ns"))
+    }
+
+    /// The interrupts that the guest has had.
+    pub fn interrupts(&self) -> u64 {
+        self.session.machine().counts().interrupts
     }
 
     /// The guest and its probes.

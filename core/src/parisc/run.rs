@@ -254,6 +254,9 @@ impl Core {
             self.state.back_level.set(target.level);
             return;
         };
+        // The host may be called in the slot.
+        self.state.back_space.set(target.space);
+        self.state.back_level.set(target.level);
         match self.step(host, op, at, target.to) {
             Step::Next | Step::Look => self.arrive(target, 0),
             Step::Nullify => self.arrive(target, 1),
@@ -262,8 +265,6 @@ impl Core {
             Step::Exception(number) => {
                 self.state.front.set(at);
                 self.state.back.set(target.to);
-                self.state.back_space.set(target.space);
-                self.state.back_level.set(target.level);
                 self.raise(host, number, op.word);
             }
         }

@@ -11,9 +11,9 @@ use trapline_isa::parisc::fields::{bits, opcode, signed5, signed14};
 /// A translation of a data page that was used before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cached {
-    /// Space, page and privilege level in one number. 0 if the entry is empty; no key is 0.
-    key: u64,
-    physical: u32,
+    /// Space, page and tag in one number. 0 if the entry is empty; no key is 0.
+    pub(super) key: u64,
+    pub(super) physical: u32,
 }
 
 /// The number of cached translations for loads, and of those for stores.
@@ -21,30 +21,54 @@ const CACHED: usize = 256;
 
 /// The cached translations of data pages: those for loads, then those for stores. Each is also in the TLB.
 #[derive(Debug)]
-pub(super) struct Data([Cached; 2 * CACHED]);
+pub(super) struct Data {
+    pages: [Cached; 2 * CACHED],
+    /// The number of times that all were dropped. It is in the tag of each translation that is valid.
+    generation: u64,
+}
+
+/// The most generations: as many as the bits between a page and a tag's level count.
+const GENERATIONS: u64 = 1 << (PAGE_BITS - 3);
 
 impl Data {
-    pub(super) const NONE: Data = Data([Cached { key: 0, physical: 0 }; 2 * CACHED]);
+    pub(super) const NONE: Data = Data { pages: [Cached { key: 0, physical: 0 }; 2 * CACHED], generation: 0 };
+
+    /// The lower bits of the keys: the generation and the privilege level.
+    #[inline(always)]
+    pub(super) fn tag(&self, level: u32) -> u64 {
+        self.generation << 3 | u64::from(level & 3) << 1 | 1
+    }
+
+    /// The translation that may be that of an address.
+    #[inline(always)]
+    pub(super) fn entry(&self, address: u32, purpose: Purpose) -> Cached {
+        self.pages[Data::place(address, purpose)]
+    }
 
     /// The index of an address. It does not depend on the space, so that [`Data::forget`] needs none.
+    #[inline(always)]
     fn place(address: u32, purpose: Purpose) -> usize {
         (address >> PAGE_BITS) as usize % CACHED + if purpose == Purpose::Store { CACHED } else { 0 }
     }
 
-    fn key(space: u32, address: u32, level: u32) -> u64 {
-        u64::from(space) << 32 | u64::from(address >> PAGE_BITS << PAGE_BITS) | u64::from(level) << 1 | 1
+    #[inline(always)]
+    pub(super) fn key(space: u32, address: u32, tag: u64) -> u64 {
+        u64::from(space) << 32 | u64::from(address >> PAGE_BITS << PAGE_BITS) | tag
     }
 
     /// Drops the translations of an address in all spaces.
     pub(super) fn forget(&mut self, address: u32) {
         for purpose in [Purpose::Load, Purpose::Store] {
-            self.0[Data::place(address, purpose)].key = 0;
+            self.pages[Data::place(address, purpose)].key = 0;
         }
     }
 
     /// Drops all translations.
     pub(super) fn forget_all(&mut self) {
-        self.0.iter_mut().for_each(|cached| cached.key = 0);
+        self.generation = (self.generation + 1) % GENERATIONS;
+        if self.generation == 0 {
+            self.pages.iter_mut().for_each(|cached| cached.key = 0);
+        }
     }
 }
 
@@ -69,14 +93,14 @@ impl Core {
         }
         let space = self.space_of(op.space, address);
         let level = self.state.front_level.get();
-        let key = Data::key(space, address, level);
-        let cached = self.data.0[Data::place(address, purpose)];
+        let key = Data::key(space, address, self.data.tag(level));
+        let cached = self.data.entry(address, purpose);
         if cached.key == key {
             return Ok((cached.physical | address & 0xfff).into());
         }
         match self.state.translate(space, address, purpose, level) {
             Ok(physical) => {
-                self.data.0[Data::place(address, purpose)] = Cached { key, physical: physical & !0xfff };
+                self.data.pages[Data::place(address, purpose)] = Cached { key, physical: physical & !0xfff };
                 Ok(physical.into())
             }
             Err(number) => Err(self.data_exception(op, address, number)),

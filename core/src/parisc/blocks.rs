@@ -4,6 +4,7 @@
 //! remembers the last two blocks that followed it, so that most blocks are found without a translation of the pc.
 
 use super::decode::{Op, decode};
+use super::quick::Quick;
 use crate::Host;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -46,6 +47,8 @@ pub(super) const ALONE: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Code {
     pub ops: Vec<Op>,
+    /// The short forms of the same instructions.
+    pub quick: Vec<Quick>,
     pub blocks: Vec<Block>,
     /// For each page of RAM, the number of its table, or 0.
     pages: Vec<u32>,
@@ -63,6 +66,7 @@ impl Code {
     pub fn new(base: u64, len: u64) -> Code {
         Code {
             ops: vec![decode(0)],
+            quick: vec![Quick::of(&decode(0))],
             blocks: vec![Block::default(); 2],
             pages: vec![0; (len >> 12) as usize + 1],
             tables: vec![Box::new([0; IN_PAGE as usize])],
@@ -98,6 +102,7 @@ impl Code {
     /// Drops all blocks.
     pub fn drop_all(&mut self) {
         self.ops.truncate(1);
+        self.quick.truncate(1);
         self.blocks.truncate(ALONE as usize + 1);
         self.pages.iter_mut().for_each(|table| *table = 0);
         self.tables.truncate(1);
@@ -140,6 +145,7 @@ impl Code {
     pub fn alone_at(&mut self, host: &mut impl Host, physical: u64, pc: u64) -> Option<u32> {
         let op = decode(host.load(physical, 4)?);
         *self.ops.first_mut()? = op;
+        *self.quick.first_mut()? = Quick::of(&op);
         *self.blocks.get_mut(ALONE as usize)? = Block { len: 1, always: host.always_wants(pc), ..Block::default() };
         Some(ALONE)
     }
@@ -175,6 +181,7 @@ impl Code {
                 break;
             }
             self.ops.push(op);
+            self.quick.push(Quick::of(&op));
             at += 4;
             // Two breakpoints end the copy of a stepped instruction, because the copy may nullify the first one. The
             // block includes both.

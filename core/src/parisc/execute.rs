@@ -35,7 +35,8 @@ impl Step {
 pub(super) const DIGITS: u32 = 0x8888_8888;
 
 /// The carry out of each bit of a sum.
-fn carries(a: u32, b: u32, result: u32) -> u32 {
+#[inline(always)]
+pub(super) fn carries(a: u32, b: u32, result: u32) -> u32 {
     a & b | (a | b) & !result
 }
 
@@ -66,7 +67,7 @@ impl Core {
     }
 
     /// Runs the instruction at `pc`; `back` is the address of the one that runs next.
-    #[inline(always)]
+    #[inline(never)]
     #[expect(clippy::too_many_lines, reason = "an arm for each operation")]
     pub(super) fn step(&mut self, host: &mut impl Host, op: Op, pc: u32, back: u32) -> Step {
         let (condition, negated) = (u32::from(op.condition & 7), op.condition & 8 != 0);

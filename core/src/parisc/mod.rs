@@ -10,8 +10,10 @@ mod decode;
 mod execute;
 #[cfg(test)]
 mod protection_tests;
+mod quick;
 mod run;
 mod state;
+mod straight;
 mod system;
 mod tlb;
 

@@ -3,7 +3,9 @@
 
 use super::access::Data;
 use super::blocks::Code;
+use super::decode::Op;
 use super::execute::Step;
+use super::straight::Slow;
 use super::tlb::Purpose;
 use super::{State, number, psw};
 use crate::Host;
@@ -196,15 +198,19 @@ impl Core {
             return self.run_single(host, block.first, pc, back);
         }
         let mut done = self.state.nullify.replace(0);
-        while done < len {
-            let Some(op) = self.code.ops.get((block.first + done) as usize).copied() else { return };
-            let at = pc.wrapping_add(4 * done);
+        while let Some(Slow { place, then }) = self.straight(host, (block.first, len), pc, done) {
+            let Some(op) = self.code.ops.get((block.first + place) as usize).copied() else { return };
+            let at = pc.wrapping_add(4 * place);
             let next = at.wrapping_add(4);
+            if then != pc.wrapping_add(4 * len) {
+                self.target = Target { to: then, space: self.state.front_space.get(), level: self.state.front_level.get() };
+                return self.slot(host, op, at);
+            }
             match self.step(host, op, at, next) {
-                Step::Next => done += 1,
-                Step::Nullify => done += 2,
+                Step::Next => done = place + 1,
+                Step::Nullify => done = place + 2,
                 Step::Branch { nullifies } => {
-                    return self.branch(host, (block.first + done + 1, done + 1 < len), next, nullifies);
+                    return self.branch(host, (block.first + place + 1, place + 1 < len), next, nullifies);
                 }
                 Step::Exception(number) => {
                     self.state.front.set(at);
@@ -213,20 +219,17 @@ impl Core {
                 }
                 Step::Leave => return,
                 Step::Look => {
-                    done += 1;
-                    self.cut(len - done);
-                    break;
+                    self.cut(len - place - 1);
+                    self.state.front.set(next);
+                    self.state.back.set(next.wrapping_add(4));
+                    return;
                 }
             }
         }
-        // The last instruction may nullify the first one of the next block.
-        self.state.nullify.set(u32::from(done > len));
-        self.state.front.set(pc.wrapping_add(4 * done.min(len)));
-        self.state.back.set(self.state.front.get().wrapping_add(4));
     }
 
     /// Subtracts instructions at the end of the last block from the count, because they do not run now.
-    fn cut(&self, instructions: u32) {
+    pub(super) fn cut(&self, instructions: u32) {
         let line = &self.state.line;
         if instructions != 0 {
             line.count.set(line.count.get() - i64::from(4 * instructions));
@@ -236,7 +239,6 @@ impl Core {
 
     /// Ends a block with a branch to [`Core::target`] and its delay slot at `at`. `slot` is the slot's operation, if
     /// it is in the block.
-    #[inline(always)]
     fn branch(&mut self, host: &mut impl Host, (slot, has_slot): (u32, bool), at: u32, nullifies: bool) {
         let target = self.target;
         if nullifies {
@@ -254,6 +256,12 @@ impl Core {
             self.state.back_level.set(target.level);
             return;
         };
+        self.slot(host, op, at);
+    }
+
+    /// Runs an instruction in the slot of a branch to [`Core::target`].
+    fn slot(&mut self, host: &mut impl Host, op: Op, at: u32) {
+        let target = self.target;
         // The host may be called in the slot.
         self.state.back_space.set(target.space);
         self.state.back_level.set(target.level);

@@ -1,0 +1,396 @@
+//! The loop that runs the short forms of a block's instructions. It stops in front of an instruction that needs its full form, and
+//! at the end of the block. It changes nothing but the state and RAM, and raises no exception.
+
+use super::access::Data;
+use super::execute::{DIGITS, carries};
+use super::quick::{Quick, What, holds, properties, relations, word};
+use super::run::Core;
+use super::state::State;
+use super::tlb::Purpose;
+use super::{number, psw};
+use crate::Host;
+
+/// An instruction that must run from its full form.
+pub(super) struct Slow {
+    /// Its place in the block.
+    pub place: u32,
+    /// The address that follows the block: that of a branch, if the instruction is in its slot.
+    pub then: u32,
+}
+
+/// The addresses of data at the start of the loop. Nothing in the loop changes them.
+struct Addresses {
+    is_translated: bool,
+    tag: u64,
+}
+
+#[inline(always)]
+fn r(state: &State, number: u8) -> u32 {
+    state.general[usize::from(number & 31)].get()
+}
+
+/// Sets a register that is not r0.
+#[inline(always)]
+fn put(state: &State, number: u8, value: u32) {
+    state.general[usize::from(number & 31)].set(value);
+}
+
+#[inline(always)]
+fn set(state: &State, number: u8, value: u32) {
+    if number != 0 {
+        put(state, number, value);
+    }
+}
+
+#[inline(always)]
+fn sar(state: &State) -> u32 {
+    state.control[number::SAR].get() & 31
+}
+
+/// Adds two numbers and sets the carries. Returns the sum.
+#[inline(always)]
+fn add(state: &State, x: u32, y: u32, carry: u32) -> u32 {
+    let value = x.wrapping_add(y).wrapping_add(carry);
+    state.carries.set(carries(x, y, value) & DIGITS);
+    value
+}
+
+/// The lower word of two words that are shifted to the right.
+#[inline(always)]
+fn pair(high: u32, low: u32, right: u32) -> u32 {
+    ((u64::from(high) << 32 | u64::from(low)) >> (right & 31)) as u32
+}
+
+#[inline(always)]
+fn signed_field(value: u32, right: u32, left: u32) -> u32 {
+    let value = (((value as i32) >> (right & 31)) as u32) << (left & 31);
+    ((value as i32) >> (left & 31)) as u32
+}
+
+impl Core {
+    /// The physical address of data that needs neither the TLB nor an exception.
+    #[inline(always)]
+    fn known(&self, addresses: &Addresses, (space, address): (u8, u32), size: u32, purpose: Purpose) -> Option<u64> {
+        if address & (size - 1) != 0 {
+            return None;
+        }
+        if !addresses.is_translated {
+            return Some(address.into());
+        }
+        let number = if space == 0 { 4 + (address >> 30) as usize } else { usize::from(space & 3) };
+        self.data.find(self.state.spaces[number].get(), address, addresses.tag, purpose)
+    }
+
+    /// Loads from RAM. `None` if that needs the full form.
+    #[inline(always)]
+    fn fast_load<H: Host>(&self, host: &mut H, addresses: &Addresses, place: (u8, u32), size: u32) -> Option<u32> {
+        if H::TELLS {
+            return None;
+        }
+        host.load(self.known(addresses, place, size, Purpose::Load)?, size)
+    }
+
+    /// Stores to RAM without decoded code. False if that needs the full form; then nothing is stored.
+    #[inline(always)]
+    fn fast_store<H: Host>(&self, host: &mut H, addresses: &Addresses, place: (u8, u32), size: u32, value: u32) -> bool {
+        if H::TELLS {
+            return false;
+        }
+        let Some(physical) = self.known(addresses, place, size, Purpose::Store) else { return false };
+        !self.code.has_code(physical) && host.store(physical, size, value)
+    }
+
+    /// Runs the instructions of a block from place `done` on. `None` if the block has ended: the queue and the nullification are
+    /// set then.
+    #[inline(always)]
+    #[expect(clippy::too_many_lines, reason = "an arm for each operation")]
+    pub(super) fn straight<H: Host>(&self, host: &mut H, (first, len): (u32, u32), pc: u32, done: u32) -> Option<Slow> {
+        let state: &State = &self.state;
+        let level = state.front_level.get();
+        let addresses = Addresses { is_translated: state.status.get() & psw::D != 0, tag: self.data.tag(level) };
+        let ops = self.code.quick.get(first as usize..(first + len) as usize)?;
+        let mut then = pc.wrapping_add(4 * len);
+        let mut done = done as usize;
+        while let Some(op) = ops.get(done) {
+            done += 1;
+            // The operands of nearly all operations.
+            let (x, y) = (r(state, op.b), r(state, op.a));
+            let slow = move |then: u32| Some(Slow { place: done as u32 - 1, then });
+            let is_taken = match op.what {
+                What::Other => return slow(then),
+                What::Nothing => continue,
+                What::Set => {
+                    put(state, op.t, op.number);
+                    continue;
+                }
+                What::Copy => {
+                    put(state, op.t, x);
+                    continue;
+                }
+                What::AddOffset => {
+                    put(state, op.t, y.wrapping_add(op.number));
+                    continue;
+                }
+                What::And => {
+                    put(state, op.t, x & y);
+                    continue;
+                }
+                What::Or => {
+                    put(state, op.t, x | y);
+                    continue;
+                }
+                What::Xor => {
+                    put(state, op.t, x ^ y);
+                    continue;
+                }
+                What::AndComplement => {
+                    put(state, op.t, x & !y);
+                    continue;
+                }
+                What::AndTest | What::OrTest | What::XorTest | What::AndComplementTest => {
+                    let value = match op.what {
+                        What::AndTest => x & y,
+                        What::OrTest => x | y,
+                        What::XorTest => x ^ y,
+                        _ => x & !y,
+                    };
+                    set(state, op.t, value);
+                    done += usize::from(holds(op.other as u8, word(value) & 3));
+                    continue;
+                }
+                What::AddLogical => {
+                    put(state, op.t, (x << (op.number & 31)).wrapping_add(y));
+                    continue;
+                }
+                What::Add => {
+                    set(state, op.t, add(state, x << (op.number & 31), y, 0));
+                    continue;
+                }
+                What::AddCarry => {
+                    set(state, op.t, add(state, x, y, state.carries.get() >> 31));
+                    continue;
+                }
+                What::Subtract => {
+                    set(state, op.t, add(state, x, !y, 1));
+                    continue;
+                }
+                What::SubtractBorrow => {
+                    set(state, op.t, add(state, x, !y, state.carries.get() >> 31));
+                    continue;
+                }
+                What::AddNumber => {
+                    set(state, op.t, add(state, op.number, y, 0));
+                    continue;
+                }
+                What::SubtractNumber => {
+                    set(state, op.t, add(state, op.number, !y, 1));
+                    continue;
+                }
+                What::AddTest | What::AddNumberTest => {
+                    let x = if op.what == What::AddTest { x } else { op.number };
+                    let value = add(state, x, y, 0);
+                    set(state, op.t, value);
+                    done += usize::from(holds(op.other as u8, properties(x, y, value)));
+                    continue;
+                }
+                What::SubtractTest | What::SubtractNumberTest => {
+                    let x = if op.what == What::SubtractTest { x } else { op.number };
+                    set(state, op.t, add(state, x, !y, 1));
+                    done += usize::from(holds(op.other as u8, relations(x, y)));
+                    continue;
+                }
+                What::CompareClear | What::CompareNumberClear => {
+                    let x = if op.what == What::CompareClear { x } else { op.number };
+                    set(state, op.t, 0);
+                    done += usize::from(holds(op.other as u8, relations(x, y)));
+                    continue;
+                }
+                What::ShiftPair => {
+                    put(state, op.t, pair(x, y, op.number));
+                    continue;
+                }
+                What::ShiftPairBySar => {
+                    put(state, op.t, pair(x, y, sar(state)));
+                    continue;
+                }
+                What::Extract => {
+                    put(state, op.t, y >> (op.number & 31) & op.other);
+                    continue;
+                }
+                What::ExtractTest => {
+                    let value = y >> (op.number & 31) & op.other;
+                    set(state, op.t, value);
+                    done += usize::from(holds(op.b, word(value)));
+                    continue;
+                }
+                What::ExtractBySar => {
+                    put(state, op.t, y >> (31 - sar(state)) & op.other);
+                    continue;
+                }
+                What::ExtractSigned => {
+                    put(state, op.t, signed_field(y, op.number, op.other));
+                    continue;
+                }
+                What::ExtractSignedBySar => {
+                    put(state, op.t, signed_field(y, 31 - sar(state), op.other));
+                    continue;
+                }
+                What::DepositZero => {
+                    put(state, op.t, x << (op.number & 31) & op.other);
+                    continue;
+                }
+                What::Deposit => {
+                    put(state, op.t, x << (op.number & 31) & op.other | r(state, op.t) & !op.other);
+                    continue;
+                }
+                What::DepositNumber => {
+                    put(state, op.t, r(state, op.t) & op.other | op.number);
+                    continue;
+                }
+                What::DepositZeroBySar | What::DepositZeroNumberBySar => {
+                    let (left, x) = (31 - sar(state), if op.what == What::DepositZeroBySar { x } else { op.number });
+                    put(state, op.t, (x & op.other) << left);
+                    continue;
+                }
+                What::LoadByte | What::LoadByteIndexed => {
+                    let address = Core::address(state, op, y, What::LoadByteIndexed);
+                    let Some(value) = self.fast_load(host, &addresses, (op.b, address), 1) else { return slow(then) };
+                    put(state, op.t, value);
+                    continue;
+                }
+                What::LoadHalf | What::LoadHalfIndexed => {
+                    let address = Core::address(state, op, y, What::LoadHalfIndexed);
+                    let Some(value) = self.fast_load(host, &addresses, (op.b, address), 2) else { return slow(then) };
+                    put(state, op.t, value);
+                    continue;
+                }
+                What::LoadWord => {
+                    let Some(value) = self.fast_load(host, &addresses, (op.b, y.wrapping_add(op.number)), 4) else {
+                        return slow(then);
+                    };
+                    put(state, op.t, value);
+                    continue;
+                }
+                What::LoadWordIndexed => {
+                    let address = Core::address(state, op, y, What::LoadWordIndexed);
+                    let Some(value) = self.fast_load(host, &addresses, (op.b, address), 4) else { return slow(then) };
+                    put(state, op.t, value);
+                    continue;
+                }
+                What::StoreByte => {
+                    let address = y.wrapping_add(op.number);
+                    if !self.fast_store(host, &addresses, (op.b, address), 1, r(state, op.t)) {
+                        return slow(then);
+                    }
+                    continue;
+                }
+                What::StoreHalf => {
+                    let address = y.wrapping_add(op.number);
+                    if !self.fast_store(host, &addresses, (op.b, address), 2, r(state, op.t)) {
+                        return slow(then);
+                    }
+                    continue;
+                }
+                What::StoreWord => {
+                    if !self.fast_store(host, &addresses, (op.b, y.wrapping_add(op.number)), 4, r(state, op.t)) {
+                        return slow(then);
+                    }
+                    continue;
+                }
+                What::LoadByteMoved | What::LoadHalfMoved | What::LoadWordMoved => {
+                    let size = 1 << (op.what as u8 - What::LoadByteMoved as u8);
+                    let address = y.wrapping_add(op.other);
+                    let Some(value) = self.fast_load(host, &addresses, (op.b, address), size) else { return slow(then) };
+                    put(state, op.t, value);
+                    put(state, op.a, y.wrapping_add(op.number));
+                    continue;
+                }
+                What::StoreByteMoved | What::StoreHalfMoved | What::StoreWordMoved => {
+                    let size = 1 << (op.what as u8 - What::StoreByteMoved as u8);
+                    let value = r(state, op.t);
+                    if !self.fast_store(host, &addresses, (op.b, y.wrapping_add(op.other)), size, value) {
+                        return slow(then);
+                    }
+                    put(state, op.a, y.wrapping_add(op.number));
+                    continue;
+                }
+                What::CompareBranch => holds(op.t, relations(x, y)),
+                What::CompareNumberBranch => holds(op.t, relations(op.other, y)),
+                What::AddBranch | What::AddNumberBranch => {
+                    let x = if op.what == What::AddBranch { x } else { op.other };
+                    let value = x.wrapping_add(y);
+                    set(state, op.a, value);
+                    holds(op.t, properties(x, y, value))
+                }
+                What::BitBranch => holds(op.t, word(x << (op.a & 31))),
+                What::BitBranchBySar => holds(op.t, word(x << sar(state))),
+                What::MoveBranch | What::MoveNumberBranch => {
+                    let value = if op.what == What::MoveBranch { x } else { op.other };
+                    set(state, op.a, value);
+                    holds(op.t, word(value))
+                }
+                What::Near | What::ByPairs | What::Vectored => true,
+            };
+            let at = pc.wrapping_add(4 * (done as u32 - 1));
+            let mut to = at.wrapping_add(op.number);
+            match op.what {
+                What::Near => set(state, op.a, at.wrapping_add(8) | level),
+                What::ByPairs => {
+                    set(state, op.a, at.wrapping_add(8) | level);
+                    to = at.wrapping_add(8).wrapping_add(x << 3);
+                }
+                What::Vectored => {
+                    to = y.wrapping_add(x << 3);
+                    if level.max(to & 3) != level {
+                        return slow(then);
+                    }
+                    to &= !3;
+                }
+                _ => {}
+            }
+            if op.t >> (4 + u8::from(is_taken)) & 1 != 0 {
+                if done < ops.len() {
+                    self.cut(1);
+                }
+                Core::arrive_near(state, if is_taken { to } else { at.wrapping_add(8) }, 0);
+                return None;
+            }
+            if is_taken {
+                if done == ops.len() {
+                    // The slot is in the next page or holds a branch, so it is a block of its own.
+                    state.front.set(at.wrapping_add(4));
+                    state.back.set(to);
+                    return None;
+                }
+                then = to;
+            }
+        }
+        // The last instruction may nullify the first one of the next block.
+        Core::arrive_near(state, then, u32::from(done > ops.len()));
+        None
+    }
+
+    /// The address of a load that may have an index.
+    #[inline(always)]
+    fn address(state: &State, op: &Quick, base: u32, indexed: What) -> u32 {
+        let distance = if op.what == indexed { r(state, op.other as u8) << (op.number & 31) } else { op.number };
+        base.wrapping_add(distance)
+    }
+
+    /// Sets the queue to an address and the one behind it. Space and level remain.
+    #[inline(always)]
+    fn arrive_near(state: &State, to: u32, nullify: u32) {
+        state.front.set(to);
+        state.back.set(to.wrapping_add(4));
+        state.nullify.set(nullify);
+    }
+}
+
+impl Data {
+    /// The physical address of a translation that is known.
+    #[inline(always)]
+    fn find(&self, space: u32, address: u32, tag: u64, purpose: Purpose) -> Option<u64> {
+        let cached = self.entry(address, purpose);
+        (cached.key == Data::key(space, address, tag)).then(|| (cached.physical | address & 0xfff).into())
+    }
+}

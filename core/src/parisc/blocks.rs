@@ -32,12 +32,37 @@ pub(super) struct Block {
 /// A block that followed another one, and the place at which it did. Valid only in its generation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    pc: u32,
-    space: u32,
-    /// The privilege level, and the PSW bits C (code is translated) and P (protection identifiers are checked).
-    mode: u32,
-    generation: u32,
-    block: u32,
+    at: Place,
+    to: Run,
+}
+
+/// The place at which a block starts, and all that decides which block it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The pc, and its space above it.
+    at: u64,
+    /// The mode and the generation. The mode is the privilege level, and the PSW bits C (code is translated) and P (protection
+    /// identifiers are checked).
+    tag: u64,
+}
+
+impl Place {
+    /// The place at another pc.
+    #[inline(always)]
+    pub fn moved(self, pc: u32) -> Place {
+        Place { at: self.at >> 32 << 32 | u64::from(pc), ..self }
+    }
+}
+
+/// A block that is about to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    /// Its number.
+    pub block: u32,
+    /// The index of its first instruction in [`Code::ops`].
+    pub first: u32,
+    /// The number of instructions that run.
+    pub len: u32,
 }
 
 /// The number of the block that [`Code::alone_at`] makes: one instruction, which runs once.
@@ -110,22 +135,30 @@ impl Code {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// The block that has followed `from` at this place in this generation. `None` if it must be looked up by [`Code::at`].
+    /// A place in this generation.
     #[inline(always)]
-    pub fn linked(&self, from: u32, pc: u32, space: u32, mode: u32) -> Option<u32> {
-        let block = self.blocks.get(from as usize)?;
-        let found = block
-            .links
-            .iter()
-            .find(|link| link.pc == pc && link.space == space && link.mode == mode && link.generation == self.generation);
-        found.map(|link| link.block)
+    pub fn place(&self, pc: u32, space: u32, mode: u32) -> Place {
+        Place { at: u64::from(space) << 32 | u64::from(pc), tag: u64::from(self.generation) << 32 | u64::from(mode) }
     }
 
-    /// Notes that `block` has followed `from` at this place. Replaces the older of the two links.
-    pub fn link(&mut self, from: u32, pc: u32, space: u32, mode: u32, block: u32) {
+    /// The block that has followed `from` at this place. `None` if it must be looked up by [`Code::at`].
+    #[inline(always)]
+    pub fn linked(&self, from: u32, at: Place) -> Option<Run> {
+        let [one, other] = &self.blocks.get(from as usize)?.links;
+        if one.at == at {
+            return Some(one.to);
+        }
+        (other.at == at).then_some(other.to)
+    }
+
+    /// Notes that a block has followed `from` at this place. Replaces the older of the two links. A block that calls the host at
+    /// each run is never linked.
+    pub fn link(&mut self, from: u32, at: Place, number: u32) {
+        let Some(block) = self.blocks.get(number as usize).filter(|block| !block.always) else { return };
+        let to = Run { block: number, first: block.first, len: block.len };
         if let Some(from) = self.blocks.get_mut(from as usize).filter(|_| from > ALONE) {
             from.links[1] = from.links[0];
-            from.links[0] = Link { pc, space, mode, generation: self.generation, block };
+            from.links[0] = Link { at, to };
         }
     }
 

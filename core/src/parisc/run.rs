@@ -2,10 +2,10 @@
 //! state's queue is written at the end of a block, and before each call of the host.
 
 use super::access::Data;
-use super::blocks::Code;
+use super::blocks::{Code, Place, Run};
 use super::decode::Op;
 use super::execute::Step;
-use super::straight::Slow;
+use super::straight::End;
 use super::tlb::Purpose;
 use super::{State, number, psw};
 use crate::Host;
@@ -135,8 +135,9 @@ impl Core {
                 self.checks = mode & psw::P;
                 self.data.forget_all();
             }
-            let block = match self.code.linked(last, pc, space, mode) {
-                Some(block) => block,
+            let place = self.code.place(pc, space, mode);
+            let block = match self.code.linked(last, place) {
+                Some(run) => run.block,
                 None => {
                     let physical = match self.fetch() {
                         Ok(physical) => physical,
@@ -158,19 +159,21 @@ impl Core {
                         last = 0;
                         continue;
                     };
-                    self.code.link(last, pc, space, mode, block);
+                    self.code.link(last, place, block);
                     block
                 }
             };
             last = block;
-            self.run_block(host, block);
+            if let Some(run) = self.enter(host, block) {
+                last = self.run_blocks(host, run, place);
+            }
         }
     }
 
-    /// Counts the bytes of a block, or calls the host, and then runs it. If a delay slot is at the front of the queue, runs only
-    /// the first instruction.
-    fn run_block(&mut self, host: &mut impl Host, number: u32) {
-        let Some(block) = self.code.blocks.get(number as usize).copied() else { return };
+    /// Counts the bytes of a block, or calls the host. Returns the block if it is to run. If a delay slot is at the front of the
+    /// queue, runs only the first instruction.
+    fn enter(&mut self, host: &mut impl Host, number: u32) -> Option<Run> {
+        let block = self.code.blocks.get(number as usize).copied()?;
         let state = &self.state;
         let (pc, back) = (state.front.get(), state.back.get());
         let is_straight = back == pc.wrapping_add(4)
@@ -181,36 +184,74 @@ impl Core {
         if line.count.get() >= 0 || block.always {
             host.block(pc.into(), 4 * len);
             if self.state.stop.get() != 0 {
-                return;
+                return None;
             }
             self.drop_changed(host);
             if core::mem::take(&mut self.has_dropped)
                 && self.code.blocks.get(number as usize).is_none_or(|now| now.len != block.len)
             {
-                return;
+                return None;
             }
         } else {
-            line.count.set(line.count.get() + i64::from(4 * len));
-            line.start.set(pc.into());
-            line.size.set((4 * len).into());
+            self.count(pc, len);
         }
         if !is_straight {
-            return self.run_single(host, block.first, pc, back);
+            self.run_single(host, block.first, pc, back);
+            return None;
         }
+        Some(Run { block: number, first: block.first, len })
+    }
+
+    /// Counts the bytes of a block.
+    #[inline(always)]
+    fn count(&self, pc: u32, len: u32) {
+        let line = &self.state.line;
+        line.count.set(line.count.get() + i64::from(4 * len));
+        line.start.set(pc.into());
+        line.size.set((4 * len).into());
+    }
+
+    /// Runs a block that was counted, and then the linked ones that follow it in the same space and mode, until the queue must be
+    /// looked at. Returns the number of the last block.
+    #[inline(always)]
+    fn run_blocks(&mut self, host: &mut impl Host, mut run: Run, place: Place) -> u32 {
+        let mut pc = self.state.front.get();
         let mut done = self.state.nullify.replace(0);
-        while let Some(Slow { place, then }) = self.straight(host, (block.first, len), pc, done) {
-            let Some(op) = self.code.ops.get((block.first + place) as usize).copied() else { return };
+        loop {
+            match self.straight(host, run, pc, done) {
+                End::Near { to, nullify } => (pc, done) = (to, nullify),
+                End::Split => return run.block,
+                End::Slow { place, then } => {
+                    self.rest(host, run, pc, (place, then));
+                    return run.block;
+                }
+            }
+            let state = &self.state;
+            let next = self.code.linked(run.block, place.moved(pc));
+            let Some(next) = next.filter(|_| state.stop.get() == 0 && state.line.count.get() < 0) else {
+                self.arrive_near(pc, done);
+                return run.block;
+            };
+            run = next;
+            self.count(pc, run.len);
+        }
+    }
+
+    /// Runs the rest of a block, from an instruction that needs its full form.
+    fn rest(&mut self, host: &mut impl Host, run: Run, pc: u32, (mut place, mut then): (u32, u32)) {
+        loop {
+            let Some(op) = self.code.ops.get((run.first + place) as usize).copied() else { return };
             let at = pc.wrapping_add(4 * place);
             let next = at.wrapping_add(4);
-            if then != pc.wrapping_add(4 * len) {
+            if then != pc.wrapping_add(4 * run.len) {
                 self.target = Target { to: then, space: self.state.front_space.get(), level: self.state.front_level.get() };
                 return self.slot(host, op, at);
             }
-            match self.step(host, op, at, next) {
-                Step::Next => done = place + 1,
-                Step::Nullify => done = place + 2,
+            let done = match self.step(host, op, at, next) {
+                Step::Next => place + 1,
+                Step::Nullify => place + 2,
                 Step::Branch { nullifies } => {
-                    return self.branch(host, (block.first + place + 1, place + 1 < len), next, nullifies);
+                    return self.branch(host, (run.first + place + 1, place + 1 < run.len), next, nullifies);
                 }
                 Step::Exception(number) => {
                     self.state.front.set(at);
@@ -219,13 +260,24 @@ impl Core {
                 }
                 Step::Leave => return,
                 Step::Look => {
-                    self.cut(len - place - 1);
-                    self.state.front.set(next);
-                    self.state.back.set(next.wrapping_add(4));
-                    return;
+                    self.cut(run.len - place - 1);
+                    return self.arrive_near(next, 0);
                 }
+            };
+            match self.straight(host, run, pc, done) {
+                End::Near { to, nullify } => return self.arrive_near(to, nullify),
+                End::Split => return,
+                End::Slow { place: slow, then: to } => (place, then) = (slow, to),
             }
         }
+    }
+
+    /// Sets the queue to an address and the one behind it. Space and level remain.
+    #[inline(always)]
+    pub(super) fn arrive_near(&self, to: u32, nullify: u32) {
+        self.state.front.set(to);
+        self.state.back.set(to.wrapping_add(4));
+        self.state.nullify.set(nullify);
     }
 
     /// Subtracts instructions at the end of the last block from the count, because they do not run now.

@@ -2,6 +2,7 @@
 //! at the end of the block. It changes nothing but the state and RAM, and raises no exception.
 
 use super::access::Data;
+use super::blocks::Run;
 use super::execute::{DIGITS, carries};
 use super::quick::{Quick, What, holds, properties, relations, word};
 use super::run::Core;
@@ -10,12 +11,20 @@ use super::tlb::Purpose;
 use super::{number, psw};
 use crate::Host;
 
-/// An instruction that must run from its full form.
-pub(super) struct Slow {
-    /// Its place in the block.
-    pub place: u32,
-    /// The address that follows the block: that of a branch, if the instruction is in its slot.
-    pub then: u32,
+/// The end of the loop.
+pub(super) enum End {
+    /// The block has ended. The next address is `to`, in the same space and at the same level. `nullify` is 1 if the instruction
+    /// there is nullified. The queue is not set.
+    Near { to: u32, nullify: u32 },
+    /// The block has ended, and the queue is set to a delay slot and the target of its branch.
+    Split,
+    /// An instruction must run from its full form.
+    Slow {
+        /// Its place in the block.
+        place: u32,
+        /// The address that follows the block: that of a branch, if the instruction is in its slot.
+        then: u32,
+    },
 }
 
 /// The addresses of data at the start of the loop. Nothing in the loop changes them.
@@ -100,22 +109,21 @@ impl Core {
         !self.code.has_code(physical) && host.store(physical, size, value)
     }
 
-    /// Runs the instructions of a block from place `done` on. `None` if the block has ended: the queue and the nullification are
-    /// set then.
+    /// Runs the instructions of a block from place `done` on.
     #[inline(always)]
     #[expect(clippy::too_many_lines, reason = "an arm for each operation")]
-    pub(super) fn straight<H: Host>(&self, host: &mut H, (first, len): (u32, u32), pc: u32, done: u32) -> Option<Slow> {
+    pub(super) fn straight<H: Host>(&self, host: &mut H, run: Run, pc: u32, done: u32) -> End {
         let state: &State = &self.state;
         let level = state.front_level.get();
         let addresses = Addresses { is_translated: state.status.get() & psw::D != 0, tag: self.data.tag(level) };
-        let ops = self.code.quick.get(first as usize..(first + len) as usize)?;
-        let mut then = pc.wrapping_add(4 * len);
+        let ops = self.code.quick.get(run.first as usize..(run.first + run.len) as usize).unwrap_or_default();
+        let mut then = pc.wrapping_add(4 * run.len);
         let mut done = done as usize;
         while let Some(op) = ops.get(done) {
             done += 1;
             // The operands of nearly all operations.
             let (x, y) = (r(state, op.b), r(state, op.a));
-            let slow = move |then: u32| Some(Slow { place: done as u32 - 1, then });
+            let slow = move |then: u32| End::Slow { place: done as u32 - 1, then };
             let is_taken = match op.what {
                 What::Other => return slow(then),
                 What::Nothing => continue,
@@ -352,22 +360,20 @@ impl Core {
                 if done < ops.len() {
                     self.cut(1);
                 }
-                Core::arrive_near(state, if is_taken { to } else { at.wrapping_add(8) }, 0);
-                return None;
+                return End::Near { to: if is_taken { to } else { at.wrapping_add(8) }, nullify: 0 };
             }
             if is_taken {
                 if done == ops.len() {
                     // The slot is in the next page or holds a branch, so it is a block of its own.
                     state.front.set(at.wrapping_add(4));
                     state.back.set(to);
-                    return None;
+                    return End::Split;
                 }
                 then = to;
             }
         }
         // The last instruction may nullify the first one of the next block.
-        Core::arrive_near(state, then, u32::from(done > ops.len()));
-        None
+        End::Near { to: then, nullify: u32::from(done > ops.len()) }
     }
 
     /// The address of a load that may have an index.
@@ -375,14 +381,6 @@ impl Core {
     fn address(state: &State, op: &Quick, base: u32, indexed: What) -> u32 {
         let distance = if op.what == indexed { r(state, op.other as u8) << (op.number & 31) } else { op.number };
         base.wrapping_add(distance)
-    }
-
-    /// Sets the queue to an address and the one behind it. Space and level remain.
-    #[inline(always)]
-    fn arrive_near(state: &State, to: u32, nullify: u32) {
-        state.front.set(to);
-        state.back.set(to.wrapping_add(4));
-        state.nullify.set(nullify);
     }
 }
 

@@ -11,6 +11,8 @@ mod execute;
 #[cfg(test)]
 mod protection_tests;
 mod quick;
+#[cfg(test)]
+mod quick_tests;
 mod run;
 mod state;
 mod straight;

@@ -41,6 +41,8 @@ pub mod psw {
     pub const V: u32 = 1 << 17;
     /// The next instruction is nullified.
     pub const N: u32 = 1 << 21;
+    /// The interval timer is secret: only the kernel reads it.
+    pub const S: u32 = 1 << 25;
     /// Bits that `ssm`, `rsm` and `mtsm` change.
     pub const SYSTEM_MASK: u32 = 0xff;
 }

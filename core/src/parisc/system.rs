@@ -79,7 +79,11 @@ impl Core {
 
     fn read_control(&mut self, host: &mut impl Host, op: Op, (pc, back): (u32, u32)) -> Step {
         let register = usize::from(op.a);
-        if !matches!(register, 11 | 16 | 26 | 27) && self.is_program() {
+        let is_open = match register {
+            number::ITMR => self.state.status.get() & psw::S == 0,
+            _ => matches!(register, number::SAR | 26 | 27),
+        };
+        if !is_open && self.is_program() {
             return Step::Exception(number::PRIVILEGED_REGISTER);
         }
         match register {

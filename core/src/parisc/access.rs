@@ -8,21 +8,21 @@ use super::{number, psw};
 use crate::{Access, Host};
 use trapline_isa::parisc::fields::{bits, opcode, signed5, signed14};
 
-/// A translation of a data page that was used before.
+/// A translation of a page that was used before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cached {
     /// Space, page and tag in one number. 0 if the entry is empty; no key is 0.
-    pub(super) key: u64,
-    pub(super) physical: u32,
+    key: u64,
+    physical: u32,
 }
 
-/// The number of cached translations for loads, and of those for stores.
+/// The number of cached translations for each purpose.
 const CACHED: usize = 256;
 
-/// The cached translations of data pages: those for loads, then those for stores. Each is also in the TLB.
+/// The cached translations: those for loads, then those for stores and for fetches. Each is also in the TLB.
 #[derive(Debug)]
 pub(super) struct Data {
-    pages: [Cached; 2 * CACHED],
+    pages: [Cached; 3 * CACHED],
     /// The number of times that all were dropped. It is in the tag of each translation that is valid.
     generation: u64,
 }
@@ -31,7 +31,7 @@ pub(super) struct Data {
 const GENERATIONS: u64 = 1 << (PAGE_BITS - 3);
 
 impl Data {
-    pub(super) const NONE: Data = Data { pages: [Cached { key: 0, physical: 0 }; 2 * CACHED], generation: 0 };
+    pub(super) const NONE: Data = Data { pages: [Cached { key: 0, physical: 0 }; 3 * CACHED], generation: 0 };
 
     /// The lower bits of the keys: the generation and the privilege level.
     #[inline(always)]
@@ -45,10 +45,17 @@ impl Data {
         self.pages[Data::place(address, purpose)]
     }
 
+    /// The physical address of a translation that is known.
+    #[inline(always)]
+    fn find(&self, space: u32, address: u32, tag: u64, purpose: Purpose) -> Option<u64> {
+        let cached = self.entry(address, purpose);
+        (cached.key == Data::key(space, address, tag)).then(|| (cached.physical | address & 0xfff).into())
+    }
+
     /// The index of an address. It does not depend on the space, so that [`Data::forget`] needs none.
     #[inline(always)]
     fn place(address: u32, purpose: Purpose) -> usize {
-        (address >> PAGE_BITS) as usize % CACHED + if purpose == Purpose::Store { CACHED } else { 0 }
+        (address >> PAGE_BITS) as usize % CACHED + purpose as usize * CACHED
     }
 
     #[inline(always)]
@@ -58,7 +65,7 @@ impl Data {
 
     /// Drops the translations of an address in all spaces.
     pub(super) fn forget(&mut self, address: u32) {
-        for purpose in [Purpose::Load, Purpose::Store] {
+        for purpose in [Purpose::Load, Purpose::Store, Purpose::Fetch] {
             self.pages[Data::place(address, purpose)].key = 0;
         }
     }
@@ -72,6 +79,12 @@ impl Data {
     }
 }
 
+/// All that decides how the loop of short forms translates data. Nothing in it changes these.
+pub(super) struct Addresses {
+    is_translated: bool,
+    tag: u64,
+}
+
 /// The space of an instruction with physical addresses, which are never translated. An instruction's own field has two bits.
 const ABSOLUTE: u8 = 4;
 
@@ -80,6 +93,51 @@ impl Core {
     pub(super) fn space_of(&self, chosen: u8, address: u32) -> u32 {
         let number = if chosen == 0 { 4 + (address >> 30) as usize } else { usize::from(chosen & 3) };
         self.state.spaces[number].get()
+    }
+
+    /// How data is translated now, at this level.
+    #[inline(always)]
+    pub(super) fn addresses(&self, level: u32) -> Addresses {
+        Addresses { is_translated: self.state.status.get() & psw::D != 0, tag: self.data.tag(level) }
+    }
+
+    /// The physical address of data that needs neither the TLB nor an exception.
+    #[inline(always)]
+    fn known(&self, addresses: &Addresses, (space, address): (u8, u32), size: u32, purpose: Purpose) -> Option<u64> {
+        if address & (size - 1) != 0 {
+            return None;
+        }
+        if !addresses.is_translated {
+            return Some(address.into());
+        }
+        let number = if space == 0 { 4 + (address >> 30) as usize } else { usize::from(space & 3) };
+        self.data.find(self.state.spaces[number].get(), address, addresses.tag, purpose)
+    }
+
+    /// Loads from RAM. `None` if that needs the full form.
+    #[inline(always)]
+    pub(super) fn fast_load<H: Host>(&self, host: &mut H, addresses: &Addresses, place: (u8, u32), size: u32) -> Option<u32> {
+        if H::TELLS {
+            return None;
+        }
+        host.load(self.known(addresses, place, size, Purpose::Load)?, size)
+    }
+
+    /// Stores to RAM without decoded code. False if that needs the full form; then nothing is stored.
+    #[inline(always)]
+    pub(super) fn fast_store<H: Host>(
+        &self,
+        host: &mut H,
+        addresses: &Addresses,
+        place: (u8, u32),
+        size: u32,
+        value: u32,
+    ) -> bool {
+        if H::TELLS {
+            return false;
+        }
+        let Some(physical) = self.known(addresses, place, size, Purpose::Store) else { return false };
+        !self.code.has_code(physical) && host.store(physical, size, value)
     }
 
     /// Translates a data address; `Err` is the exception.
@@ -92,19 +150,21 @@ impl Core {
             return Ok(address.into());
         }
         let space = self.space_of(op.space, address);
+        self.translated(space, address, purpose).map_err(|number| self.data_exception(op, address, number))
+    }
+
+    /// Translates an address at the level of the front; `Err` is the number of the exception.
+    #[inline(always)]
+    pub(super) fn translated(&mut self, space: u32, address: u32, purpose: Purpose) -> Result<u64, u32> {
         let level = self.state.front_level.get();
         let key = Data::key(space, address, self.data.tag(level));
         let cached = self.data.entry(address, purpose);
         if cached.key == key {
             return Ok((cached.physical | address & 0xfff).into());
         }
-        match self.state.translate(space, address, purpose, level) {
-            Ok(physical) => {
-                self.data.pages[Data::place(address, purpose)] = Cached { key, physical: physical & !0xfff };
-                Ok(physical.into())
-            }
-            Err(number) => Err(self.data_exception(op, address, number)),
-        }
+        let physical = self.state.translate(space, address, purpose, level)?;
+        self.data.pages[Data::place(address, purpose)] = Cached { key, physical: physical & !0xfff };
+        Ok(physical.into())
     }
 
     /// Saves the data address and its space, which become IOR and ISR when the exception is delivered.

@@ -2,7 +2,8 @@
 //! one, and each case that needs more than these operands, runs from its full form.
 
 use super::decode::{Kind, Op, operand};
-use trapline_isa::parisc::fields::{bits, opcode, signed5, signed14};
+use super::number;
+use trapline_isa::parisc::fields::{bits, opcode, signed5, signed14, space3};
 
 /// An instruction of a block. The fields' meanings are those in [`What`].
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +106,14 @@ pub(super) enum What {
     Near,
     ByPairs,
     Vectored,
+    /// A control register a without effects, which programs may not access unless it is the shift amount.
+    FromControl,
+    /// Sets a control register a to b.
+    ToControl,
+    /// The space register `number`.
+    FromSpace,
+    /// Sets the space register `number` to b.
+    ToSpace,
 }
 
 /// A condition: bits of the relations that make it true, and bit 3 if it is negated.
@@ -196,6 +205,7 @@ impl Quick {
             Kind::StoreHalf => Quick { what: What::StoreHalf, t: op.b, b: op.space, ..quick },
             Kind::StoreWord => Quick { what: What::StoreWord, t: op.b, b: op.space, ..quick },
             Kind::Access => Quick::access(quick, op),
+            Kind::System => Quick::system(quick, op),
             _ if op.is_branch() => Quick::branch(quick, op),
             _ => quick,
         }
@@ -285,6 +295,20 @@ impl Quick {
             }
             _ => quick,
         }
+    }
+
+    /// An instruction that moves to or from a register that has no effects. It ends its block like all system instructions.
+    fn system(quick: Quick, op: &Op) -> Quick {
+        let code = bits(op.word, 19, 26);
+        let is_plain = matches!(usize::from(op.a), number::SAR | 24..=31);
+        let what = match code {
+            0x25 if op.t != 0 => What::FromSpace,
+            0x45 if op.t != 0 && (is_plain || matches!(usize::from(op.a), number::IIASQ..=number::EIRR)) => What::FromControl,
+            0xc1 => What::ToSpace,
+            0xc2 if is_plain => What::ToControl,
+            _ => What::Other,
+        };
+        Quick { what, number: space3(op.word), ..quick }
     }
 
     fn branch(quick: Quick, op: &Op) -> Quick {

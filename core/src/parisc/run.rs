@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// The physical address of the instruction at the front; `Err` is the number of the exception.
-    fn fetch(&self) -> Result<u64, u32> {
+    fn fetch(&mut self) -> Result<u64, u32> {
         let state = &self.state;
         let (pc, space, level) = (state.front.get(), state.front_space.get(), state.front_level.get());
         let [start, len, physical] = [0, 1, 2].map(|number| state.window[number].get());
@@ -104,7 +104,7 @@ impl Core {
         }
         match state.status.get() & psw::C {
             0 => Ok(pc.into()),
-            _ => state.translate(space, pc, Purpose::Fetch, level).map(u64::from),
+            _ => self.translated(space, pc, Purpose::Fetch),
         }
     }
 

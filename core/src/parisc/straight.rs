@@ -1,14 +1,12 @@
 //! The loop that runs the short forms of a block's instructions. It stops in front of an instruction that needs its full form, and
 //! at the end of the block. It changes nothing but the state and RAM, and raises no exception.
 
-use super::access::Data;
 use super::blocks::Run;
 use super::execute::{DIGITS, carries};
+use super::number;
 use super::quick::{Quick, What, holds, properties, relations, word};
 use super::run::Core;
 use super::state::State;
-use super::tlb::Purpose;
-use super::{number, psw};
 use crate::Host;
 
 /// The end of the loop.
@@ -25,12 +23,6 @@ pub(super) enum End {
         /// The address that follows the block: that of a branch, if the instruction is in its slot.
         then: u32,
     },
-}
-
-/// The addresses of data at the start of the loop. Nothing in the loop changes them.
-struct Addresses {
-    is_translated: bool,
-    tag: u64,
 }
 
 #[inline(always)]
@@ -77,45 +69,13 @@ fn signed_field(value: u32, right: u32, left: u32) -> u32 {
 }
 
 impl Core {
-    /// The physical address of data that needs neither the TLB nor an exception.
-    #[inline(always)]
-    fn known(&self, addresses: &Addresses, (space, address): (u8, u32), size: u32, purpose: Purpose) -> Option<u64> {
-        if address & (size - 1) != 0 {
-            return None;
-        }
-        if !addresses.is_translated {
-            return Some(address.into());
-        }
-        let number = if space == 0 { 4 + (address >> 30) as usize } else { usize::from(space & 3) };
-        self.data.find(self.state.spaces[number].get(), address, addresses.tag, purpose)
-    }
-
-    /// Loads from RAM. `None` if that needs the full form.
-    #[inline(always)]
-    fn fast_load<H: Host>(&self, host: &mut H, addresses: &Addresses, place: (u8, u32), size: u32) -> Option<u32> {
-        if H::TELLS {
-            return None;
-        }
-        host.load(self.known(addresses, place, size, Purpose::Load)?, size)
-    }
-
-    /// Stores to RAM without decoded code. False if that needs the full form; then nothing is stored.
-    #[inline(always)]
-    fn fast_store<H: Host>(&self, host: &mut H, addresses: &Addresses, place: (u8, u32), size: u32, value: u32) -> bool {
-        if H::TELLS {
-            return false;
-        }
-        let Some(physical) = self.known(addresses, place, size, Purpose::Store) else { return false };
-        !self.code.has_code(physical) && host.store(physical, size, value)
-    }
-
     /// Runs the instructions of a block from place `done` on.
     #[inline(always)]
     #[expect(clippy::too_many_lines, reason = "an arm for each operation")]
     pub(super) fn straight<H: Host>(&self, host: &mut H, run: Run, pc: u32, done: u32) -> End {
         let state: &State = &self.state;
         let level = state.front_level.get();
-        let addresses = Addresses { is_translated: state.status.get() & psw::D != 0, tag: self.data.tag(level) };
+        let addresses = self.addresses(level);
         let ops = self.code.quick.get(run.first as usize..(run.first + run.len) as usize).unwrap_or_default();
         let mut then = pc.wrapping_add(4 * run.len);
         let mut done = done as usize;
@@ -322,6 +282,34 @@ impl Core {
                     put(state, op.a, y.wrapping_add(op.number));
                     continue;
                 }
+                What::FromControl => {
+                    let register = usize::from(op.a & 31);
+                    if level != 0 && register != number::SAR {
+                        return slow(then);
+                    }
+                    put(state, op.t, state.control[register].get());
+                    continue;
+                }
+                What::ToControl => {
+                    let register = usize::from(op.a & 31);
+                    let value = if register == number::SAR { x & 31 } else { x };
+                    if level != 0 && register != number::SAR {
+                        return slow(then);
+                    }
+                    state.control[register].set(value);
+                    continue;
+                }
+                What::FromSpace => {
+                    put(state, op.t, state.spaces[op.number as usize & 7].get());
+                    continue;
+                }
+                What::ToSpace => {
+                    if level != 0 && op.number >= 5 {
+                        return slow(then);
+                    }
+                    state.spaces[op.number as usize & 7].set(x);
+                    continue;
+                }
                 What::CompareBranch => holds(op.t, relations(x, y)),
                 What::CompareNumberBranch => holds(op.t, relations(op.other, y)),
                 What::AddBranch | What::AddNumberBranch => {
@@ -381,14 +369,5 @@ impl Core {
     fn address(state: &State, op: &Quick, base: u32, indexed: What) -> u32 {
         let distance = if op.what == indexed { r(state, op.other as u8) << (op.number & 31) } else { op.number };
         base.wrapping_add(distance)
-    }
-}
-
-impl Data {
-    /// The physical address of a translation that is known.
-    #[inline(always)]
-    fn find(&self, space: u32, address: u32, tag: u64, purpose: Purpose) -> Option<u64> {
-        let cached = self.entry(address, purpose);
-        (cached.key == Data::key(space, address, tag)).then(|| (cached.physical | address & 0xfff).into())
     }
 }

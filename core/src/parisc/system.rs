@@ -41,7 +41,6 @@ impl Core {
                 let (old, mask) = (self.state.status.get(), bits(word, 6, 15) & psw::SYSTEM_MASK);
                 self.state.status.set(if code == 0x6b { old | mask } else { old & !mask });
                 self.set(op.t, old & psw::SYSTEM_MASK);
-                self.data.forget_all();
             }
             // ldsid
             0x85 => self.set(op.t, self.space_of(bits(word, 16, 17) as u8, self.r(op.a))),
@@ -68,7 +67,6 @@ impl Core {
                     return Step::Exception(number::PRIVILEGED);
                 }
                 self.state.status.set(self.state.status.get() & !psw::SYSTEM_MASK | value & psw::SYSTEM_MASK);
-                self.data.forget_all();
             }
             // mtsarcm
             0xc6 if upper == number::SAR => self.state.control[number::SAR].set(!value & 31),
@@ -176,7 +174,7 @@ impl Core {
             // lci: addresses with the same coherence index share a cache line. Without caches all are coherent.
             0x4c if !modifies => self.set(op.t, 0),
             // lpa
-            0x4d => match self.translated(space, address) {
+            0x4d => match self.physical_of(space, address) {
                 Some(physical) => self.set(op.t, physical),
                 None => return self.missed(space, address),
             },
@@ -207,7 +205,7 @@ impl Core {
         Step::Look
     }
 
-    fn translated(&self, space: u32, address: u32) -> Option<u32> {
+    fn physical_of(&self, space: u32, address: u32) -> Option<u32> {
         let entry = self.state.entry(space, address)?;
         Some(entry.physical.get() | address & 0xfff)
     }

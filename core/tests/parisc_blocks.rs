@@ -252,8 +252,8 @@ fn differences(blocks: &[Event], singles: &[Event]) -> Option<String> {
     Some(format!("event {first} of {}: {:?}, {:?}", blocks.len(), blocks.get(first), singles.get(first)))
 }
 
-/// KP-2: random kernels, which also store to their own code, run alike by blocks, by blocks with reports of accesses, and by
-/// single instructions.
+/// KP-2: random kernels, which also store to their own code, run alike by blocks, by blocks with reports of accesses, by
+/// single instructions, and by runs of one instruction, as a debugger steps.
 #[test]
 fn random_kernels_run_alike_by_blocks() {
     let asked = std::env::var("TRAPLINE_KERNELS").ok().and_then(|count| count.parse().ok());
@@ -294,6 +294,20 @@ fn random_kernels_run_alike_by_blocks() {
         assert_eq!(seen(&blocks.state), seen(&singles.state), "kernel {seed}");
         assert_eq!(told.accesses, singles.accesses, "kernel {seed}");
         assert!(blocks.ram == singles.ram, "memory of kernel {seed}");
+
+        if seed.is_multiple_of(8) {
+            let mut core = new();
+            let mut alone = Machine::<false>::of(&core, &ram, false);
+            while alone.counted < end && alone.events.len() <= MOST_INTERRUPTIONS {
+                core.begin_alone();
+                alone.run(&mut core, 1);
+            }
+            assert_eq!(differences(&blocks.events, &alone.events), None, "kernel {seed}, each run one instruction");
+            assert!(
+                blocks.ram == alone.ram && seen(&blocks.state) == seen(&alone.state),
+                "kernel {seed}, each run one instruction"
+            );
+        }
         executed += end;
         interruptions += blocks.events.len();
         let events = blocks.events.iter().flat_map(|event| event.seen.iter().copied().chain([event.executed as u32]));

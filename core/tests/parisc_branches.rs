@@ -1,4 +1,4 @@
-//! PA-RISC: branches, their slots, links and nullification, and registers that programs may not read, by the manual.
+//! PA-RISC: branches, their slots, links and nullification, returns from interruptions, and what programs may not do, by the manual.
 
 #[path = "parisc/manual.rs"]
 mod manual;
@@ -174,4 +174,72 @@ fn programs_read_the_interval_timer_unless_it_is_secret() {
             assert_eq!(read(register, 3, status), expected, "cr{register} at level 3, PSW {status:x}");
         }
     }
+}
+
+/// KP-2: `rfi` goes on with both instructions of the saved queue, which may be anywhere, at their levels, and with PSW N.
+#[test]
+fn a_return_from_an_interruption_restores_the_queue() {
+    const OTHER: u32 = 0x1300;
+    let shadowed = [1, 8, 9, 16, 17, 24, 25];
+    for (code, restores) in [(0x60, false), (0x65, true)] {
+        for nullified in [0, psw::N] {
+            let words = [(AT, code << 5), (TARGET, mark(27)), (TARGET + 4, mark(29)), (OTHER, mark(28))];
+            let machine = run(&words, |state| {
+                state.control[number::IIAOQ].set(TARGET | 3);
+                state.saved_back[1].set(OTHER | 3);
+                state.control[number::IPSW].set(nullified | psw::I | psw::V | 0x8100);
+                state.shadows.iter().for_each(|shadow| shadow.set(0x77));
+            });
+            let state = &machine.state;
+            let seen = [27, 28, 29].map(|register| state.general[register].get());
+            assert_eq!(seen, [u32::from(nullified == 0), 1, 0]);
+            assert_eq!((state.front.get(), state.front_level.get()), (OTHER + 4, 3));
+            assert_eq!(state.psw(), psw::I | psw::V | 0x8100);
+            let expected = if restores { 0x77 } else { 0 };
+            assert!(shadowed.iter().all(|register| state.general[*register].get() == expected), "{code:x}");
+        }
+    }
+}
+
+/// KP-2: privileged instructions and registers trap in a program, before they change anything. The kernel may use all.
+#[test]
+fn programs_may_not_use_privileged_instructions_and_registers() {
+    let system = |code: u32| code << 5 | A << 16;
+    let absolute = |code: u32| 3 << 26 | A << 21 | 1 << 12 | code << 6;
+    let operations = [0x60, 0x65, 0x6b, 0x73, 0xc3].map(system).into_iter();
+    let translations = [0x00, 0x01, 0x08, 0x09, 0x40, 0x41, 0x48, 0x49, 0x4c, 0x4d].map(|code| 1 << 26 | code << 6 | A << 21);
+    let operations = operations.chain(translations).chain([5 << 26, absolute(6), absolute(14), 3 << 26 | A << 21 | 6 << 6]);
+    let registers = (8..32).filter(|register| *register != 11).map(|register| system(0xc2) | register << 21);
+    let spaces = [5, 6, 7].map(|space| system(0xc1) | (space & 3) << 14 | (space >> 2) << 13);
+    let all = operations.map(|word| (word | T, number::PRIVILEGED));
+    let all = all.chain(registers.chain(spaces).map(|word| (word, number::PRIVILEGED_REGISTER)));
+    let mut count = 0;
+    for (word, expected) in all {
+        for is_slot in [false, true] {
+            let seen = |level: u32| {
+                run(&[(AT, word)], |state| {
+                    state.general[A as usize].set(0x200);
+                    state.general[T as usize].set(0x55);
+                    state.front_level.set(level);
+                    state.back_level.set(level);
+                    if is_slot {
+                        state.back.set(TARGET);
+                    }
+                })
+            };
+            let machine = seen(3);
+            let state = &machine.state;
+            assert_eq!((machine.exception, state.front.get()), (expected, AT), "{word:08x}");
+            assert_eq!((state.general[T as usize].get(), state.psw(), state.front_level.get()), (0x55, 0, 3), "{word:08x}");
+            let untouched = state.control.iter().chain(&state.spaces).all(|cell| cell.get() == 0);
+            assert!(untouched && state.tlb.0.iter().all(|entry| entry.page.get() == 0), "{word:08x}");
+            let allowed = seen(0).exception;
+            assert!(
+                allowed != number::PRIVILEGED && allowed != number::PRIVILEGED_REGISTER,
+                "{word:08x} in the kernel: {allowed}"
+            );
+            count += 1;
+        }
+    }
+    assert_eq!(count, 2 * (5 + 10 + 4 + 23 + 3));
 }

@@ -47,6 +47,9 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// A place at which no block starts.
+    pub const NOWHERE: Place = Place { at: 0, tag: u64::MAX };
+
     /// The place at another pc.
     #[inline(always)]
     pub fn moved(self, pc: u32) -> Place {

@@ -164,15 +164,17 @@ impl Core {
                 }
             };
             last = block;
-            if let Some(run) = self.enter(host, block) {
-                last = self.run_blocks(host, run, place);
+            if let Some((run, was_called)) = self.enter(host, block) {
+                // The host may have changed anything, such as code or the mode.
+                let place = if was_called { Place::NOWHERE } else { place };
+                last = self.run_blocks(host, run, pc, place);
             }
         }
     }
 
-    /// Counts the bytes of a block, or calls the host. Returns the block if it is to run. If a delay slot is at the front of the
-    /// queue, runs only the first instruction.
-    fn enter(&mut self, host: &mut impl Host, number: u32) -> Option<Run> {
+    /// Counts the bytes of a block, or calls the host. Returns the block if it is to run, and whether the host was called. If a
+    /// delay slot is at the front of the queue, runs only the first instruction.
+    fn enter(&mut self, host: &mut impl Host, number: u32) -> Option<(Run, bool)> {
         let block = self.code.blocks.get(number as usize).copied()?;
         let state = &self.state;
         let (pc, back) = (state.front.get(), state.back.get());
@@ -181,7 +183,8 @@ impl Core {
             && state.front_level.get() == state.back_level.get();
         let len = if is_straight { block.len } else { 1 };
         let line = &state.line;
-        if line.count.get() >= 0 || block.always {
+        let calls = line.count.get() >= 0 || block.always;
+        if calls {
             host.block(pc.into(), 4 * len);
             if self.state.stop.get() != 0 {
                 return None;
@@ -199,7 +202,7 @@ impl Core {
             self.run_single(host, block.first, pc, back);
             return None;
         }
-        Some(Run { block: number, first: block.first, len })
+        Some((Run { block: number, first: block.first, len }, calls))
     }
 
     /// Counts the bytes of a block.
@@ -211,11 +214,10 @@ impl Core {
         line.size.set((4 * len).into());
     }
 
-    /// Runs a block that was counted, and then the linked ones that follow it in the same space and mode, until the queue must be
-    /// looked at. Returns the number of the last block.
+    /// Runs a block at `pc` that was counted, and then the linked ones that follow it in the same space and mode, until the queue
+    /// must be looked at. Returns the number of the last block.
     #[inline(always)]
-    fn run_blocks(&mut self, host: &mut impl Host, mut run: Run, place: Place) -> u32 {
-        let mut pc = self.state.front.get();
+    fn run_blocks(&mut self, host: &mut impl Host, mut run: Run, mut pc: u32, place: Place) -> u32 {
         let mut done = self.state.nullify.replace(0);
         loop {
             match self.straight(host, run, pc, done) {

@@ -128,12 +128,7 @@ mod tests {
             assert!(calls > 500, "{guest}: {calls} calls");
             for row in &measured.rows {
                 // A turn begins and ends anywhere in the loop.
-                assert!(
-                    row.hits.abs_diff(calls) <= 2,
-                    "{guest} {}: {} hits of {calls}",
-                    row.mechanism.letters,
-                    row.hits
-                );
+                assert!(row.hits.abs_diff(calls) <= 2, "{guest} {}: {} hits of {calls}", row.mechanism.letters, row.hits);
             }
             assert_eq!(measured.lines()[0].len(), measured.headings().len());
         }

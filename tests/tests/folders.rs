@@ -19,7 +19,7 @@ use trapline_tests::stock::modules_of;
 use trapline_tests::{Run, assert_same, probes_among};
 
 const LONG: u64 = 60_000_000_000;
-const GUESTS: &[&str] = &["debian/amd64", "debian/arm64", "debian/i386"];
+const GUESTS: &[&str] = &["debian/amd64", "debian/arm64", "debian/i386", "debian/mipsel", "debian/mips64el"];
 const MODULES: &[&str] = &["virtio_mmio", "virtio_pci", "9pnet_virtio", "9p", "overlay"];
 /// The smallest number of probes that are armed in the probed run.
 const PROBES: usize = 1000;

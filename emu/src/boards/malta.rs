@@ -1,5 +1,5 @@
 //! The `malta` board, for stock MIPS kernels: MIPS's evaluation board with one CPU. PC-style devices are behind a
-//! GT-64120 and a PIIX4, which are the only devices on the PCI bus. The timer is in the CPU.
+//! GT-64120 and a PIIX4, and virtio devices, if any, in the slots of the PCI bus (`malta_slots.rs`). The timer is in the CPU.
 //!
 //! Its firmware is YAMON. The kernel sees only what YAMON passes: a command line and an environment
 //! (arch/mips/fw/lib/cmdline.c). Unmapped addresses read as all ones.
@@ -7,13 +7,16 @@
 //! ```text
 //!   0x0000_2000  arguments, environment and their strings, as the firmware leaves them
 //!   ...          RAM; the initramfs ends at its end
-//!   0x1800_0000  I/O ports: 0x20 0xa0 PICs, 0x40 PIT, 0x70 RTC, 0x3f8 serial console, 0xf4 exit status
+//!   0x1000_0000  PCI memory, as the registers of the GT-64120 say; 16 KiB for each virtio device
+//!   0x1800_0000  I/O ports: 0x20 0xa0 PICs, 0x40 PIT, 0x70 RTC, 0x3f8 serial console, 0xf4 exit status,
+//!                0x4d0 level-triggered lines, if there are virtio devices
 //!   0x1be0_0000  GT-64120, the bridge
 //!   0x1f00_0200  switches
 //!   0x1f00_0500  reset
 //!   0x1fc0_0010  revision of the board
 //! ```
 
+use super::malta_slots::{LINES, Slots};
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, ticks};
 use crate::config::Config;
@@ -21,15 +24,16 @@ use crate::devices::console::Console;
 use crate::devices::count_compare::CountCompare;
 use crate::devices::gt64120::{self, Gt64120};
 use crate::devices::pic::Pic;
-use crate::devices::piix4::Piix4;
+use crate::devices::piix4::{self, Piix4};
 use crate::devices::pit::Pit;
 use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
+use crate::devices::virtio::{AttachError, Attached};
 use crate::error::MachineError;
 use crate::snapshot::LAST_TIME;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trapline_isa::mem::ByteOrder;
+use trapline_isa::mem::{ByteOrder, Memory};
 
 const MIB: u64 = 1 << 20;
 
@@ -71,6 +75,9 @@ const TIMER_LINE: u8 = 0;
 const SERIAL_LINE: u8 = 4;
 const SERIAL: u16 = 0x3f8;
 const SERIAL_END: u16 = SERIAL + 8;
+/// The ports that choose level-triggered lines, a bit for each line.
+const LEVELS: u16 = 0x4d0;
+const LEVELS_HIGH: u16 = LEVELS + 1;
 /// A byte written to this port is the machine's exit status, as on other boards.
 const EXIT_STATUS: u16 = 0xf4;
 /// The interrupt that is acknowledged if none is pending.
@@ -96,7 +103,7 @@ pub struct Malta {
 }
 
 /// The state of its devices.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Devices {
     clock: CountCompare,
@@ -111,6 +118,8 @@ struct Devices {
     now: Ticks,
     exit_status: u8,
     off: bool,
+    #[serde(default, skip_serializing_if = "Slots::is_empty")]
+    slots: Slots,
 }
 
 impl Malta {
@@ -120,18 +129,18 @@ impl Malta {
     }
 
     fn read_bridge(&mut self, offset: u64) -> u32 {
-        let Devices { bridge, ports, pic, .. } = &mut self.devices;
+        let Devices { bridge, ports, pic, slots, .. } = &mut self.devices;
         let value = match bridge.asks_another(offset) {
-            Some(address) => ports.config(address).unwrap_or_else(|| bridge.unanswered()),
+            Some(address) => ports.config(address).or_else(|| slots.config(address)).unwrap_or_else(|| bridge.unanswered()),
             None => bridge.read(offset, || pic.acknowledge().unwrap_or(SPURIOUS)),
         };
         if self.swaps(offset) { value.swap_bytes() } else { value }
     }
 
     fn write_bridge(&mut self, offset: u64, value: u32) {
-        let Devices { bridge, ports, .. } = &mut self.devices;
+        let Devices { bridge, ports, slots, .. } = &mut self.devices;
         match bridge.asks_another(offset) {
-            Some(address) if ports.set_config(address, value) => {}
+            Some(address) if ports.set_config(address, value) || slots.set_config(address, value) => {}
             Some(_) => drop(bridge.unanswered()),
             None => bridge.write(offset, value),
         }
@@ -142,6 +151,12 @@ impl Malta {
         if self.order == ByteOrder::Big { value.swap_bytes() } else { value }
     }
 
+    /// Converts a value of a virtio device's register, which is little-endian, to the CPU's byte order or back. The kernel
+    /// sets the bridge's byte-swap bits so that each byte keeps its address.
+    fn in_registers_order(&self, value: u64, size: u32) -> u64 {
+        if self.order == ByteOrder::Big { value.swap_bytes() >> (64 - 8 * size.clamp(1, 8)) } else { value }
+    }
+
     fn swaps(&self, offset: u64) -> bool {
         self.order == ByteOrder::Big && Gt64120::is_little_endian(offset)
     }
@@ -150,7 +165,12 @@ impl Malta {
 impl Devices {
     fn is_sound(&self) -> bool {
         let clocks = self.clock.is_sound(LAST_TIME) && self.pit.is_sound(LAST_TIME) && self.rtc.is_sound();
-        clocks && self.bridge.is_sound() && self.ports.is_sound()
+        clocks && self.bridge.is_sound() && self.ports.is_sound() && self.pic.is_sound() && self.slots.is_sound(LAST_TIME)
+    }
+
+    /// The address in PCI memory space of a CPU's access, if there are devices in the slots.
+    fn in_slots(&self, address: u64) -> Option<u32> {
+        if self.slots.is_empty() { None } else { self.bridge.pci_memory(address) }
     }
 
     fn read_port(&mut self, port: u16, now: Ticks) -> u8 {
@@ -159,6 +179,9 @@ impl Devices {
             _ if Pit::has_port(port) => self.pit.read(port, now),
             SERIAL..SERIAL_END => self.serial.read(port - SERIAL),
             _ if Rtc::has_port(port) => self.rtc.read(port, now) | self.rtc.update_in_progress(port, now),
+            LEVELS | LEVELS_HIGH if !self.slots.is_empty() => {
+                self.pic.level_triggered().to_le_bytes()[usize::from(port - LEVELS)]
+            }
             _ => u8::MAX,
         }
     }
@@ -170,12 +193,23 @@ impl Devices {
             SERIAL..SERIAL_END => self.serial.write(port - SERIAL, value),
             _ if Rtc::has_port(port) => self.rtc.write(port, value),
             EXIT_STATUS => self.exit_status = value,
+            LEVELS | LEVELS_HIGH if !self.slots.is_empty() => {
+                let mut lines = self.pic.level_triggered().to_le_bytes();
+                lines[usize::from(port - LEVELS)] = value;
+                self.pic.set_level_triggered(u16::from_le_bytes(lines));
+            }
             _ => {}
         }
     }
 
     fn set_lines(&mut self) {
-        self.pic.set_line(SERIAL_LINE, self.serial.line());
+        if self.slots.is_empty() {
+            return self.pic.set_line(SERIAL_LINE, self.serial.line());
+        }
+        let high = self.ports.routed(self.slots.interrupts()) | u16::from(self.serial.line()) << SERIAL_LINE;
+        for line in (0..16).filter(|line| piix4::ROUTABLE >> line & 1 != 0) {
+            self.pic.set_line(line, high >> line & 1 != 0);
+        }
     }
 
     fn pins(&self) -> u64 {
@@ -196,7 +230,12 @@ impl Board for Malta {
             // All switches are off.
             SWITCHES..SWITCHES_END => 0,
             REVISION => CORE_LV,
-            _ => return all_ones(size),
+            _ => {
+                let devices = &mut self.devices;
+                let value = devices.in_slots(address).and_then(|address| devices.slots.read(address, size));
+                let Some(value) = value else { return all_ones(size) };
+                self.in_registers_order(value, size)
+            }
         };
         self.devices.set_lines();
         value
@@ -215,7 +254,12 @@ impl Board for Malta {
                 self.write_bridge(offset, value);
             }
             RESET if value == RESET_NOW => self.devices.off = true,
-            _ => {}
+            _ => {
+                let value = self.in_registers_order(value, size);
+                if let Some(address) = self.devices.in_slots(address) {
+                    self.devices.slots.write(address, value, at.now);
+                }
+            }
         }
         self.devices.set_lines();
     }
@@ -262,9 +306,9 @@ impl Board for Malta {
 
     /// The timer's next interrupt, unless it is masked, as on `pc`.
     fn next_event(&self, _: usize) -> Option<Ticks> {
-        let Devices { clock, pic, pit, serial, now, .. } = &self.devices;
+        let Devices { clock, pic, pit, serial, now, slots, .. } = &self.devices;
         let timer = pit.next().filter(|_| pic.would_ask(TIMER_LINE));
-        [timer, serial.next(), clock.next_event(*now)].into_iter().flatten().min()
+        [timer, serial.next(), clock.next_event(*now), slots.next()].into_iter().flatten().min()
     }
 
     fn pending(&self, _: usize) -> Option<Ticks> {
@@ -282,6 +326,23 @@ impl Board for Malta {
         (pins != 0).then(|| Interrupt { number: (highest >> 8).trailing_zeros(), detail: pins })
     }
 
+    /// Firmware routes the PCI interrupts and makes their lines level-triggered.
+    fn attach(&mut self, device: &Attached) -> Result<(), AttachError> {
+        self.devices.slots.attach(device)?;
+        self.devices.ports.route(LINES);
+        self.devices.pic.set_level_triggered(LINES.iter().fold(0, |lines, line| lines | 1 << line));
+        Ok(())
+    }
+
+    fn next_service(&self) -> Option<Ticks> {
+        self.devices.slots.next()
+    }
+
+    fn serve(&mut self, at: At, memory: &mut dyn Memory) {
+        self.devices.slots.serve(at.now, memory);
+        self.devices.set_lines();
+    }
+
     fn console(&mut self) -> &mut dyn Console {
         &mut self.devices.serial
     }
@@ -295,7 +356,9 @@ impl Board for Malta {
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        self.devices = restored(state, |devices: &Devices| devices.is_sound())?;
+        let mut devices = restored(state, |devices: &Devices| devices.is_sound())?;
+        devices.slots.adopt(&self.devices.slots).map_err(|error| error.to_string())?;
+        self.devices = devices;
         Ok(())
     }
 

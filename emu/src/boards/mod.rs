@@ -13,6 +13,7 @@ pub mod wii;
 
 mod cpus;
 mod device_tree;
+mod malta_slots;
 mod mp_table;
 mod opal_tree;
 mod sbi_tree;
@@ -219,7 +220,7 @@ pub trait Board {
 pub fn virtio_modules(board: &str) -> Option<&'static [&'static str]> {
     match () {
         () if [&virt::ARM, &virt::ARM64, &sbi::SPEC].iter().any(|spec| spec.name == board) => Some(&["virtio_mmio"]),
-        () if board == pc::SPEC.name => Some(&["virtio_pci"]),
+        () if [&pc::SPEC, &malta::SPEC].iter().any(|spec| spec.name == board) => Some(&["virtio_pci"]),
         () => None,
     }
 }

@@ -33,7 +33,7 @@ use crate::devices::pit::Pit;
 use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
 use crate::devices::virtio::pci::{self, Firmware, PciBus};
-use crate::devices::virtio::{AttachError, Attached};
+use crate::devices::virtio::{AttachError, Attached, Virtio};
 use crate::error::MachineError;
 use crate::snapshot::LAST_TIME;
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,7 @@ impl Pc {
         several
             && self.external_since.is_none_or(|since| since < LAST_TIME)
             && self.lapics.iter().all(|lapic| lapic.is_sound(LAST_TIME))
+            && self.pic.is_sound()
             && self.pit.is_sound(LAST_TIME)
             && self.rtc.is_sound()
             && self.pci.is_sound(LAST_TIME)
@@ -340,7 +341,7 @@ impl Board for Pc {
     fn attach(&mut self, device: &Attached) -> Result<(), AttachError> {
         let number = self.pci.len();
         let line = VIRTIO_LINES.get(number).copied().ok_or(AttachError::TooMany)?;
-        self.pci.attach(device, Firmware { base: VIRTIO + number as u32 * pci::BYTES, line })
+        self.pci.attach(Virtio::new(device), Firmware { base: VIRTIO + number as u32 * pci::BYTES, line })
     }
 
     fn next_service(&self) -> Option<Ticks> {

@@ -40,6 +40,14 @@ const WINDOWS: [(u16, u32); 10] = [
     (0x068, 0xdf),
 ];
 
+/// Registers of the two windows for PCI memory: start, end, PCI address.
+const MEMORY_WINDOWS: [(u16, u16, u16); 2] = [(0x058, 0x060, 0x0f8), (0x080, 0x088, 0x100)];
+/// Log2 of the windows' unit in bytes.
+const WINDOW_UNIT: u32 = 21;
+/// The bits that a start and a PCI address have, and the bits of an end. The end's high bits are those of the start.
+const WINDOW_START: u32 = 0x7fff;
+const WINDOW_END: u32 = 0x7f;
+
 /// The bridge.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -95,6 +103,21 @@ impl Gt64120 {
         (aligned(offset) == CONFIG_DATA && address & CONFIG_DEVICE != 0).then_some(address)
     }
 
+    /// The address in PCI memory space at which the CPU's access to this physical address arrives. `None` if it is in no
+    /// window. A window replaces the bits in which its start and its end agree.
+    pub fn pci_memory(&self, physical: u64) -> Option<u32> {
+        let unit = u32::try_from(physical >> WINDOW_UNIT).ok()?;
+        let in_window = |(start, end, address): (u16, u16, u16)| {
+            let start = self.written(start) & WINDOW_START;
+            let end = start & !WINDOW_END | self.written(end) & WINDOW_END;
+            let kept = start ^ end;
+            (start..=end).contains(&unit).then(|| self.written(address) & WINDOW_START & !kept | unit & kept)
+        };
+        let unit = MEMORY_WINDOWS.into_iter().find_map(in_window)?;
+        let offset = physical & ((1 << WINDOW_UNIT) - 1);
+        u32::try_from(u64::from(unit) << WINDOW_UNIT | offset).ok()
+    }
+
     /// Reports that no device has answered, and returns the value that is read then.
     pub fn unanswered(&mut self) -> u32 {
         *self.registers.entry(INTERRUPT_CAUSE).or_default() |= CAUSE_MASTER_ABORT;
@@ -135,5 +158,22 @@ mod tests {
         assert_eq!((config(10, 0), config(0, 4)), ((u32::MAX, true), (0, false)));
         assert_eq!((bridge.read(ACKNOWLEDGE.into(), || 4), bridge.read(0x48, || 0)), (4, 0xc0));
         assert!(bridge.is_sound());
+    }
+
+    #[test]
+    fn windows_lead_to_pci_memory() {
+        let mut bridge = Gt64120::default();
+        let at = |bridge: &Gt64120, physical| bridge.pci_memory(physical);
+        assert_eq!(at(&bridge, 0x1000_0004), Some(0x1000_0004));
+        assert_eq!((at(&bridge, 0x17ff_ffff), at(&bridge, 0x1820_0000)), (Some(0x17ff_ffff), Some(0x1820_0000)));
+        for outside in [0, 0x0fff_ffff, 0x1800_0000, 0x1be0_0000, 0x1f00_0000, 1 << 40, u64::MAX] {
+            assert_eq!(at(&bridge, outside), None, "{outside:#x}");
+        }
+        bridge.write(0xf8, 0x100);
+        assert_eq!((at(&bridge, 0x1000_0004), at(&bridge, 0x1234_5678)), (Some(0x2000_0004), Some(0x2234_5678)));
+        bridge.write(0x60, 0);
+        assert_eq!(at(&bridge, 0x1020_0000), None, "the window is one unit");
+        bridge.write(0xf8, u32::MAX);
+        assert_eq!(at(&bridge, 0x1000_0004), None, "PCI has addresses of 32 bits");
     }
 }

@@ -1,5 +1,5 @@
-//! The pair of 8259 interrupt controllers of a PC: fifteen edge-triggered lines. The second chip is connected to line 2
-//! of the first.
+//! The pair of 8259 interrupt controllers of a PC: fifteen lines, which are edge-triggered unless the board makes some of
+//! them level-triggered. The second chip is connected to line 2 of the first.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +34,31 @@ pub struct Pic {
     master: Chip,
     slave: Chip,
     levels: u16,
+    /// The level-triggered lines, a bit for each.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    level_triggered: u16,
 }
 
+/// Lines that are edge-triggered on every board: the timer, the keyboard, the cascade, the clock and the coprocessor.
+const EDGES_ONLY: u16 = 1 << 0 | 1 << 1 | 1 << CASCADE | 1 << 8 | 1 << 13;
+
 impl Pic {
+    /// Whether the chips could be in this state.
+    pub fn is_sound(&self) -> bool {
+        self.level_triggered & EDGES_ONLY == 0
+    }
+
+    /// The level-triggered lines, a bit for each.
+    pub fn level_triggered(&self) -> u16 {
+        self.level_triggered
+    }
+
+    /// Sets the level-triggered lines. A few lines stay edge-triggered.
+    pub fn set_level_triggered(&mut self, lines: u16) {
+        self.level_triggered = lines & !EDGES_ONLY;
+        self.cascade();
+    }
+
     /// Whether this port belongs to them.
     pub fn has_port(port: u16) -> bool {
         matches!(port, MASTER_COMMAND | MASTER_DATA | SLAVE_COMMAND | SLAVE_DATA)
@@ -65,7 +87,7 @@ impl Pic {
         self.cascade();
     }
 
-    /// Sets the level of a line. A rising edge requests an interrupt.
+    /// Sets the level of a line. A rising edge requests an interrupt, and a level-triggered line does while it is high.
     pub fn set_line(&mut self, line: u8, level: bool) {
         let bit = 1 << (line & 15);
         let rises = level && self.levels & bit == 0;
@@ -116,11 +138,18 @@ impl Pic {
     }
 
     fn cascade(&mut self) {
+        let [of_master, of_slave] = (self.levels & self.level_triggered).to_le_bytes();
+        self.master.requested |= of_master;
+        self.slave.requested |= of_slave;
         match self.slave.next() {
             Some(_) => self.master.requested |= 1 << CASCADE,
             None => self.master.requested &= !(1 << CASCADE),
         }
     }
+}
+
+fn is_zero(lines: &u16) -> bool {
+    *lines == 0
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -265,9 +294,32 @@ mod tests {
         assert_eq!(pic.acknowledge(), None, "withdrawn before it was taken");
     }
 
+    #[test]
+    fn a_level_triggered_line_asks_while_it_is_high() {
+        let mut pic = ready();
+        pic.set_level_triggered(u16::MAX);
+        assert_eq!((pic.level_triggered(), pic.is_sound()), (!EDGES_ONLY, true));
+        let ends = |pic: &mut Pic| {
+            pic.write(SLAVE_COMMAND, 0x60 | 2);
+            pic.write(MASTER_COMMAND, 0x60 | CASCADE);
+        };
+        pic.set_line(10, true);
+        assert_eq!((pic.acknowledge(), pic.asks()), (Some(0x3a), false), "it is in service");
+        ends(&mut pic);
+        assert_eq!((pic.asks(), pic.acknowledge()), (true, Some(0x3a)), "another device holds the line");
+        pic.set_line(10, false);
+        ends(&mut pic);
+        assert!(!pic.asks());
+        pic.pulse(0);
+        assert_eq!(pic.acknowledge(), Some(0x30), "the timer's line stays edge-triggered");
+        pic.set_line(0, true);
+        pic.write(MASTER_COMMAND, 0x20);
+        assert_eq!((pic.acknowledge(), pic.write(MASTER_COMMAND, 0x20), pic.asks()), (Some(0x30), (), false));
+    }
+
     proptest! {
         #[test]
-        fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((0u8..5, any::<u16>(), any::<u8>()), 0..300)) {
+        fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((0u8..6, any::<u16>(), any::<u8>()), 0..300)) {
             let mut pic = Pic::default();
             for (what, port, value) in accesses {
                 let port = [MASTER_COMMAND, MASTER_DATA, SLAVE_COMMAND, SLAVE_DATA, port][usize::from(port) % 5];
@@ -276,6 +328,7 @@ mod tests {
                     1 => { pic.read(port); }
                     2 => pic.set_line(value, port & 256 != 0),
                     3 => pic.pulse(value),
+                    4 => pic.set_level_triggered(port),
                     _ => prop_assert_eq!(pic.asks(), pic.acknowledge().is_some()),
                 }
             }

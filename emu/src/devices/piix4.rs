@@ -23,6 +23,11 @@ const IDENTITIES: [(u32, u32, u32); 5] = [
 ];
 /// The rest of the configuration header has no writable registers.
 const NOTHING_THERE: std::ops::Range<u32> = 0x0c..0x40;
+/// The register with a byte for each of the four PCI interrupts: its line, and a bit that switches it off.
+const ROUTES: u32 = 0x60;
+const ROUTE_OFF: u8 = 0x80;
+/// The lines to which PCI interrupts can be routed.
+pub const ROUTABLE: u16 = 0xdef8;
 /// The base address of the power management ports, and their enable bit.
 const PORTS_AT: u32 = 0x40;
 const PORTS_MASK: u32 = 0xffc0;
@@ -70,6 +75,18 @@ impl Piix4 {
 
     fn register(&self, function: u32, register: u32) -> u32 {
         self.written.get(&((function | register) as u16)).copied().unwrap_or(0)
+    }
+
+    /// Routes the four PCI interrupts to these lines, as firmware does.
+    pub fn route(&mut self, lines: [u8; 4]) {
+        self.written.insert((BRIDGE | ROUTES) as u16, u32::from_le_bytes(lines));
+    }
+
+    /// The levels of the lines to which the four PCI interrupts are routed, a bit for each line.
+    pub fn routed(&self, interrupts: [bool; 4]) -> u16 {
+        let routes = self.register(BRIDGE, ROUTES).to_le_bytes();
+        let raised = routes.into_iter().zip(interrupts).filter(|(route, level)| *level && route & ROUTE_OFF == 0);
+        raised.fold(0, |lines, (route, _)| lines | 1 << (route & 15)) & ROUTABLE
     }
 
     /// The offset of a port in the power management ports, if it is one of them.
@@ -143,5 +160,17 @@ mod tests {
         assert_eq!((device.read(0x1000 + CONTROL), device.is_off()), (Some(SLEEPS | 1 << 10), false));
         device.write(0x1000 + CONTROL, SLEEPS);
         assert!(device.is_off());
+    }
+
+    #[test]
+    fn pci_interrupts_are_routed_to_lines() {
+        let mut device = Piix4::default();
+        assert_eq!(device.routed([true; 4]), 0, "line 0 is the timer's");
+        device.route([10, 11, 9, 5]);
+        assert_eq!(device.config(at(0, ROUTES)), Some(0x0509_0b0a));
+        assert_eq!((device.routed([true, false, false, true]), device.routed([false; 4])), (1 << 10 | 1 << 5, 0));
+        device.set_config(at(0, ROUTES), 0x0d02_0a8a);
+        assert_eq!(device.routed([true; 4]), 1 << 10, "one is off, two lines are reserved");
+        assert!(device.is_sound());
     }
 }

@@ -1,6 +1,7 @@
 //! The state of a virtio device that all transports share: status, features, queues, interrupt causes, and the time at
 //! which requests complete.
 
+use super::ninep::ErrorNumber;
 use super::queue::{Broken, Queue};
 use super::{AttachError, Attached, Class, net};
 use crate::clock::{Ticks, ticks};
@@ -76,6 +77,13 @@ impl Virtio {
     /// Takes over the host's side of the device that this restored one replaces. Fails if that is another device.
     pub fn adopt(&mut self, other: &Virtio) -> Result<(), AttachError> {
         self.class.adopt(&other.class)
+    }
+
+    /// Sets the error numbers of the guest's kernel that differ from those of most ISAs: the usual number, the guest's.
+    pub fn number_errors(&mut self, numbers: &'static [(ErrorNumber, ErrorNumber)]) {
+        if let Class::NineP(folder) = &mut self.class {
+            folder.number_errors(numbers);
+        }
     }
 
     /// The device's own state.

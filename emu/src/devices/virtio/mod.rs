@@ -15,7 +15,7 @@ pub mod ninep;
 pub mod pci;
 pub mod queue;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use core::Virtio;
 

@@ -1,10 +1,10 @@
 //! The transport by PCI (virtio 1.2, section 4.1): a bus with a host bridge and one function for each virtio device, with
 //! interrupts by lines. The board reaches configuration space by address, and registers by the functions' base addresses.
 
+use super::AttachError;
 use super::bank::MOST;
 use super::core::Virtio;
 use super::mmio::{high, low};
-use super::{AttachError, Attached};
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
 use trapline_isa::mem::Memory;
@@ -39,7 +39,7 @@ const BRIDGE_CLASS: u32 = 0x06_0000;
 const INTERRUPT_A: u8 = 1;
 const NO_VECTOR: u16 = 0xffff;
 
-/// The bus. Number 0 is the host bridge, the functions follow.
+/// The bus. On x86, number 0 is the host bridge, and the functions follow. Other boards place the functions themselves.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PciBus {
@@ -79,12 +79,12 @@ impl PciBus {
     }
 
     /// Adds a device. Fails if there are too many.
-    pub fn attach(&mut self, attached: &Attached, firmware: Firmware) -> Result<(), AttachError> {
+    pub fn attach(&mut self, virtio: Virtio, firmware: Firmware) -> Result<(), AttachError> {
         if self.functions.len() == MOST {
             return Err(AttachError::TooMany);
         }
         let Firmware { base, line } = firmware;
-        self.functions.push(Function { virtio: Virtio::new(attached), command: COMMAND_MEMORY, base, line });
+        self.functions.push(Function { virtio, command: COMMAND_MEMORY, base, line });
         Ok(())
     }
 
@@ -134,18 +134,29 @@ impl PciBus {
     }
 
     /// A read of configuration space. `None` if there is no such device.
-    pub fn read_configuration(&self, device: usize, offset: u8, size: u32) -> Option<u32> {
-        let word = |at: u8| match device.checked_sub(1) {
-            None => Some(bridge(at)),
-            Some(number) => self.functions.get(number).map(|function| function.word(at)),
-        };
-        let word = word(offset & !3)? >> (8 * u32::from(offset & 3));
-        Some(word & (u32::MAX >> (32 - 8 * size.clamp(1, 4))))
+    fn read_configuration(&self, device: usize, offset: u8, size: u32) -> Option<u32> {
+        match device.checked_sub(1) {
+            None => Some(part(bridge(offset & !3), offset, size)),
+            Some(number) => self.read_function(number, offset, size),
+        }
     }
 
     /// A write to configuration space.
-    pub fn write_configuration(&mut self, device: usize, offset: u8, size: u32, value: u32) {
-        let Some(function) = device.checked_sub(1).and_then(|number| self.functions.get_mut(number)) else { return };
+    fn write_configuration(&mut self, device: usize, offset: u8, size: u32, value: u32) {
+        if let Some(number) = device.checked_sub(1) {
+            self.write_function(number, offset, size, value);
+        }
+    }
+
+    /// A read of a virtio function's configuration space, by the device's number, for boards with a host bridge of their own.
+    /// `None` if there is no such device.
+    pub fn read_function(&self, number: usize, offset: u8, size: u32) -> Option<u32> {
+        self.functions.get(number).map(|function| part(function.word(offset & !3), offset, size))
+    }
+
+    /// A write to a virtio function's configuration space, by the device's number.
+    pub fn write_function(&mut self, number: usize, offset: u8, size: u32, value: u32) {
+        let Some(function) = self.functions.get_mut(number) else { return };
         let shift = 8 * u32::from(offset & 3);
         let mask = (u32::MAX >> (32 - 8 * size.clamp(1, 4))) << shift;
         let word = function.word(offset & !3) & !mask | value << shift & mask;
@@ -207,6 +218,11 @@ impl PciBus {
             function.virtio.serve(now, memory);
         }
     }
+}
+
+/// The bytes of a word that an access to configuration space reads.
+fn part(word: u32, offset: u8, size: u32) -> u32 {
+    word >> (8 * u32::from(offset & 3)) & (u32::MAX >> (32 - 8 * size.clamp(1, 4)))
 }
 
 /// A word of the host bridge's configuration space.

@@ -20,7 +20,7 @@ const HAS_TAG: u64 = 1;
 /// The longest name, in bytes. Linux takes no longer one on its command line of mount.
 pub const LONGEST_TAG: usize = 31;
 
-/// A Linux error number.
+/// A Linux error number, as most ISAs have it.
 pub type ErrorNumber = u32;
 
 /// The attributes of a file.
@@ -91,6 +91,11 @@ impl NineP {
     /// A folder that the guest has not mounted.
     pub fn new(folder: Folder) -> NineP {
         NineP { tag: folder.tag, server: Server::new(folder.tree) }
+    }
+
+    /// Sets the error numbers of the guest's kernel that differ from those of most ISAs: the usual number, the guest's.
+    pub fn number_errors(&mut self, numbers: &'static [(ErrorNumber, ErrorNumber)]) {
+        self.server.number_errors(numbers);
     }
 
     /// Whether a device could be in this state. A damaged snapshot may hold another state.

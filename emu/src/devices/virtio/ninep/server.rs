@@ -75,12 +75,31 @@ pub struct Server {
     path_bytes: usize,
     #[serde(skip)]
     listings: Vec<(Path, Listing)>,
+    /// The guest's own error numbers. 9P2000.L passes numbers of Linux, but a few of them depend on the ISA.
+    #[serde(skip)]
+    numbers: &'static [(ErrorNumber, ErrorNumber)],
 }
 
 impl Server {
     /// A server of this folder.
     pub fn new(tree: Arc<dyn Tree>) -> Server {
-        Server { tree: Origin::Here(tree), message: MOST_MESSAGE, fids: BTreeMap::new(), path_bytes: 0, listings: Vec::new() }
+        Server {
+            tree: Origin::Here(tree),
+            message: MOST_MESSAGE,
+            fids: BTreeMap::new(),
+            path_bytes: 0,
+            listings: Vec::new(),
+            numbers: &[],
+        }
+    }
+
+    /// Sets the error numbers of the guest's kernel that differ from those of most ISAs: the usual number, the guest's.
+    pub fn number_errors(&mut self, numbers: &'static [(ErrorNumber, ErrorNumber)]) {
+        self.numbers = numbers;
+    }
+
+    fn number(&self, usual: ErrorNumber) -> ErrorNumber {
+        self.numbers.iter().find(|(known, _)| *known == usual).map_or(usual, |(_, own)| *own)
     }
 
     /// Whether a server could be in this state. A damaged snapshot may hold another state.
@@ -97,7 +116,7 @@ impl Server {
         if self.tree.checksum()? != other.tree.checksum()? {
             return Err(AttachError::Contents);
         }
-        self.tree = other.tree.clone();
+        (self.tree, self.numbers) = (other.tree.clone(), other.numbers);
         Ok(())
     }
 
@@ -113,7 +132,7 @@ impl Server {
         match done {
             Ok(()) if bytes.len() <= room => bytes,
             Ok(()) => refusal(tag, errors::INVALID, room),
-            Err(number) => refusal(tag, number, room),
+            Err(number) => refusal(tag, self.number(number), room),
         }
     }
 

@@ -192,6 +192,19 @@ fn every_change_is_refused() {
     assert_eq!(guest.refused(types::CLUNK, &1u32.to_le_bytes()), errors::BAD_FILE);
 }
 
+/// FS-1: 9P passes the guest's own error numbers, which differ on some ISAs, also after a snapshot was restored.
+#[test]
+fn a_guest_gets_its_own_error_numbers() {
+    let mut guest = Guest::new();
+    guest.0.device.number_errors(&[(errors::NOT_SUPPORTED, 122)]);
+    assert_eq!((guest.refused(30, &[0; 64]), guest.refused(14, &[0; 64])), (122, errors::READ_ONLY));
+    let saved = serde_json::to_value(&guest.0.device).unwrap();
+    let mut restored: Virtio = serde_json::from_value(saved).unwrap();
+    restored.adopt(&guest.0.device).unwrap();
+    guest.0.device = restored;
+    assert_eq!(guest.refused(30, &[0; 64]), 122);
+}
+
 /// FS-3: a snapshot holds the files at hand, and refers to the folder by its checksum.
 #[test]
 fn a_restored_folder_continues_where_it_was() {

@@ -1,3 +1,4 @@
+use super::super::Attached;
 use super::super::blk::Disk;
 use super::super::testing::{AVAILABLE, BUFFERS, Pattern, Ram, TABLE, USED};
 use super::*;
@@ -11,7 +12,7 @@ fn bus() -> PciBus {
     for number in 0..2 {
         let disk = Disk { base: Arc::new(Pattern(1 << 20)), read_only: number == 1 };
         let firmware = Firmware { base: FIRST + number * BYTES, line: 9 + number as u8 };
-        bus.attach(&Attached::Disk(disk), firmware).expect("room");
+        bus.attach(Virtio::new(&Attached::Disk(disk)), firmware).expect("room");
     }
     bus
 }

@@ -19,7 +19,7 @@ use trapline_tests::stock::modules_of;
 use trapline_tests::{Run, assert_same, probes_among};
 
 const LONG: u64 = 60_000_000_000;
-const GUESTS: &[&str] = &["debian/amd64", "debian/arm64", "debian/i386", "debian/mipsel", "debian/mips64el"];
+const GUESTS: &[&str] = &["debian/amd64", "debian/arm64", "debian/i386", "debian/mipsel", "debian/mips64el", "debian/s390x"];
 const MODULES: &[&str] = &["virtio_mmio", "virtio_pci", "9pnet_virtio", "9p", "overlay"];
 /// The smallest number of probes that are armed in the probed run.
 const PROBES: usize = 1000;
@@ -139,7 +139,7 @@ fn a_guest_runs_in_a_folder_the_same_under_probes(name: &'static str) {
     let (again, _) = run(&[]);
     assert_same(name, &plain, &again);
 
-    let near = ["vfs_", "do_filp", "filemap_", "d_", "__x64_sys", "__arm64_sys"];
+    let near = ["vfs_", "do_filp", "filemap_", "d_", "__x64_sys", "__arm64_sys", "__s390x_sys"];
     let probes = probes_among(&kernel, &near, PROBES);
     let (probed, armed) = run(&probes);
     assert_same(name, &plain, &probed);

@@ -19,8 +19,10 @@ use trapline_tests::stock::modules_of;
 use trapline_tests::{Run, assert_same, probes_among};
 
 const LONG: u64 = 60_000_000_000;
-const GUESTS: &[&str] =
-    &["debian/amd64", "debian/arm64", "debian/i386", "debian/armhf", "debian/riscv64", "debian/mipsel", "debian/mips64el"];
+#[rustfmt::skip]
+const GUESTS: &[&str] = &[
+    "debian/s390x", "debian/amd64", "debian/arm64", "debian/i386", "debian/armhf", "debian/riscv64", "debian/mipsel", "debian/mips64el",
+];
 const MODULES: &[&str] = &["virtio_mmio", "virtio_pci", "virtio_net"];
 /// The smallest number of probes that are armed in the probed run.
 const PROBES: usize = 1000;
@@ -152,6 +154,6 @@ fn main() -> ExitCode {
     let continued = "a_snapshot_continues_in_a_connection";
     harness::run([
         GUESTS.iter().map(|name| with(same, a_guest_is_in_a_network_the_same_under_probes, name)).collect(),
-        GUESTS[..2].iter().map(|name| with(continued, a_snapshot_continues_in_a_connection, name)).collect(),
+        GUESTS[..3].iter().map(|name| with(continued, a_snapshot_continues_in_a_connection, name)).collect(),
     ])
 }

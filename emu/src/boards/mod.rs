@@ -185,6 +185,11 @@ pub trait Board {
     }
     /// The CPU takes its pending interrupt.
     fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt>;
+    /// Like [`Board::acknowledge`], on boards with kinds of interrupts that a CPU masks by kind. `accepts` says whether the CPU
+    /// takes one of these kinds now, which are bits of [`Board::pins`].
+    fn acknowledge_accepted(&mut self, cpu: usize, _accepts: &dyn Fn(u64) -> bool) -> Option<Interrupt> {
+        self.acknowledge(cpu)
+    }
     /// Adds a virtio device. Called before the guest runs.
     fn attach(&mut self, _device: &Attached) -> Result<(), AttachError> {
         Err(AttachError::NoPlace)
@@ -221,6 +226,8 @@ pub fn virtio_modules(board: &str) -> Option<&'static [&'static str]> {
     match () {
         () if [&virt::ARM, &virt::ARM64, &sbi::SPEC].iter().any(|spec| spec.name == board) => Some(&["virtio_mmio"]),
         () if [&pc::SPEC, &malta::SPEC].iter().any(|spec| spec.name == board) => Some(&["virtio_pci"]),
+        // The transport by channels is a part of the kernel.
+        () if board == s390ccw::SPEC.name => Some(&[]),
         () => None,
     }
 }

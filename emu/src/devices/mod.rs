@@ -2,6 +2,7 @@
 //! virtual time, and asks for interrupt levels and the time of the next event.
 
 pub mod arch_timer;
+pub mod channels;
 pub mod console;
 pub mod count_compare;
 pub mod decrementer;

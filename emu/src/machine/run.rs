@@ -184,7 +184,9 @@ impl<L: Listener> Machine<L> {
     fn deliver_interrupt(&mut self) {
         let cpu = self.core.stopped();
         let inner = &mut self.inner;
-        let Some(interrupt) = inner.board.acknowledge(inner.view.current) else { return };
+        let (handle, pins) = (cpu.handle(), &inner.view.model.interrupts.pins);
+        let accepts = |kinds| pins.as_ref().is_none_or(|pins| (pins.let_in)(&handle, kinds));
+        let Some(interrupt) = inner.board.acknowledge_accepted(inner.view.current, &accepts) else { return };
         inner.counts.interrupts += 1;
         let pc = self.pc_outside_window();
         let inner = &mut self.inner;

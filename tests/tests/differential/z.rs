@@ -180,6 +180,22 @@ fn the_long_root_is_right_in_place_and_under_a_probe() {
     }
 }
 
+/// CKSM with its second operand in register pair 0, which trapline executes in place of Unicorn, in place and under a probe:
+/// `cksm %r4,%r0`, by which Linux sums packets up.
+fn a_checksum_by_register_0_is_right_in_place_and_under_a_probe() {
+    for how in [How::InPlace, How::Probed, How::Stepped, How::Jumped] {
+        let mut case = case(&[0xb2, 0x41, 0, 0x40], 5);
+        case.memory = vec![(DATA, vec![1, 2, 3, 4, 0xff, 0xff, 0xff, 0xff, 5, 6, 7])];
+        (case.registers[0], case.registers[1], case.registers[4]) = (DATA, 11, 0xabcd_0000_0000_0005);
+        let after = Lab::new(Z).run(&case, how).expect("it may be probed");
+        // The sum of the words, with the carry added at its end.
+        let expected = [("r0", DATA + 11), ("r1", 0), ("r4", 0xabcd_0000_0608_0a09)];
+        for (name, value) in expected {
+            assert_eq!(after.register(name), Some(value), "{name}, {how:?}");
+        }
+    }
+}
+
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
     tests![
@@ -187,5 +203,6 @@ pub fn tests() -> Vec<Test> {
         every_branch_of_z_with_each_outcome_does_the_same_out_of_line_as_in_place,
         an_access_of_z_across_the_end_of_a_page_faults_out_of_line_as_in_place,
         the_long_root_is_right_in_place_and_under_a_probe,
+        a_checksum_by_register_0_is_right_in_place_and_under_a_probe,
     ]
 }

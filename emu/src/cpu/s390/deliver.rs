@@ -1,9 +1,11 @@
 //! Delivers an exception or interrupt to the guest as the CPU would: stores its description in the lowcore, and swaps
 //! the PSW there.
 
+use super::channels::{CLASS_SHIFT, INTERRUPTION};
 use super::paging::PREFIXED;
 use super::state::{LETS_ANY_IN, PREFIX, RECORDED, RECORDED_ADDRESS, WAITS, is_sound, set_psw};
 use super::trap::{self, CALL, is_nullifying};
+use crate::boards::s390ccw::BY_CHANNEL;
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
@@ -26,12 +28,13 @@ struct Swap {
     new: u64,
 }
 
+const CHANNEL: Swap = Swap { old: 0x170, new: 0x1f0 };
 const EXTERNAL: Swap = Swap { old: 0x130, new: 0x1b0 };
 const SYSTEM_CALL: Swap = Swap { old: 0x140, new: 0x1c0 };
 const PROGRAM: Swap = Swap { old: 0x150, new: 0x1d0 };
 
 /// Delivers the exception. `detail` is the length of the instruction for a program interruption, and the parameter for
-/// an interrupt.
+/// an interrupt: of a channel, the subsystem-identification word and the subchannel's word.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let lowcore = cpu.handle().live64(PREFIX);
     if !ram.holds(lowcore, PREFIXED as usize) {
@@ -39,7 +42,11 @@ pub fn deliver(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, exception: Excep
     }
     let half = |at: u64, value: u32| ram.write(lowcore + at, &(value as u16).to_be_bytes());
     let length = exception.detail;
-    let (swap, back) = if exception.external {
+    let (swap, back) = if exception.external && exception.vector & BY_CHANNEL != 0 {
+        ram.set_word(lowcore + INTERRUPTION, exception.detail, 8);
+        ram.set_word(lowcore + INTERRUPTION + 8, u64::from(exception.vector & !BY_CHANNEL) << CLASS_SHIFT, 4);
+        (CHANNEL, resume)
+    } else if exception.external {
         ram.set_word(lowcore + EXTERNAL_PARAMETER, exception.detail, 4);
         ram.set_word(lowcore + EXTERNAL_CODE - 2, exception.vector.into(), 4);
         (EXTERNAL, resume)

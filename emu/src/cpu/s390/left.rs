@@ -1,13 +1,14 @@
-//! Instructions that the core does not execute: clocks, the service processor, channels, signals to other CPUs, machine
-//! information, and loads of waiting PSWs.
+//! Instructions that the core does not execute: clocks, the service processor, signals to other CPUs, machine information,
+//! loads of waiting PSWs, and channels (`channels.rs`).
 //!
 //! They are executed here, or raise the exception that the CPU would raise, without other effects. The board's answers
 //! are in `boards/s390ccw.rs`; a board without an answer has none of these facilities.
 
 use super::paging::{self, PROTECTION, Space, absolute, wrapped};
 use super::state::{self, CONTROL, EXECUTED, LETS_ANY_IN, MASK, PREFIX, WAITS, is_sound, set_psw};
+use super::trap;
 use super::window::TRANSLATION;
-use crate::boards::s390ccw::{COMPARATOR, TIME_OF_DAY, TIMER, call};
+use crate::boards::s390ccw::{COMPARATOR, TIME_OF_DAY, TIMER, WAITS_FOR, call};
 use crate::boards::{At, Board, FirmwareCall};
 use crate::cpu::{Exception, Left};
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -29,11 +30,8 @@ const FACILITY_BYTES: usize = 16;
 const MACHINE: u64 = 0x8561_0000;
 const MACHINE_TEXT: &str = "8561";
 
-/// CHSC's response block: unknown command.
-const NO_SUCH_COMMAND: [u8; 8] = [0, 8, 0, 4, 0, 0, 0, 0];
-
 /// The reason why an instruction was not executed.
-enum Not {
+pub(super) enum Not {
     Raises(u32),
     Dead(String),
 }
@@ -77,14 +75,14 @@ pub fn left(cpu: &TrapContext, ram: &Ram, board: &mut dyn Board, at: At, copy: O
     }
 }
 
-struct Doing<'a> {
+pub(super) struct Doing<'a> {
     cpu: &'a TrapContext,
-    handle: Handle,
-    ram: &'a Ram,
+    pub(super) handle: Handle,
+    pub(super) ram: &'a Ram,
     board: &'a mut dyn Board,
     at: At,
     space: Space,
-    bytes: [u8; 6],
+    pub(super) bytes: [u8; 6],
 }
 
 impl Doing<'_> {
@@ -154,29 +152,6 @@ impl Doing<'_> {
         Ok(How::Next)
     }
 
-    /// Executes a channel instruction on a machine without channels.
-    fn channel(&mut self, code: u16) -> Result<(), Not> {
-        match code {
-            // TPI, STCRW: nothing is pending. SAL, SCHM, STCPS: accepted without an effect.
-            0xb236 => self.set(CC, 0),
-            0xb239 => {
-                self.store(self.operand(), &[0; 4])?;
-                self.set(CC, 1);
-            }
-            0xb23a => self.store(self.operand(), &[0; 4])?,
-            0xb237 | 0xb23c => {}
-            0xb25f => {
-                let block = self.general(self.bytes[3] >> 4);
-                let mut length = [0; 2];
-                self.read(block, &mut length)?;
-                self.store(block.wrapping_add(u16::from_be_bytes(length).into()), &NO_SUCH_COMMAND)?;
-                self.set(CC, 0);
-            }
-            _ => self.set(CC, 3),
-        }
-        Ok(())
-    }
-
     fn load_psw(&mut self, bytes: usize) -> Result<How, Not> {
         let mut psw = [0; 16];
         self.read_aligned(self.operand(), &mut psw[..bytes])?;
@@ -192,6 +167,9 @@ impl Doing<'_> {
             )));
         }
         set_psw(self.cpu, mask, address);
+        if waits {
+            self.board.register_write(self.at, WAITS_FOR, trap::accepted(&self.handle));
+        }
         Ok(How::Went { waits })
     }
 
@@ -251,7 +229,7 @@ impl Doing<'_> {
         Ok(())
     }
 
-    /// DIAGNOSE: yield hints, which do nothing; the machine's restart; and no other function.
+    /// DIAGNOSE: yield hints, which do nothing; the machine's restart; and calls of the hypervisor.
     fn diagnose(&mut self) -> Result<(), Not> {
         let (first, third) = (self.bytes[1] >> 4, self.bytes[1] & 15);
         match self.operand() & 0xffff {
@@ -261,6 +239,7 @@ impl Doing<'_> {
                 self.set(r(first | 1), answer);
                 Ok(())
             }
+            0x500 => self.hypervisor(),
             _ => Err(Not::Raises(SPECIFICATION)),
         }
     }
@@ -309,21 +288,21 @@ impl Doing<'_> {
         Ok(())
     }
 
-    fn ask(&mut self, arguments: &[u64]) -> Vec<u64> {
+    pub(super) fn ask(&mut self, arguments: &[u64]) -> Vec<u64> {
         let mut memory = Physical { ram: self.ram };
         self.board.firmware_call(self.at, FirmwareCall { arguments, memory: &mut memory })
     }
 
-    fn general(&self, number: u8) -> u64 {
+    pub(super) fn general(&self, number: u8) -> u64 {
         self.handle.general(number).unwrap_or(0)
     }
 
-    fn set(&self, register: Reg, value: u64) {
+    pub(super) fn set(&self, register: Reg, value: u64) {
         state::set(self.cpu, register, value);
     }
 
     /// The address of the first storage operand.
-    fn operand(&self) -> u64 {
+    pub(super) fn operand(&self) -> u64 {
         self.base_and_distance(2)
     }
 
@@ -348,7 +327,7 @@ impl Doing<'_> {
         Ok(self.store(address, &value.to_be_bytes())?)
     }
 
-    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), u32> {
+    pub(super) fn read(&self, address: u64, into: &mut [u8]) -> Result<(), u32> {
         let first = into.len().min((PAGE - address % PAGE) as usize);
         let (one, other) = into.split_at_mut(first);
         for (address, into) in [(address, one), (address.wrapping_add(first as u64), other)] {
@@ -361,12 +340,20 @@ impl Doing<'_> {
     }
 
     /// Stores all bytes, or none if one of them cannot be stored.
-    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), u32> {
+    pub(super) fn store(&self, address: u64, bytes: &[u8]) -> Result<(), u32> {
         let (one, other) = bytes.split_at(bytes.len().min((PAGE - address % PAGE) as usize));
         let there = self.place(address, one.len(), true)?;
         let then = self.place(address.wrapping_add(one.len() as u64), other.len(), true)?;
         self.ram.write(there, one);
         self.ram.write(then, other);
+        Ok(())
+    }
+
+    /// Whether this many bytes can be stored, at most a page.
+    pub(super) fn can_store(&self, address: u64, len: usize) -> Result<(), u32> {
+        let first = len.min((PAGE - address % PAGE) as usize);
+        self.place(address, first, true)?;
+        self.place(address.wrapping_add(first as u64), len - first, true)?;
         Ok(())
     }
 

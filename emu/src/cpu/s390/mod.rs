@@ -1,6 +1,7 @@
 //! z/Architecture: the files that every ISA has, and `left.rs` for instructions that the core does not execute.
 
 pub mod boot;
+mod channels;
 pub mod check;
 pub mod core;
 pub mod debugger;
@@ -14,7 +15,9 @@ pub mod trap;
 pub mod window;
 
 use super::moment::{Moments, PerCpu, Reschedule};
-use super::{Choice, CoreFile, Entry, Exception, Exceptions, Instructions, Interrupts, Model, Registers, Start, Tasks, Window};
+use super::{
+    Choice, CoreFile, Entry, Exception, Exceptions, Instructions, Interrupts, Model, Pins, Registers, Start, Tasks, Window,
+};
 use trapline_isa::arch::Arch;
 
 /// Kernels in 64-bit mode.
@@ -41,6 +44,7 @@ pub static S390X: Model = Model {
         are_off: trap::interrupts_off,
         were_off: state::saved_interrupts_off,
         wake_though_off: false,
+        pins: Some(Pins { let_in: |handle, kinds| trap::accepted(handle) & kinds != 0, show: |_, _| () }),
         ..Interrupts::USUAL
     },
     translate: paging::translate,

@@ -48,7 +48,7 @@ pub const RECORDS: u64 = 1 << 62;
 /// PSW: DAT is on, so addresses are translated.
 pub const TRANSLATES: u64 = 1 << 58;
 /// PSW: channel (I/O) interrupts are enabled.
-const LETS_CHANNELS_IN: u64 = 1 << 57;
+pub const LETS_CHANNELS_IN: u64 = 1 << 57;
 /// PSW: external interrupts are enabled, those that control register 0 selects.
 pub const LETS_IN: u64 = 1 << 56;
 /// PSW: machine checks are enabled.
@@ -129,7 +129,7 @@ pub fn saved_pc(image: &CoreState) -> u64 {
 
 /// Whether interrupts are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
-    image.get64(MASK) & LETS_IN == 0
+    image.get64(MASK) & (LETS_IN | LETS_CHANNELS_IN) == 0
 }
 
 /// Restarts a CPU at this address. The argument is the mask of the new PSW with the prefix in its lower half.

@@ -1,9 +1,11 @@
 //! Converts the core's callback into a [`Trap`]. The pc is that of the instruction, also for a system call.
 
 use super::state::{
-    CALL_LENGTH, CONTROL_RECORDING, EXECUTED, LETS_IN, MASK, PROBLEM, PROGRAM_CODE, PROGRAM_LENGTH, RECORDS, RECORDS_FETCHES,
+    CALL_LENGTH, CONTROL, CONTROL_RECORDING, EXECUTED, LETS_CHANNELS_IN, LETS_IN, MASK, PROBLEM, PROGRAM_CODE, PROGRAM_LENGTH,
+    RECORDS, RECORDS_FETCHES,
 };
 use super::window;
+use crate::boards::s390ccw::{EXTERNAL, channel_kinds};
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::s390::LEFT_TO_US;
@@ -84,10 +86,24 @@ pub fn in_kernel(handle: &Handle) -> bool {
     handle.live64(MASK) & PROBLEM == 0
 }
 
-/// Whether external interrupts are masked.
+/// Whether external and channel interrupts are masked.
 #[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
-    handle.live64(MASK) & LETS_IN == 0
+    handle.live64(MASK) & (LETS_IN | LETS_CHANNELS_IN) == 0
+}
+
+/// The kinds of interrupts that the CPU accepts, as bits of the board ([`Board::pins`](crate::boards::Board::pins)).
+pub fn accepted(handle: &Handle) -> u64 {
+    let mask = handle.live64(MASK);
+    let external = if mask & LETS_IN != 0 { EXTERNAL } else { 0 };
+    let classes = if mask & LETS_CHANNELS_IN != 0 { enabled_classes(handle) } else { 0 };
+    external | channel_kinds(classes)
+}
+
+/// The interruption subclasses of channels that control register 6 enables, a bit each from bit 0 on.
+pub fn enabled_classes(handle: &Handle) -> u8 {
+    const SUBCLASSES: u32 = 24;
+    ((handle.live64(CONTROL + 8 * 6) >> SUBCLASSES) as u8).reverse_bits()
 }
 
 /// Whether an interrupt can be taken. It cannot between EXECUTE and the instruction that it executes.

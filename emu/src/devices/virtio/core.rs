@@ -43,6 +43,10 @@ pub struct Virtio {
     /// The times at which queues are served, by queue.
     due: Vec<Option<Ticks>>,
     causes: u8,
+    /// The queues whose completed requests caused the interrupt, a bit each. Transports that need it take it after each
+    /// service.
+    #[serde(skip)]
+    answered: u64,
     class: Class,
 }
 
@@ -60,6 +64,7 @@ impl Virtio {
             queues: vec![Queue::new(); count],
             due: vec![None; count],
             causes: 0,
+            answered: 0,
             class,
         }
     }
@@ -271,6 +276,7 @@ impl Virtio {
         }
         if handled > 0 && queue.wants_interrupt(memory)? {
             self.causes |= USED_BUFFERS;
+            self.answered |= 1 << (number & 63);
         }
         Ok(handled == MOST_AT_ONCE)
     }
@@ -283,6 +289,11 @@ impl Virtio {
     /// Clears causes of the interrupt.
     pub fn acknowledge(&mut self, causes: u8) {
         self.causes &= !causes;
+    }
+
+    /// Takes the queues that have completed requests since the last call and whose driver wants an interrupt, a bit each.
+    pub fn take_answered(&mut self) -> u64 {
+        std::mem::take(&mut self.answered)
     }
 
     /// The level of the interrupt line.

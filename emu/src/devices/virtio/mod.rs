@@ -1,6 +1,6 @@
 //! Virtio devices (virtio 1.2, without its legacy interface): the queues in guest memory ([`queue`]), the state that
-//! all transports share ([`core`]), the transports by memory-mapped registers ([`mmio`]) and PCI ([`pci`]), and the
-//! devices, one per folder.
+//! all transports share ([`core`]), the transports by memory-mapped registers ([`mmio`]), PCI ([`pci`]) and channel I/O
+//! ([`ccw`]), and the devices, one per folder.
 //!
 //! A device has no threads and no clock. The driver's notification sets a virtual time, and the machine calls
 //! [`Virtio::serve`] at that time. So a request takes a fixed virtual time, however long the host takes for it.
@@ -8,6 +8,7 @@
 pub mod bank;
 mod base64;
 pub mod blk;
+pub mod ccw;
 pub mod core;
 pub mod mmio;
 pub mod net;

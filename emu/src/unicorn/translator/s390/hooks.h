@@ -198,6 +198,48 @@ static void long_root(TCGContext *s, DisasContextBase *db, unsigned registers)
     db->is_jmp = DISAS_TOO_MANY;
 }
 
+/*
+ * CKSM whose second operand is in register pair 0. Unicorn takes register 0 for no register, as in an address, and adds up
+ * memory from address 0 on. So it is translated here, as the first of its block.
+ */
+static bool is_sum_at_0(DisasContextBase *db, CPUState *cpu, unsigned *registers)
+{
+    uint64_t instead = executed(db->tb);
+
+    if (next_code(db, cpu) != 0xb241) {
+        return false;
+    }
+    *registers = instead ? instead >> 32 & 0xff : cpu_ldub_code(cpu->env_ptr, db->pc_next + 3);
+    return (*registers & 0xf) == 0;
+}
+
+static void sum_at_0(TCGContext *s, DisasContextBase *db, unsigned registers)
+{
+    unsigned length = executed(db->tb) ? executed(db->tb) & 0xf : 4;
+    uint64_t mask = db->tb->flags & FLAG_MASK_64 ? UINT64_MAX : db->tb->flags & FLAG_MASK_32 ? 0x7fffffff : 0xffffff;
+    TCGv_i64 address, used;
+
+    tcg_gen_insn_start(s, db->pc_next, CC_OP_DYNAMIC, length);
+    address = tcg_const_i64(s, db->pc_next);
+    used = tcg_const_i64(s, 0);
+    if (records(db->tb)) {
+        gen_helper_per_ifetch(s, s->cpu_env, address);
+    }
+    if (executed(db->tb)) {
+        tcg_gen_st_i64(s, used, s->cpu_env, offsetof(CPUS390XState, ex_value));
+    }
+    tcg_gen_andi_i64(s, address, s->regs[0], mask);
+    gen_helper_cksm(s, used, s->cpu_env, s->regs[registers >> 4], address, s->regs[1]);
+    tcg_gen_ld_i64(s, address, s->cpu_env, offsetof(CPUS390XState, retxl));
+    tcg_gen_deposit_i64(s, s->regs[registers >> 4], s->regs[registers >> 4], address, 0, 32);
+    tcg_gen_add_i64(s, s->regs[0], s->regs[0], used);
+    tcg_gen_sub_i64(s, s->regs[1], s->regs[1], used);
+    tcg_temp_free_i64(s, address);
+    tcg_temp_free_i64(s, used);
+    db->pc_next += length;
+    db->is_jmp = DISAS_TOO_MANY;
+}
+
 static bool target_is_part(const TranslationBlock *tb)
 {
     return executed(tb);
@@ -232,6 +274,7 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
     TCGContext *s = cpu->uc->tcg_ctx;
     enum translated refused;
     unsigned registers;
+    bool sums;
     int left;
 
     if (db->num_insns > 1 && reaches_next_page(db, cpu)) {
@@ -242,7 +285,8 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
         return refused;
     }
     left = left_to_us(db, cpu);
-    if (!left && !is_long_root(db, cpu, &registers)) {
+    sums = !left && is_sum_at_0(db, cpu, &registers);
+    if (!left && !sums && !is_long_root(db, cpu, &registers)) {
         return BY_THE_LIBRARY;
     }
     if (db->num_insns > 1) {
@@ -250,6 +294,8 @@ static enum translated target_translate(const TranslatorOps *ops, DisasContextBa
     }
     if (left) {
         hand_over(ops, db, cpu, left);
+    } else if (sums) {
+        sum_at_0(s, db, registers);
     } else {
         long_root(s, db, registers);
     }

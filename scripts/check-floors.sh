@@ -164,7 +164,8 @@ stands_on() {
 known='lib main'
 stands_on unicorn
 stands_on clock unicorn
-stands_on devices clock
+stands_on base64
+stands_on devices base64 clock
 stands_on files
 stands_on frames
 stands_on disks devices
@@ -194,7 +195,7 @@ stands_on booted boot devices error machine snapshot
 stands_on verify clock machine probed snapshot
 stands_on sweep boot probed verify
 stands_on overhead boot machine outputs probed symbols
-stands_on cli arches boards boot booted clock debugger devices disks error files folders history lines machine network outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
+stands_on cli arches base64 boards boot booted clock debugger devices disks error files folders history lines machine network outputs overhead probed snapshot still sweep symbols tracefs unicorn unpacked vectors verify
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
     [[ " $known " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"

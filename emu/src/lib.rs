@@ -48,6 +48,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo))]
 
 pub mod arches;
+mod base64;
 pub mod boards;
 pub mod boot;
 pub mod clock;

@@ -18,7 +18,7 @@ static I386: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&x86::core::LOOP_32),
         bare: &bare::SPEC,
-        stock: Some(&pc::SPEC),
+        stock: Some(&pc::I386),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler::Capstone(Settings {

@@ -14,7 +14,7 @@
 
 use super::sbi;
 use super::virt::RAM_START;
-use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
+use super::{At, Board, Boot, Bus, Interrupt, NO_HOLE, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, nanoseconds};
 use crate::config::Config;
 use crate::devices::arch_timer::Register;
@@ -36,6 +36,7 @@ pub static SPEC: Spec = Spec {
     ram: RAM_BYTES,
     least_ram: RAM_BYTES,
     most_ram: RAM_BYTES,
+    hole: NO_HOLE,
     cpus: 2,
     boot: |config, _, _| boot(0, config, ByteOrder::Little),
     devices: |cpus, _| Box::new(Bare::new(cpus)),

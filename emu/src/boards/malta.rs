@@ -17,7 +17,7 @@
 //! ```
 
 use super::malta_slots::{LINES, Slots};
-use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
+use super::{At, Board, Boot, Bus, Interrupt, NO_HOLE, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, ticks};
 use crate::config::Config;
 use crate::devices::console::Console;
@@ -44,6 +44,7 @@ pub static SPEC: Spec = Spec {
     ram: 240 * MIB,
     least_ram: 64 * MIB,
     most_ram: 240 * MIB,
+    hole: NO_HOLE,
     cpus: 1,
     boot: |config, ram, kernel_end| boot(config, ram, kernel_end, ByteOrder::Little),
     devices: |_, _| Box::new(Malta::new(ByteOrder::Little)),

@@ -47,12 +47,25 @@ pub struct Spec {
     pub least_ram: u64,
     /// Largest size of RAM in bytes.
     pub most_ram: u64,
+    /// Start and end of the devices in the middle of RAM, which continues behind them; [`NO_HOLE`] on most boards.
+    pub hole: (u64, u64),
     /// Largest number of CPUs.
     pub cpus: usize,
-    /// Builds the boot data in memory. Arguments: configuration, bytes of RAM, and the end of the loaded image.
+    /// Builds the boot data in memory. Arguments: configuration, span of RAM, and the end of the loaded image.
     pub boot: fn(&Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError>,
-    /// Makes the devices, for this many CPUs and bytes of RAM.
+    /// Makes the devices, for this many CPUs and this span of RAM.
     pub devices: fn(cpus: usize, ram: u64) -> Box<dyn Board>,
+}
+
+/// The hole of a board whose RAM is in one piece.
+pub const NO_HOLE: (u64, u64) = (0, 0);
+
+impl Spec {
+    /// The distance from the start to the end of this much RAM, with the hole if RAM reaches it.
+    pub fn span(&self, ram: u64) -> u64 {
+        let (start, end) = self.hole;
+        if self.ram_start + ram > start { ram + (end - start) } else { ram }
+    }
 }
 
 /// The boot data.

@@ -10,7 +10,8 @@
 //! ```text
 //!   0x0000_0000  RAM; the boot parameters lie in its first MiB (zero_page.rs)
 //!   0x000f_0000  table of CPUs, with several CPUs (mp_table.rs)
-//!   end of RAM   initramfs below it, as far down as it needs
+//!   end of RAM   initramfs below it, or below 2 GiB, as far down as it needs
+//!   0xc000_0000  end of RAM at the latest; the rest of RAM begins at 4 GiB
 //!   0xfe00_0000  virtio devices of 16 KiB each, if any
 //!   0xfec0_0000  IO-APIC, with several CPUs
 //!   0xfee0_0000  local APIC of the CPU that makes the access
@@ -21,7 +22,7 @@
 //! ```
 
 use super::cpus::Cpus;
-use super::{At, Board, Boot, Bus, Interrupt, Order, Spec, all_ones, mp_table, restored, saved, zero_page};
+use super::{At, Board, Boot, Bus, Interrupt, NO_HOLE, Order, Spec, all_ones, mp_table, restored, saved, zero_page};
 use crate::clock::{Ticks, ticks};
 use crate::config::Config;
 use crate::devices::console::Console;
@@ -43,13 +44,17 @@ use trapline_isa::mem::Memory;
 
 const MIB: u64 = 1 << 20;
 
+/// The board for 32-bit kernels, of which most reach 4 GiB of addresses only.
+pub static I386: Spec = Spec { most_ram: 2048 * MIB, hole: NO_HOLE, ..SPEC };
+
 /// The description of the board.
 pub static SPEC: Spec = Spec {
     name: "pc",
     ram_start: 0,
     ram: 512 * MIB,
     least_ram: 64 * MIB,
-    most_ram: 2048 * MIB,
+    most_ram: 8192 * MIB,
+    hole: (0xc000_0000, 1 << 32),
     cpus: 8,
     boot,
     devices: |cpus, _| Box::new(Pc::new(cpus)),
@@ -382,7 +387,7 @@ fn port(bus: Bus, address: u64) -> Option<u16> {
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
     let initrd = config.initrd.as_deref().unwrap_or_default();
     let header = config.whole.as_ref().map_or(&[][..], |whole| &whole.header);
-    let mut boot = zero_page::boot(&config.command_line, initrd, ram, kernel_end, header)?;
+    let mut boot = zero_page::boot(&config.command_line, initrd, (ram, SPEC.hole), kernel_end, header)?;
     if config.cpus > 1 {
         let functions: Vec<(u8, u8)> = (VIRTIO_FUNCTION..).zip(VIRTIO_PIN..).take(config.attached.len()).collect();
         boot.pieces.extend(mp_table::pieces(config.cpus as u8, LAPIC.start, IOAPIC.start, &functions));

@@ -16,7 +16,7 @@
 
 use super::cpus::Cpus;
 use super::opal_tree::Tree;
-use super::{At, Board, Boot, FirmwareCall, Interrupt, Order, Spec, restored, saved};
+use super::{At, Board, Boot, FirmwareCall, Interrupt, NO_HOLE, Order, Spec, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::console::Console;
@@ -36,7 +36,8 @@ pub static SPEC: Spec = Spec {
     ram_start: 0,
     ram: 512 * MIB,
     least_ram: 256 * MIB,
-    most_ram: 2048 * MIB,
+    most_ram: 8192 * MIB,
+    hole: NO_HOLE,
     cpus: 8,
     boot,
     devices: |cpus, _| Box::new(PowerNv::new(cpus)),

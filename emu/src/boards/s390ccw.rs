@@ -16,7 +16,7 @@
 
 use super::cpus::Cpus;
 use super::sigp::{self, Mailbox, NOT_THERE};
-use super::{At, Board, Boot, FirmwareCall, Interrupt, Order, Spec, restored, saved};
+use super::{At, Board, Boot, FirmwareCall, Interrupt, NO_HOLE, Order, Spec, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::channels::{Channels, Interruption};
@@ -62,7 +62,8 @@ pub static SPEC: Spec = Spec {
     ram_start: 0,
     ram: 512 * MIB,
     least_ram: 128 * MIB,
-    most_ram: 1536 * MIB,
+    most_ram: 8192 * MIB,
+    hole: NO_HOLE,
     cpus: 8,
     boot,
     devices: |cpus, ram| Box::new(S390Ccw::new(cpus, ram)),

@@ -12,7 +12,7 @@
 
 use super::cpus::Cpus;
 use super::sbi_tree::Tree;
-use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Order, Spec, all_ones, restored, saved};
+use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, NO_HOLE, Order, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, nanoseconds, ticks};
 use crate::config::Config;
 use crate::devices::console::Console;
@@ -37,7 +37,8 @@ pub static SPEC: Spec = Spec {
     ram_start: RAM_START,
     ram: 512 * MIB,
     least_ram: 128 * MIB,
-    most_ram: 2048 * MIB,
+    most_ram: 8192 * MIB,
+    hole: NO_HOLE,
     cpus: 8,
     boot,
     devices: |cpus, _| Box::new(VirtRiscv::new(cpus)),

@@ -16,7 +16,7 @@
 
 use super::cpus::Cpus;
 use super::device_tree::{Device, Timer, Tree};
-use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Order, Spec, all_ones, restored, saved};
+use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, NO_HOLE, Order, Spec, all_ones, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::arch_timer::{ArchTimer, Register};
@@ -50,7 +50,8 @@ pub static ARM64: Spec = Spec {
     ram_start: RAM_START,
     ram: 512 * MIB,
     least_ram: 128 * MIB,
-    most_ram: 2048 * MIB,
+    most_ram: 8192 * MIB,
+    hole: NO_HOLE,
     cpus: 8,
     boot: |config, ram, end| boot(&A64, config, ram, end),
     devices: |cpus, _| Box::new(Virt::new(cpus)),

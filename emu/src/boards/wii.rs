@@ -17,7 +17,7 @@
 //! ```
 
 use super::wii_tree::Tree;
-use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
+use super::{At, Board, Boot, Bus, Interrupt, NO_HOLE, Spec, all_ones, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::console::Console;
@@ -36,6 +36,7 @@ pub static SPEC: Spec = Spec {
     ram: 64 * MIB,
     least_ram: 32 * MIB,
     most_ram: 128 * MIB,
+    hole: NO_HOLE,
     cpus: 1,
     boot,
     devices: |_, _| Box::new(Wii::default()),

@@ -54,14 +54,20 @@ const SETUP_RNG_SEED: u32 = 9;
 const USABLE: u32 = 1;
 const RESERVED: u32 = 2;
 
-/// The boot data for this much RAM, an image that ends at `kernel_end`, and the bzImage's header or none. Fails if it
-/// does not fit.
-pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header: &[u8]) -> Result<Boot, MachineError> {
+/// The boot data for RAM that ends at an address and has a hole if it is beyond that, an image that ends at `kernel_end`,
+/// and the bzImage's header or none. Fails if it does not fit.
+pub fn boot(
+    command_line: &str,
+    initrd: &[u8],
+    (ram, (hole, hole_end)): (u64, (u64, u64)),
+    kernel_end: u64,
+    header: &[u8],
+) -> Result<Boot, MachineError> {
     if command_line.len() >= COMMAND_LINE_BYTES {
         let (has, takes) = (command_line.len(), COMMAND_LINE_BYTES - 1);
         return Err(MachineError::Config(format!("the command line has {has} bytes, Linux takes {takes}")));
     }
-    let initrd_at = ram.saturating_sub(initrd.len() as u64) & !(PAGE - 1);
+    let initrd_at = ram.min(u64::from(HIGHEST) + 1).saturating_sub(initrd.len() as u64) & !(PAGE - 1);
     if initrd_at < kernel_end.max(HIGH_START) {
         return Err(MachineError::Config(format!(
             "kernel (up to {kernel_end:#x}) and initial file system ({} bytes) have no room in {ram:#x} bytes of RAM",
@@ -88,7 +94,11 @@ pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header
         parameters.put_word(INITRD_ADDRESS, initrd_at as u32);
         parameters.put_word(INITRD_BYTES, initrd.len() as u32);
     }
-    parameters.memory(&[(0, LOW_END, USABLE), (LOW_END, HIGH_START, RESERVED), (HIGH_START, ram, USABLE)]);
+    let low = [(0, LOW_END, USABLE), (LOW_END, HIGH_START, RESERVED)];
+    match hole < hole_end && ram > hole_end {
+        true => parameters.memory(&[&low[..], &[(HIGH_START, hole, USABLE), (hole_end, ram, USABLE)]].concat()),
+        false => parameters.memory(&[&low[..], &[(HIGH_START, ram, USABLE)]].concat()),
+    }
     parameters.put(SETUP_DATA_ADDRESS, &SETUP_DATA.to_le_bytes());
     let line = [command_line.as_bytes(), &[0]].concat();
     let pieces =
@@ -127,12 +137,13 @@ impl Parameters {
 
 #[cfg(test)]
 mod tests {
+    use super::super::NO_HOLE;
     use super::*;
 
     #[test]
     fn the_parameters_have_all_addresses() {
         let ram = 64 << 20;
-        let boot = boot("quiet", &[7; 5000], ram, 0x400_0000 - 0x10_0000, &[]).expect("it fits");
+        let boot = boot("quiet", &[7; 5000], (ram, NO_HOLE), 0x400_0000 - 0x10_0000, &[]).expect("it fits");
         let [(at, parameters), (line_at, line), (seed_at, seed), (initrd_at, initrd)] = &boot.pieces[..] else {
             panic!("four pieces")
         };
@@ -145,9 +156,19 @@ mod tests {
     }
 
     #[test]
+    fn memory_has_a_hole_and_the_initramfs_lies_where_linux_takes_it() {
+        let boot = boot("", &[7; 4096], (9 << 30, (3 << 30, 4 << 30)), 0x400_0000, &[]).expect("it fits");
+        let parameters = &boot.pieces[0].1;
+        let long = |at: usize| u64::from_le_bytes(parameters[at..at + 8].try_into().expect("8 bytes"));
+        let row = |number: usize| (long(E820_TABLE + E820_ROW * number), long(E820_TABLE + E820_ROW * number + 8));
+        assert_eq!((parameters[E820_ENTRIES], row(2), row(3)), (4, (HIGH_START, (3 << 30) - HIGH_START), (4 << 30, 5 << 30)));
+        assert_eq!(boot.pieces[3].0, (2 << 30) - 4096);
+    }
+
+    #[test]
     fn a_whole_bzimage_gets_its_own_header() {
         for length in [0x7b, 0xff + 0x11] {
-            let boot = boot("quiet", &[], 64 << 20, HIGH_START, &vec![0xee; length]).expect("it fits");
+            let boot = boot("quiet", &[], (64 << 20, NO_HOLE), HIGH_START, &vec![0xee; length]).expect("it fits");
             let parameters = &boot.pieces[0].1;
             assert_eq!(
                 (parameters[KERNEL_ALIGNMENT], parameters[LOADER], parameters[LOAD_FLAGS]),
@@ -172,7 +193,7 @@ mod tests {
             ("a file system larger than RAM",   "",    1 << 27, 0x200_0000, Some("no room")),
         ];
         for (what, line, initrd, kernel_end, refusal) in cases {
-            let answer = boot(line, &vec![0; initrd], 64 << 20, kernel_end, &[]);
+            let answer = boot(line, &vec![0; initrd], (64 << 20, NO_HOLE), kernel_end, &[]);
             match refusal {
                 None => assert!(answer.is_ok(), "{what}"),
                 Some(words) => assert!(answer.is_err_and(|why| why.to_string().contains(words)), "{what}"),

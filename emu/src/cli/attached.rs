@@ -1,9 +1,9 @@
-//! `--disk`, `--root`, `--share` and `--net`: the devices that a guest has because the user asks for them.
+//! `--disk`, `--root`, `--share`, `--net` and `--rng`: the devices that a guest has because the user asks for them.
 
 use super::Failure;
 use crate::boards;
 use crate::boot::initramfs::{Devices, ROOT_TAG};
-use crate::devices::virtio::{Attached, blk, net, ninep};
+use crate::devices::virtio::{Attached, blk, net, ninep, rng};
 use crate::{disks, folders, network};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -27,17 +27,22 @@ pub struct DeviceArgs {
     /// www=DIR shows a folder of the host there, for reading only
     #[arg(long = "net", value_name = "www=DIR", num_args = 0..=1, default_missing_value = "")]
     net: Option<String>,
+    /// Random numbers for a stock kernel (/dev/hwrng) that follow from a seed
+    #[arg(long = "rng", value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    random: Option<u64>,
 }
 
 /// A virtio driver, and the file system that is usual on its device.
 const FOR_DISKS: &[&str] = &["virtio_blk", "crc32c_generic", "ext4"];
 const FOR_FOLDERS: &[&str] = &["9pnet_virtio", "9p", "overlay"];
 const FOR_NETWORKS: &[&str] = &["virtio_net"];
+const FOR_RANDOM: &[&str] = &["virtio_rng"];
 
 impl DeviceArgs {
     /// Whether there is any device.
     pub fn is_empty(&self) -> bool {
-        self.disks.is_empty() && !self.init_uses_any()
+        self.disks.is_empty() && self.random.is_none() && !self.init_uses_any()
     }
 
     /// Whether init makes any device ready.
@@ -55,7 +60,8 @@ impl DeviceArgs {
         self.root.as_deref()
     }
 
-    /// The devices, in the order of their arguments: disks, the root folder, further folders, the network. Opens their files.
+    /// The devices, in the order of their arguments: disks, the root folder, further folders, the network, random
+    /// numbers. Opens their files.
     pub fn attached(&self) -> Result<Vec<Attached>, Failure> {
         let disks = self.disks.iter().map(|disk| disk_of(disk));
         let root = self.root.iter().map(|root| folder_of("--root", root, ROOT_TAG));
@@ -64,7 +70,8 @@ impl DeviceArgs {
             folder_of("--share", folder, tag)
         });
         let net = self.net.iter().map(|net| network_of(net));
-        disks.chain(root).chain(shares).chain(net).collect()
+        let random = self.random.iter().map(|seed| Ok(Attached::Random(rng::Source { seed: *seed })));
+        disks.chain(root).chain(shares).chain(net).chain(random).collect()
     }
 
     /// The devices that init makes ready. Fails if two folders have one tag.
@@ -89,12 +96,13 @@ impl DeviceArgs {
         }
         let transport = boards::virtio_modules(board).ok_or_else(|| {
             Failure::usage(format!("the {board} board has no virtio devices yet"))
-                .advise("leave out `--disk`, `--root`, `--share` and `--net`")
+                .advise("leave out `--disk`, `--root`, `--share`, `--net` and `--rng`")
         })?;
         let disks = if self.disks.is_empty() { &[][..] } else { FOR_DISKS };
         let folders = if self.has_folders() { FOR_FOLDERS } else { &[][..] };
         let networks = if self.net.is_some() { FOR_NETWORKS } else { &[][..] };
-        Ok([transport, disks, folders, networks].concat())
+        let random = if self.random.is_some() { FOR_RANDOM } else { &[][..] };
+        Ok([transport, disks, folders, networks, random].concat())
     }
 }
 

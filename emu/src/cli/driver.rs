@@ -5,6 +5,8 @@ use super::Failure;
 use super::end::End;
 use super::guest::Guest;
 use super::last_words::{self, LastWords};
+use super::paint::Paint;
+use super::pulled::Parcels;
 use super::typist::Typing;
 use super::until::Limits;
 use crate::clock::nanoseconds;
@@ -92,6 +94,8 @@ pub struct Driver {
     /// Whether to give up on a guest that prints nothing: a stock kernel, unless the user set a time limit.
     may_give_up: bool,
     shown: Shown,
+    /// The files that come out of the guest.
+    parcels: Parcels,
 }
 
 impl Driver {
@@ -101,13 +105,33 @@ impl Driver {
         let typing = Typing::new(guest.typist().filter(|_| !tape.is_again()), &session);
         let limits = guest.limits.clone();
         let shown = if guest.quiet { Shown::Nowhere } else { shown };
-        Driver { session, tape, typing, last_words: LastWords::default(), limits, may_give_up, shown }
+        let parcels = Parcels::to_nowhere(&guest.pulled);
+        Driver { session, tape, typing, last_words: LastWords::default(), limits, may_give_up, shown, parcels }
+    }
+
+    /// Opens the files that come out of the guest, unless the run is a replay.
+    pub fn pulling(self, guest: &Guest) -> Result<Driver, Failure> {
+        if self.tape.is_again() {
+            return Ok(self);
+        }
+        Ok(Driver { parcels: Parcels::to_files(&guest.pulled)?, ..self })
+    }
+
+    /// The result of the run, or the failure of a file that has not come out of the guest. If both failed, the file's
+    /// failure is printed.
+    pub fn with_pulled(&self, result: Result<(), Failure>) -> Result<(), Failure> {
+        let pulled = self.parcels.all_came();
+        if let (Err(_), Err(failure)) = (&result, &pulled) {
+            eprint!("{}", failure.render(Paint::for_errors()));
+        }
+        result.and(pulled)
     }
 
     /// Runs the guest to its end.
     pub fn run(&mut self, work: &mut impl Work) -> Result<End, Failure> {
         let end = self.run_on(work)?;
         self.tape.end(self.session.machine(), end.is_by_guest(), &end.reason())?;
+        self.shown.print(&self.parcels.rest())?;
         Ok(end)
     }
 
@@ -176,6 +200,7 @@ impl Driver {
         self.tape.heard(&console);
         self.last_words.listen(&console);
         work.heard(&console);
+        let console = self.parcels.take_from(console);
         if console.is_empty() { Ok(()) } else { self.shown.print(&console) }
     }
 }

@@ -89,7 +89,7 @@ impl Args {
                 let (recording, args, kernel) = replay::recorded(Path::new(&self.image))?;
                 (args.guest(&recording.head.image.clone(), kernel)?, Some(recording))
             }
-            false => (self.guest.guest(&self.image, self.guest.kernel(&self.image)?)?, None),
+            false => (self.guest.guest_to_compare(&self.image, self.guest.kernel(&self.image)?)?, None),
         };
         let booted = match &recording {
             Some(recording) => {

@@ -5,6 +5,7 @@ use super::cpu::CpuArg;
 use super::guest_files::FilesArg;
 use super::image::{self, SymbolsArg};
 use super::output::Paint;
+use super::pulled::Pull;
 use super::stock_guest::{StockArgs, Typed};
 use super::typist::Typist;
 use super::until::{Limits, Until, guest_time};
@@ -50,7 +51,8 @@ pub struct GuestArgs {
     /// probed or not. LENGTH is the longest turn (100ns to 1ms)
     #[arg(long, value_name = "SEED[:LENGTH]", value_parser = turns)]
     turns: Option<Draws>,
-    /// The guest's memory, such as 256M or 2G, instead of the board's usual size
+    /// The guest's memory, such as 256M or 8G, instead of the board's usual size. The host needs memory only for what
+    /// the guest touches
     #[arg(long = "mem", value_name = "SIZE", value_parser = memory)]
     memory: Option<u64>,
     /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
@@ -104,6 +106,15 @@ impl GuestArgs {
         args
     }
 
+    /// The guest of a command that runs it without an end of its own, or several times, and so writes none of its files.
+    pub fn guest_to_compare(&self, image: &str, kernel: Kernel) -> Result<Guest, Failure> {
+        let guest = self.guest(image, kernel)?;
+        match guest.pulled.is_empty() {
+            true => Ok(guest),
+            false => Err(Failure::usage("--pull: only `trapline run` and `trapline trace` take files out of a guest")),
+        }
+    }
+
     /// Checks the arguments and reads the files that they name.
     pub fn guest(&self, image: &str, kernel: Kernel) -> Result<Guest, Failure> {
         let cpu = self.cpu.of(kernel.arch)?;
@@ -117,8 +128,8 @@ impl GuestArgs {
             None => trapline_images::find(image).map_or("", |builtin| builtin.command_line),
         };
         let command_line = [own, &self.append].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
-        let (initrd, whole, from_boot) =
-            stock.map_or((None, None, None), |stock| (Some(stock.initrd), stock.whole, stock.from_boot));
+        let (initrd, whole, from_boot, pulled) = stock
+            .map_or((None, None, None, Vec::new()), |stock| (Some(stock.initrd), stock.whole, stock.from_boot, stock.pulled));
         Ok(Guest {
             name: image.into(),
             kernel,
@@ -129,6 +140,7 @@ impl GuestArgs {
             initrd,
             whole,
             from_boot,
+            pulled,
             cpu,
             attached: self.devices.attached()?,
             memory: self.memory,
@@ -194,6 +206,8 @@ pub struct Guest {
     whole: Option<Arc<Whole>>,
     /// If set, the run starts from a booted guest, at whose shell this is typed.
     from_boot: Option<Typed>,
+    /// The files that come out of the guest.
+    pub pulled: Vec<Pull>,
     /// The name of the CPU model.
     cpu: Option<String>,
     /// Bytes of memory. `None` means the board's usual size.

@@ -41,6 +41,7 @@ mod pane;
 mod place;
 mod policy;
 mod probe_row;
+mod pulled;
 mod races;
 mod record;
 mod replay;

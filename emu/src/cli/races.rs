@@ -90,7 +90,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         return Err(Failure::usage("`trapline races` draws the turns from many seeds")
             .advise("leave `--turns` out, or give the first seed and the longest turn: --first 7 --length 50us"));
     }
-    let mut guest = args.guest.guest(&args.image, kernel)?;
+    let mut guest = args.guest.guest_to_compare(&args.image, kernel)?;
     if guest.cpus == 1 {
         return Err(Failure::usage("one CPU takes no turns").advise("give the guest several: --cpus 2"));
     }

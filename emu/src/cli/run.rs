@@ -130,6 +130,7 @@ Examples:
   trapline run debian/arm64 --disk disk.qcow2 --script work.sh
                                                         /dev/vda; the file is never written
   trapline run debian/amd64 --script work.sh --push tool:/bin/tool --mem 1G
+  trapline run debian/arm64 --script work.sh --pull /tmp/log
   trapline run debian/amd64 --root ~/trees/bookworm --script work.sh
                                                         the script runs in a folder of the host, which stays as it is
   trapline run debian/amd64 --net www=results --script work.sh

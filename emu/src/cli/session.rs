@@ -67,7 +67,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
     settle(&mut session, &probes)?;
     let (mut driver, end, refused) = carry_on(Started { guest: &guest, session, tape, console }, probes, commands, outputs)?;
     on_panic.report(&driver.session, &mut driver.tape, &guest, record.as_ref().map(NewRecording::path))?;
-    end.result(refused, driver.session.machine().board_name())
+    driver.with_pulled(end.result(refused, driver.session.machine().board_name()))
 }
 
 /// Repeats a recorded run with the commands that were typed on trapline's own command line.
@@ -124,7 +124,7 @@ fn carry_on(
     }
     session.time_hits();
     let shown = if outputs.takes_standard_output() { Shown::Errors } else { Shown::Output };
-    let mut driver = Driver::new(session, tape, guest, shown);
+    let mut driver = Driver::new(session, tape, guest, shown).pulling(guest)?;
     let mut run = Run {
         console,
         events,

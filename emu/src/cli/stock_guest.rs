@@ -3,6 +3,7 @@
 
 use super::attached::DeviceArgs;
 use super::file::{self, Kind};
+use super::pulled::{self, Pull};
 use super::{Failure, image, modules};
 use crate::arches;
 use crate::boot::kernels;
@@ -39,6 +40,11 @@ pub struct StockArgs {
     /// A file for a stock kernel's script, at this path in the guest; without a path, in the root folder. May be repeated
     #[arg(long = "push", value_name = "FILE[:PATH]", conflicts_with = "initrd")]
     pushed: Vec<String>,
+    /// A file to take out of a stock kernel when its script has ended, written to FILE, by default in this folder. May be
+    /// repeated
+    #[arg(long = "pull", value_name = "PATH[:FILE]", requires = "script")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pulled: Vec<String>,
 }
 
 /// The inputs of a stock kernel, read from their files.
@@ -51,6 +57,8 @@ pub struct StockGuest {
     pub whole: Option<Arc<Whole>>,
     /// If set, the run starts at the shell, where this is typed.
     pub from_boot: Option<Typed>,
+    /// The files that come out of the guest when its script has ended.
+    pub pulled: Vec<Pull>,
 }
 
 /// Input for the shell of a booted guest.
@@ -118,7 +126,9 @@ impl StockArgs {
         let for_init = devices.for_init()?;
         let wanted = Wanted::parse(name);
         let architecture = kernels::of(kernel.arch).debian;
+        let pulled = self.pulled.iter().map(|text| Pull::parse(text)).collect::<Result<Vec<_>, _>>()?;
         let script = self.script.as_deref().map(script).transpose()?;
+        let script = script.map(|script| if pulled.is_empty() { script } else { pulled::wrap(&script, &pulled) });
         let packed = script.as_deref().filter(|_| !self.from_boot);
         let mut has_modules = false;
         let initrd = match &self.initrd {
@@ -150,7 +160,7 @@ impl StockArgs {
         let from_boot = self.from_boot.then_some(Typed { load, script });
         let whole = if self.whole { Some(Arc::new(whole(name, kernel.arch)?)) } else { None };
         let command_line = trapline_images::command_line(architecture);
-        Ok(Some(StockGuest { command_line, initrd: initrd.into(), whole, from_boot }))
+        Ok(Some(StockGuest { command_line, initrd: initrd.into(), whole, from_boot, pulled }))
     }
 }
 

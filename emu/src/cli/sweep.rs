@@ -96,7 +96,7 @@ impl From<KindName> for Kind {
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = args.guest.kernel(&args.image)?;
     let policy = args.policy.on(kernel.arch)?;
-    let guest = args.guest.guest(&args.image, kernel)?;
+    let guest = args.guest.guest_to_compare(&args.image, kernel)?;
     if guest.kernel.is_stock() && !args.guest.has_script() && guest.limits == super::until::Limits::default() {
         return Err(Failure::usage(format!("`{}` would wait at its shell for ever", args.image))
             .advise("give it something to do, `--script FILE`, or a limit: `--until 2s`, `--until console:TEXT`"));

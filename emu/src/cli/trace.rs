@@ -174,7 +174,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let (mut driver, ended) = trace(&args.tracing, &guest, compiled, session, tape)?;
     let file = record.as_ref().map(NewRecording::path);
     args.on_panic.report(&driver.session, &mut driver.tape, &guest, file)?;
-    ended
+    driver.with_pulled(ended)
 }
 
 /// Scripts with their texts.
@@ -346,7 +346,7 @@ pub(super) fn trace(
         report::say_what_is_unknown(&session.machine().unknown_columns());
     }
     args.say_how_many(&tracings);
-    let mut driver = Driver::new(session, tape, guest, Shown::Errors);
+    let mut driver = Driver::new(session, tape, guest, Shown::Errors).pulling(guest)?;
     let mut run = Run { verbose: args.verbose, scripts: tracings, out, interrupted, events, records };
     let end = driver.run(&mut run)?;
     // A script may have called exit() in the slice in which the guest ended.

@@ -3,6 +3,7 @@
 //! The script is typed in base64, so that no byte has a meaning for the terminal. The shell is then replaced by one
 //! that runs the script and whose exit status is the guest's.
 
+use crate::base64;
 use crate::probed::Session;
 use std::collections::VecDeque;
 
@@ -33,7 +34,7 @@ impl Typist {
             pieces.extend(Some(line.as_bytes().to_vec()).filter(|line| !line.is_empty()));
             return Typist { pieces, first: true, not_before: 0 };
         };
-        let mut text = base64(&[line.as_bytes(), script].concat()).into_bytes();
+        let mut text = lines(&[line.as_bytes(), script].concat()).into_bytes();
         text.push(END);
         pieces.extend(std::iter::once(COMMAND.as_bytes()).chain(text.chunks(AT_ONCE)).map(<[u8]>::to_vec));
         Typist { pieces, first: true, not_before: 0 }
@@ -89,40 +90,14 @@ impl Typing {
     }
 }
 
-/// Encodes in base64 (RFC 4648), in lines of 76 characters.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for line in bytes.chunks(LINE / 4 * 3) {
-        for group in line.chunks(3) {
-            let word = group.iter().enumerate().fold(0u32, |word, (at, byte)| word | u32::from(*byte) << (16 - 8 * at));
-            for digit in 0..4 {
-                let value = (word >> (18 - 6 * digit) & 63) as usize;
-                text.push(if digit <= group.len() { DIGITS[value].into() } else { '=' });
-            }
-        }
-        text.push('\n');
-    }
-    text
+/// Text in base 64, in lines of 76 characters.
+fn lines(bytes: &[u8]) -> String {
+    bytes.chunks(LINE / 4 * 3).map(|line| base64::text(line) + "\n").collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_that_of_the_rfc() {
-        #[rustfmt::skip]
-        let cases: [(&[u8], &str); 8] = [
-            (b"", ""), (b"f", "Zg==\n"), (b"fo", "Zm8=\n"), (b"foo", "Zm9v\n"), (b"foob", "Zm9vYg==\n"), (b"fooba", "Zm9vYmE=\n"),
-            (b"foobar", "Zm9vYmFy\n"), (&[0xfb, 0xff, 0xfe], "+//+\n"),
-        ];
-        for (bytes, text) in cases {
-            assert_eq!(base64(bytes), text);
-        }
-        let long = base64(&[b'x'; 200]);
-        assert!(long.lines().all(|line| line.len() <= LINE) && long.lines().count() == 4, "{long}");
-    }
 
     #[test]
     fn a_line_is_typed_alone_or_in_front_of_the_script() {

@@ -57,7 +57,7 @@ impl<L: Listener> Machine<L> {
         let tables = hidden + window_bytes;
         let entry_tables = tables + (model.window.table_bytes)(window_bytes);
         let total = (entry_tables + model.entry.table_bytes - spec.ram_start).next_multiple_of(LARGE_PAGE);
-        let ram = Ram::at(spec.ram_start, total as usize, kernel.arch.isa().order)
+        let ram = Ram::around(spec.hole, spec.ram_start, total as usize, kernel.arch.isa().order)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
         let boot = if loaded { load_all(kernel, spec, config, &ram, guest_ram_bytes)? } else { Boot::default() };
         let start = (model.window.start)(kernel, hidden);
@@ -170,8 +170,8 @@ fn state_at_start<L: Listener>(
     between_runs::image(core.handle())
 }
 
-/// The RAM size in bytes that the guest may use: the configured one or the board's default, in whole large pages. Fails if
-/// the board does not support this size or the number of CPUs.
+/// The span of the RAM that the guest may use: the configured size or the board's default, in whole large pages, and the
+/// board's hole. Fails if the board does not support this size or the number of CPUs.
 fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
     let (name, most) = (spec.name, spec.cpus);
     if !(1..=most).contains(&config.cpus) {
@@ -186,7 +186,7 @@ fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
             "{asked} MiB of RAM were asked for: the {name} board has {least} to {most} MiB"
         )));
     }
-    Ok(ram)
+    Ok(spec.span(ram))
 }
 
 /// Loads the kernel and the board's boot data into the RAM that the guest may use.

@@ -79,10 +79,16 @@ pub const MECHANISMS: &[Mechanism] = &[
 ];
 
 impl Mechanism {
-    /// The mechanisms that exist on an ISA. Faithful detours do not exist everywhere.
+    /// The mechanisms that exist on an ISA. Faithful detours do not exist everywhere. An ISA without detours has no boosting
+    /// either: IA-64's copies are whole bundles, and a jump back needs one of its own.
     pub fn all_of(arch: Arch) -> impl Iterator<Item = &'static Mechanism> + Clone {
-        let has = move |form| arch.isa().detour.is_some_and(|detour| detour.room(form).is_ok());
-        MECHANISMS.iter().filter(move |mechanism| mechanism.detour == Form::Lean || has(mechanism.detour))
+        let detour = arch.isa().detour;
+        let has = move |form| detour.is_some_and(|detour| detour.room(form).is_ok());
+        let exists = move |mechanism: &Mechanism| match mechanism.detour {
+            Form::Lean => detour.is_some() || !mechanism.boost,
+            form => has(form),
+        };
+        MECHANISMS.iter().filter(move |mechanism| exists(mechanism))
     }
 
     /// The mechanism with these letters.

@@ -46,20 +46,21 @@ impl Session {
         pcs.into_iter().enumerate().map(read).collect()
     }
 
-    /// The RAM that the guest knows of, in two ranges if the kernel's direct map ends in front of its end.
+    /// The RAM that the guest knows of: a range for each piece, cut where the kernel's direct map ends.
     pub fn memory_map(&mut self) -> Vec<Mapped> {
         let start = self.machine.ram().base();
         let end = start + self.machine.guest_ram_bytes();
+        let pieces: Vec<Range<u64>> = self.machine.ram().pieces().map(|piece| piece.start..piece.end.min(end)).collect();
         let (_, parts) = self.machine.parts();
         let (bases, cpus) = (parts.model.core_file.direct_maps, parts.cpus.len());
-        let found = (0..cpus).find_map(|cpu| self.machine.look_at(cpu, |view| direct_map(view, bases, start..end)));
-        match found {
-            None => vec![Mapped { physical: start..end, address: 0 }],
-            Some((address, mapped)) if mapped == end => vec![Mapped { physical: start..end, address }],
-            Some((address, mapped)) => {
-                vec![Mapped { physical: start..mapped, address }, Mapped { physical: mapped..end, address: 0 }]
-            }
-        }
+        let found = (0..cpus).find_map(|cpu| self.machine.look_at(cpu, |view| direct_map(view, bases, start..end, &pieces)));
+        let (first, mapped) = found.unwrap_or((0, start));
+        let cut = |piece: Range<u64>| {
+            let (inside, outside) = (piece.start..piece.end.min(mapped), piece.start.max(mapped)..piece.end);
+            let inside = Mapped { address: first.wrapping_add(inside.start - start), physical: inside };
+            [inside, Mapped { physical: outside, address: 0 }]
+        };
+        pieces.into_iter().flat_map(cut).filter(|mapped| !mapped.physical.is_empty()).collect()
     }
 
     /// The kernel's image at its link address. On many ISAs the image has a second address, in the direct map.
@@ -136,12 +137,14 @@ fn slot(view: &mut View, frame: u64, pad: u64, known: &BTreeMap<u64, u64>) -> Op
 }
 
 /// Finds the direct map by the page tables in force: the first of these base addresses at which `memory` is mapped, and the
-/// physical end of the mapping.
-fn direct_map(view: &mut View, bases: &[u64], memory: Range<u64>) -> Option<(u64, u64)> {
+/// physical end of the mapping. Memory is in `pieces`; nothing between them is mapped.
+fn direct_map(view: &mut View, bases: &[u64], memory: Range<u64>, pieces: &[Range<u64>]) -> Option<(u64, u64)> {
     let mut is_mapped = |base: u64, physical: u64| view.physical(base.wrapping_add(physical - memory.start)) == Some(physical);
     // The kernel may keep the first pages for itself, and map less than half of memory.
     let places = [2, 16, 64].map(|part| memory.start + (memory.end - memory.start) / part / PAGE * PAGE);
     let base = bases.iter().copied().find(|base| places.iter().any(|place| is_mapped(*base, *place)))?;
-    let end = (memory.start..memory.end).step_by(STEP as usize).skip(1).find(|at| !is_mapped(base, *at));
+    let is_memory = |at: &u64| pieces.iter().any(|piece| piece.contains(at));
+    let steps = (memory.start..memory.end).step_by(STEP as usize).skip(1);
+    let end = steps.filter(is_memory).find(|at| !is_mapped(base, *at));
     Some((base, end.unwrap_or(memory.end)))
 }

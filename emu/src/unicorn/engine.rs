@@ -24,8 +24,9 @@ pub(crate) use super::stores::By;
 use super::stores::{self, Stores};
 use super::watched::{Access, Watched, WatchedRange};
 use callbacks::{
-    Points, always_wants, answers, block, breaks_at, each_access, fetch_refused, high_read, high_write, interrupt, invalid,
-    is_window, low_read, low_write, no_memory, pauses, points, register_in, register_out, user_hit, watches_own,
+    Points, always_wants, answers, block, breaks_at, each_access, fetch_refused, high_read, high_write, hole_read, hole_write,
+    interrupt, invalid, is_window, low_read, low_write, no_memory, pauses, points, register_in, register_out, user_hit,
+    watches_own,
 };
 use core::cell::{Cell, OnceCell};
 use core::ffi::{c_int, c_void};
@@ -158,6 +159,8 @@ struct Shared {
     watches: Watches,
     /// The physical address of the end of RAM, from which the upper device range starts.
     high: u64,
+    /// The physical address of the devices in the middle of RAM, if there are any.
+    hole: u64,
     /// The receiver of the callbacks during a run, otherwise `None`.
     events: Option<*mut dyn Events>,
 }
@@ -232,10 +235,13 @@ impl<E: Events> Core<E> {
                 check("page size", sys::uc_ctl(uc, write_request(ControlType::UC_PAGE_SIZE, 1), 1u32 << stores::PAGE_BITS))?;
             }
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
-            let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;
-            check("map", sys::uc_mem_map_ptr(uc, ram.base(), ram.len(), ALL_ACCESS, start.cast()))?;
+            for piece in ram.pieces() {
+                let start = ram.pointer(piece.start, 0).ok_or("no memory")?;
+                check("map", sys::uc_mem_map_ptr(uc, piece.start, piece.end - piece.start, ALL_ACCESS, start.cast()))?;
+            }
             (library.layout.make_ready)(uc.cast());
             core.map_devices(0, ram.base())?;
+            core.map_devices(core.callbacks.shared.hole, ram.pieces().nth(1).map_or(0, |second| second.start))?;
             core.map_devices(ram.end(), 1 << kind.physical_bits)?;
             core.hook(sys::HookType::BLOCK, block::<E> as *mut c_void, 0)?;
             core.hook(sys::HookType::INTR, interrupt::<E> as *mut c_void, 0)?;
@@ -310,6 +316,7 @@ impl<E: Events> Core<E> {
         }
         let (read, write) = match start {
             0 => (low_read as MemoryRead, low_write as MemoryWrite),
+            _ if start == self.callbacks.shared.hole => (hole_read as MemoryRead, hole_write as MemoryWrite),
             _ => (high_read as MemoryRead, high_write as MemoryWrite),
         };
         let user = (&raw const *self.callbacks).cast_mut().cast();
@@ -346,6 +353,7 @@ impl<E: Events> Core<E> {
                 own: Cell::new(false),
             },
             high: ram.end(),
+            hole: ram.pieces().next().map_or(0, |first| first.end),
             events: None,
         };
         let callbacks = Box::new(Callbacks { shared, events: null_mut() });

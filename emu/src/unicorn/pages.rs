@@ -11,6 +11,9 @@ use std::os::unix::fs::FileExt;
 
 /// Alignment of the memory: a large page of every ISA.
 const ALIGNMENT: usize = 2 << 20;
+/// Memory that only this process sees. The host does not set memory aside for pages that the guest may never use, so a guest
+/// may have more memory than the host has.
+const PRIVATE: MapFlags = MapFlags::PRIVATE.union(MapFlags::NORESERVE);
 
 /// The memory of a snapshot from the start of RAM on, in a sealed memfd, so that it cannot change.
 #[derive(Debug)]
@@ -61,9 +64,8 @@ impl Room {
     pub fn new(len: usize) -> Option<Room> {
         let mapped_len = len.checked_add(ALIGNMENT)?;
         // SAFETY: the host chooses the place, so no memory that is in use is replaced.
-        let mapped = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), mapped_len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE).ok()?
-        };
+        let mapped =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), mapped_len, ProtFlags::READ | ProtFlags::WRITE, PRIVATE).ok()? };
         let first = mapped.cast::<u8>();
         // SAFETY: the distance to the next aligned address is less than ALIGNMENT, which was added to the size.
         let start = unsafe { first.add(first.align_offset(ALIGNMENT)) };
@@ -82,8 +84,7 @@ impl Room {
         let at = self.start.cast();
         // SAFETY: the range is in this room's mapping, of which no reference exists. The file is sealed, so nobody can
         // cut it off, and stores go to private copies of its pages.
-        let shown =
-            unsafe { mmap(at, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED, &pages.file, 0) };
+        let shown = unsafe { mmap(at, len, ProtFlags::READ | ProtFlags::WRITE, PRIVATE | MapFlags::FIXED, &pages.file, 0) };
         shown.is_ok()
     }
 

@@ -11,6 +11,7 @@ mod noted;
 use super::pages::{Pages, Room};
 use super::stores::Stores;
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
@@ -35,6 +36,8 @@ pub struct Ram {
 struct Block {
     /// The host memory.
     room: Room,
+    /// Physical addresses that are RAM for the machine only; empty on most boards.
+    hole: Range<u64>,
     /// The snapshot of which `room` is a copy-on-write mapping, from the start of RAM on.
     shown: RefCell<Option<Arc<Pages>>>,
     /// The flags of each page ([`HERE`] to [`NEXT_CLEAN`]), and at least one byte behind the last page.
@@ -76,6 +79,12 @@ impl Ram {
     /// Allocates `len` zeroed bytes at a physical address, for a guest with this byte order; `None` if the host does
     /// not have enough memory.
     pub fn at(base: u64, len: usize, order: ByteOrder) -> Option<Ram> {
+        Ram::around((0, 0), base, len, order)
+    }
+
+    /// Allocates memory as [`Ram::at`] does, in which these physical addresses belong to devices for the guest. For
+    /// everybody else they are RAM that nobody writes.
+    pub fn around((hole, hole_end): (u64, u64), base: u64, len: usize, order: ByteOrder) -> Option<Ram> {
         let room = Room::new(len)?;
         let start = room.start();
         let code: Box<[Cell<u8>]> = vec![Cell::new(0); (len as u64 / PAGE) as usize + 2].into();
@@ -88,6 +97,7 @@ impl Ram {
             code: code.as_ptr(),
             block: Rc::new(Block {
                 room,
+                hole: hole..hole_end,
                 shown: RefCell::default(),
                 code,
                 cores: RefCell::default(),
@@ -133,6 +143,14 @@ impl Ram {
     /// The physical address behind the last byte.
     pub fn end(&self) -> u64 {
         self.base + self.len
+    }
+
+    /// The physical addresses that are RAM for the guest: one range, or two with a hole between them.
+    pub fn pieces(&self) -> impl Iterator<Item = Range<u64>> {
+        let (hole, all) = (&self.block.hole, self.base..self.end());
+        let is_cut = !hole.is_empty() && all.start < hole.start && hole.end < all.end;
+        let (first, second) = if is_cut { (all.start..hole.start, Some(hole.end..all.end)) } else { (all, None) };
+        std::iter::once(first).chain(second)
     }
 
     /// Whether all of these bytes are RAM.

@@ -39,7 +39,11 @@ const PAGE_PROTECTED: u64 = 0x200;
 pub const SEGMENT_BITS: u32 = 20;
 /// Pages in a segment.
 pub const SEGMENT_PAGES: u64 = 256;
+/// Entries of a segment table.
+pub const SEGMENTS: u64 = 1 << TABLE_BITS;
 const TABLE_BITS: u32 = 11;
+/// The type and length of an entry that stands for a whole segment table.
+pub const WHOLE_SEGMENT_TABLE: u64 = 1 << KIND_BIT | LENGTH;
 
 /// Size of the prefix area: its bytes at real address 0 and at the prefix are exchanged.
 pub const PREFIXED: u64 = 0x2000;
@@ -100,6 +104,16 @@ pub type Refused = u32;
 
 /// The address of the segment-table entry for an address. Fails if there is no table for it.
 pub fn segment(handle: &Handle, ram: &Ram, space: Space, address: u64) -> Result<u64, Refused> {
+    entry(handle, ram, space, address, 0)
+}
+
+/// The address of the entry for an address in a region-third table, each of whose entries stands for a segment table.
+pub fn region(handle: &Handle, ram: &Ram, space: Space, address: u64) -> Result<u64, Refused> {
+    entry(handle, ram, space, address, 1)
+}
+
+/// The address of the entry for an address in the table of a level. The segment table has level 0.
+fn entry(handle: &Handle, ram: &Ram, space: Space, address: u64, wanted: u32) -> Result<u64, Refused> {
     let Space::By(register) = space else { return Err(TYPE) };
     let element = handle.live64(CONTROL + 8 * usize::from(register));
     if element & REAL_SPACE != 0 {
@@ -118,7 +132,7 @@ pub fn segment(handle: &Handle, ram: &Ram, space: Space, address: u64) -> Result
             return Err(if level == kind { TYPE } else { missing });
         }
         let at = table + 8 * number;
-        if level == 0 {
+        if level == wanted {
             return Ok(at);
         }
         let entry = ram.get64(absolute(handle, at)).ok_or(ADDRESSING)?;

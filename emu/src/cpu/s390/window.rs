@@ -1,7 +1,7 @@
 //! The probe window on z/Architecture: the kernel's view of the memory behind its RAM, and the segment-table entry that
 //! maps it.
 
-use super::paging::{self, HOME, INVALID, SEGMENT_BITS, SEGMENT_PAGES, SEGMENT_PROTECTED, Space};
+use super::paging::{self, HOME, INVALID, SEGMENT_BITS, SEGMENT_PAGES, SEGMENT_PROTECTED, SEGMENTS, Space, WHOLE_SEGMENT_TABLE};
 use super::state::{CONTROL, PREFIX};
 use crate::boot::{Kernel, Segment};
 use crate::cpu::{Exception, Shown, WindowPlace};
@@ -27,15 +27,35 @@ pub fn start(kernel: &Kernel, physical: u64) -> u64 {
     physical.wrapping_add(text.map_or(0, |text| text.virtual_address.wrapping_sub(text.physical)))
 }
 
-/// Size in bytes of our own page tables, one for each segment of the window.
+/// Size in bytes of our own tables: a page table for each segment of the window, and a segment table.
 pub fn table_bytes(window: u64) -> u64 {
-    window / PAGE * 8
+    window / PAGE * 8 + 8 * SEGMENTS
+}
+
+/// Our own segment table. It is used where the kernel has none: its RAM, and so the window's place behind it, may end where
+/// a segment table ends.
+fn segment_table(window: &WindowPlace) -> u64 {
+    window.tables + window.len / PAGE * 8
+}
+
+/// Our own segment-table entry for an address in the window.
+fn segment_entry(window: &WindowPlace, address: u64) -> u64 {
+    let number = address.wrapping_sub(window.start) / SEGMENT;
+    let table = window.tables + 8 * SEGMENT_PAGES * number;
+    table | SEGMENT_PROTECTED
 }
 
 /// Fills our own page tables.
 pub fn prepare(ram: &Ram, window: &WindowPlace) {
     for page in 0..window.len / PAGE {
         ram.set_word(window.tables + 8 * page, paging::page_that_runs(window.physical + PAGE * page), 8);
+    }
+    let number = |address: u64| address / SEGMENT % SEGMENTS;
+    for segment in 0..SEGMENTS {
+        ram.set_word(segment_table(window) + 8 * segment, INVALID, 8);
+    }
+    for address in (window.start..window.start + window.len).step_by(SEGMENT as usize) {
+        ram.set_word(segment_table(window) + 8 * number(address), segment_entry(window, address), 8);
     }
 }
 
@@ -45,11 +65,13 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
     if paging::space(handle) == Space::Real {
         return Some(Shown { at: 0, before: 0, bytes: 0 });
     }
-    let at = paging::absolute(handle, paging::segment(handle, ram, HOME, address).ok()?);
+    let (at, ours) = match paging::segment(handle, ram, HOME, address) {
+        Ok(at) => (at, segment_entry(window, address)),
+        Err(_) => (paging::region(handle, ram, HOME, address).ok()?, segment_table(window) | WHOLE_SEGMENT_TABLE),
+    };
+    let at = paging::absolute(handle, at);
     let before = ram.get64(at)?;
-    let number = address.wrapping_sub(window.start) / SEGMENT;
-    let table = window.tables + 8 * SEGMENT_PAGES * number;
-    (before & INVALID != 0 && ram.set_word(at, table | SEGMENT_PROTECTED, 8)).then_some(Shown { at, before, bytes: 8 })
+    (before & INVALID != 0 && ram.set_word(at, ours, 8)).then_some(Shown { at, before, bytes: 8 })
 }
 
 /// Restores the replaced entry.

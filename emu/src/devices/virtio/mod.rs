@@ -6,7 +6,6 @@
 //! [`Virtio::serve`] at that time. So a request takes a fixed virtual time, however long the host takes for it.
 
 pub mod bank;
-mod base64;
 pub mod blk;
 pub mod ccw;
 pub mod core;
@@ -15,6 +14,7 @@ pub mod net;
 pub mod ninep;
 pub mod pci;
 pub mod queue;
+pub mod rng;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -25,6 +25,7 @@ use blk::Blk;
 use net::Net;
 use ninep::NineP;
 use queue::Chain;
+use rng::Rng;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use trapline_isa::mem::Memory;
@@ -39,6 +40,8 @@ pub enum Class {
     NineP(NineP),
     /// A network card.
     Net(Net),
+    /// A source of random numbers.
+    Rng(Rng),
 }
 
 /// The reason why a device cannot be on a board, or cannot continue from a snapshot.
@@ -77,6 +80,8 @@ pub enum Attached {
     Folder(ninep::Folder),
     /// A network card.
     Network(net::Card),
+    /// A source of random numbers.
+    Random(rng::Source),
 }
 
 impl Attached {
@@ -87,6 +92,7 @@ impl Attached {
             Attached::Disk(disk) => disk.identity(),
             Attached::Folder(folder) => folder.identity(),
             Attached::Network(card) => card.identity(),
+            Attached::Random(source) => Ok(source.identity()),
         }
     }
 
@@ -95,6 +101,7 @@ impl Attached {
             Attached::Disk(disk) => Class::Blk(Blk::new(disk.clone())),
             Attached::Folder(folder) => Class::NineP(NineP::new(folder.clone())),
             Attached::Network(card) => Class::Net(Net::new(card.clone())),
+            Attached::Random(source) => Class::Rng(Rng::new(*source)),
         }
     }
 }
@@ -107,21 +114,24 @@ impl Class {
             Class::Blk(_) => 2,
             Class::NineP(_) => 9,
             Class::Net(_) => 1,
+            Class::Rng(_) => 4,
         }
     }
 
-    /// The class code of its PCI function: a network card, or another device's usual one, a disk's controller.
+    /// The class code of its PCI function: a network card, none of the known ones for random numbers, or the usual one of other
+    /// devices, a disk's controller.
     pub fn pci_class(&self) -> u32 {
         match self {
             Class::Blk(_) | Class::NineP(_) => 0x01_8000,
             Class::Net(_) => 0x02_0000,
+            Class::Rng(_) => 0xff_0000,
         }
     }
 
     /// The number of queues.
     pub fn queues(&self) -> usize {
         match self {
-            Class::Blk(_) | Class::NineP(_) => 1,
+            Class::Blk(_) | Class::NineP(_) | Class::Rng(_) => 1,
             Class::Net(_) => 2,
         }
     }
@@ -132,6 +142,7 @@ impl Class {
             Class::Blk(blk) => blk.features(),
             Class::NineP(folder) => folder.features(),
             Class::Net(net) => net.features(),
+            Class::Rng(_) => 0,
         }
     }
 
@@ -141,6 +152,7 @@ impl Class {
             Class::Blk(blk) => blk.configuration(),
             Class::NineP(folder) => folder.configuration(),
             Class::Net(net) => net.configuration(),
+            Class::Rng(_) => Vec::new(),
         }
     }
 
@@ -149,6 +161,7 @@ impl Class {
         match self {
             Class::Blk(blk) => blk.handle(chain, memory),
             Class::NineP(folder) => folder.handle(chain, memory),
+            Class::Rng(numbers) => numbers.handle(chain, memory),
             Class::Net(net) if queue == net::RECEIVE => net.receive(chain, memory),
             Class::Net(net) => {
                 net.send(chain, memory, now);
@@ -160,7 +173,7 @@ impl Class {
     /// Whether the device has a use for a chain of this queue. It has none for the buffers of frames that have not come.
     fn can_use(&self, queue: usize) -> bool {
         match self {
-            Class::Blk(_) | Class::NineP(_) => true,
+            Class::Blk(_) | Class::NineP(_) | Class::Rng(_) => true,
             Class::Net(net) => queue != net::RECEIVE || net.has_waiting(),
         }
     }
@@ -168,7 +181,7 @@ impl Class {
     /// The time at which the device acts by itself.
     fn timer(&self) -> Option<Ticks> {
         match self {
-            Class::Blk(_) | Class::NineP(_) => None,
+            Class::Blk(_) | Class::NineP(_) | Class::Rng(_) => None,
             Class::Net(net) => net.timer(),
         }
     }
@@ -176,7 +189,7 @@ impl Class {
     /// Lets the device act by itself, if its time has come.
     fn pass_time(&mut self, now: Ticks) {
         match self {
-            Class::Blk(_) | Class::NineP(_) => {}
+            Class::Blk(_) | Class::NineP(_) | Class::Rng(_) => {}
             Class::Net(net) => net.pass_time(now),
         }
     }
@@ -184,7 +197,7 @@ impl Class {
     /// The number of frames that have come for the guest.
     fn arrived(&self) -> u64 {
         match self {
-            Class::Blk(_) | Class::NineP(_) => 0,
+            Class::Blk(_) | Class::NineP(_) | Class::Rng(_) => 0,
             Class::Net(net) => net.arrived(),
         }
     }
@@ -192,7 +205,7 @@ impl Class {
     /// Follows a reset by the driver.
     fn reset(&mut self) {
         match self {
-            Class::Blk(_) | Class::NineP(_) => {}
+            Class::Blk(_) | Class::NineP(_) | Class::Rng(_) => {}
             Class::Net(net) => net.reset(),
         }
     }
@@ -203,6 +216,7 @@ impl Class {
             (Class::Blk(mine), Class::Blk(other)) => mine.adopt(other),
             (Class::NineP(mine), Class::NineP(other)) => mine.adopt(other),
             (Class::Net(mine), Class::Net(other)) => mine.adopt(other),
+            (Class::Rng(mine), Class::Rng(other)) => mine.adopt(other),
             _ => Err(AttachError::Kind),
         }
     }
@@ -212,6 +226,7 @@ impl Class {
             Class::Blk(blk) => blk.is_sound(),
             Class::NineP(folder) => folder.is_sound(),
             Class::Net(net) => net.is_sound(last),
+            Class::Rng(_) => true,
         }
     }
 }

@@ -193,3 +193,15 @@ pub(super) extern "C" fn high_write(_: *mut uc_engine, offset: u64, size: u32, v
     let ((handle, events), high) = unsafe { (whom(user), (*user.cast::<Shared>()).high) };
     events.memory_out(&InstructionContext(handle), high + offset, size, in_order(handle, value, size));
 }
+
+pub(super) extern "C" fn hole_read(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
+    // SAFETY: see `whom`.
+    let ((handle, events), hole) = unsafe { (whom(user), (*user.cast::<Shared>()).hole) };
+    in_order(handle, events.memory_in(&InstructionContext(handle), hole + offset, size), size)
+}
+
+pub(super) extern "C" fn hole_write(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
+    // SAFETY: see `whom`.
+    let ((handle, events), hole) = unsafe { (whom(user), (*user.cast::<Shared>()).hole) };
+    events.memory_out(&InstructionContext(handle), hole + offset, size, in_order(handle, value, size));
+}

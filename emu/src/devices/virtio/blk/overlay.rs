@@ -4,8 +4,8 @@
 //! compressed, in base 64.
 
 use super::super::AttachError;
-use super::super::base64::{from_text, text};
 use super::Base;
+use crate::base64::{from_text, text};
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

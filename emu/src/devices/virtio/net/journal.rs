@@ -1,8 +1,8 @@
 //! The steps that a network has made since it began: times, and the guest's frames. A network that begins anew and makes the
 //! same steps is in the same state.
 
-use super::super::base64;
 use super::LONGEST_FRAME;
+use crate::base64;
 use crate::clock::Ticks;
 use std::io::Read;
 

@@ -255,7 +255,7 @@ fn damaged_frames_are_refused() {
         damaged[key] = text.into();
         serde_json::from_value::<Net>(damaged)
     };
-    let text = |bytes: &[u8]| super::super::base64::text(&zstd::bulk::compress(bytes, 1).expect("bytes"));
+    let text = |bytes: &[u8]| crate::base64::text(&zstd::bulk::compress(bytes, 1).expect("bytes"));
     let step = |at: u64, frame: &[u8]| [&at.to_le_bytes()[..], &(frame.len() as u16).to_le_bytes(), frame].concat();
     let is_sound = |bytes: &[u8]| read("journal", text(bytes)).is_ok_and(|net| net.is_sound(1000));
     assert!(is_sound(&[step(5, &[1; 60]), step(5, &[]), step(9, &[2; 60])].concat()));
@@ -265,7 +265,7 @@ fn damaged_frames_are_refused() {
     assert!(!is_sound(&step(1, &[0; 60])[..50]), "cut");
     assert!(read("waiting", text(&step(0, &[0; 60])[..50])).is_err());
     for key in ["journal", "waiting"] {
-        assert!(read(key, "####".into()).is_err() && read(key, super::super::base64::text(b"no zstd")).is_err());
+        assert!(read(key, "####".into()).is_err() && read(key, crate::base64::text(b"no zstd")).is_err());
     }
 }
 

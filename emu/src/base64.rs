@@ -1,4 +1,4 @@
-//! Bytes as text in a snapshot: base 64 (RFC 4648).
+//! Bytes as text, in snapshots and on a guest's console: base 64 (RFC 4648).
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const NO_DIGIT: u8 = b'=';

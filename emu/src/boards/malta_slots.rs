@@ -1,5 +1,6 @@
-//! The four PCI slots of a Malta board. Each has room for two virtio devices, as functions 0 and 1 of its PCI device. All use
-//! interrupt pin A, which leads to the slot's PCI interrupt (arch/mips/pci/fixup-malta.c).
+//! The four PCI slots of a Malta board. The fourth virtio device and the ones after it are functions of the last slot's PCI
+//! device, so that a kernel finds all in their order. All use interrupt pin A, which leads to the slot's PCI interrupt
+//! (arch/mips/pci/fixup-malta.c).
 
 use crate::clock::Ticks;
 use crate::devices::virtio::ninep::ErrorNumber;
@@ -10,6 +11,8 @@ use trapline_isa::mem::Memory;
 
 /// The number of slots, and of PCI interrupts.
 pub const SLOTS: usize = 4;
+/// The last slot, which takes several devices.
+const LAST: usize = SLOTS - 1;
 /// The device number of the first slot.
 const FIRST: u32 = 18;
 /// The lines to which firmware routes the PCI interrupts.
@@ -47,21 +50,21 @@ impl Slots {
         self.0.adopt(&other.0)
     }
 
-    /// Puts a device into the next slot, and a fifth one into the first slot again.
+    /// Puts a device into the next slot, or adds it to the last one.
     pub fn attach(&mut self, device: &Attached) -> Result<(), AttachError> {
         let number = self.0.len();
         let base = MEMORY + number as u32 * pci::BYTES;
         let mut virtio = Virtio::new(device);
         virtio.number_errors(ERRORS);
-        self.0.attach(virtio, Firmware { base, line: LINES[number % SLOTS] })
+        self.0.attach(virtio, Firmware { base, line: LINES[slot(number)] })
     }
 
     /// Reads the register of a configuration address. `None` if no device has this address.
     pub fn config(&self, address: u32) -> Option<u32> {
         let (number, register) = place_of(address)?;
         let value = self.0.read_function(number, register, 4)?;
-        let is_first_of_two = register == HEADER && number + SLOTS < self.0.len();
-        Some(if is_first_of_two { value | SEVERAL_FUNCTIONS } else { value })
+        let is_first_of_several = register == HEADER && number == LAST && self.0.len() > SLOTS;
+        Some(if is_first_of_several { value | SEVERAL_FUNCTIONS } else { value })
     }
 
     /// Writes the register of a configuration address. Returns false if no device has this address.
@@ -85,7 +88,7 @@ impl Slots {
     pub fn interrupts(&self) -> [bool; SLOTS] {
         let mut levels = [false; SLOTS];
         for (number, level) in self.0.lines().enumerate() {
-            levels[number % SLOTS] |= level;
+            levels[slot(number)] |= level;
         }
         levels
     }
@@ -101,11 +104,17 @@ impl Slots {
     }
 }
 
+/// The slot of the virtio device of this number.
+fn slot(number: usize) -> usize {
+    number.min(LAST)
+}
+
 /// The number of the virtio device and the register that a configuration address names, if it is one of a slot.
 fn place_of(address: u32) -> Option<(usize, u8)> {
     let (bus, device, function) = (address >> 16 & 0xff, address >> 11 & 31, (address >> 8 & 7) as usize);
     let slot = device.checked_sub(FIRST)? as usize;
-    (bus == 0 && slot < SLOTS && function < 2).then_some((function * SLOTS + slot, address as u8 & !3))
+    let is_place = bus == 0 && slot < SLOTS && (function == 0 || slot == LAST);
+    is_place.then_some((slot + function, address as u8 & !3))
 }
 
 #[cfg(test)]

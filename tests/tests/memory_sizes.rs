@@ -15,13 +15,13 @@ const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
 /// The kernels with the sizes that are tested. On x86, 3 GiB fit below the hole and a page more does not. On
-/// z/Architecture, a table ends at each multiple of 2 GiB, where the probe window begins then.
+/// z/Architecture, a table ends at each multiple of 2 GiB: in the middle of the probe window, or in front of it.
 const GUESTS: &[(&str, &[u64])] = &[
-    ("debian/amd64", &[3 * GIB, 3 * GIB + 2 * MIB, 8 * GIB]),
+    ("debian/amd64", &[3 * GIB + 2 * MIB, 8 * GIB]),
     ("debian/arm64", &[8 * GIB]),
     ("debian/ppc64el", &[8 * GIB]),
     ("debian/riscv64", &[8 * GIB]),
-    ("debian/s390x", &[2 * GIB, 8 * GIB - 4 * MIB, 8 * GIB]),
+    ("debian/s390x", &[8 * GIB - 4 * MIB, 8 * GIB]),
 ];
 
 /// Prints the memory that the kernel has found, and uses some of it.

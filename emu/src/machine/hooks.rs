@@ -152,7 +152,7 @@ impl<L: Listener> Events for Inner<L> {
         self.view.user_points(self.view.ram.physical_at(page)?, pc)
     }
 
-    fn user_hit(&mut self, _: &InstructionContext, pc: u64, point: u32) {
+    fn user_hit(&mut self, pc: u64, point: u32) {
         self.user_instruction(pc, point);
     }
 

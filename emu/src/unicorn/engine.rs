@@ -82,7 +82,7 @@ pub trait Events: 'static {
     /// translated.
     fn points(&mut self, cpu: &InstructionContext, page: u64, pc: u64) -> Option<&[u32]>;
     /// The CPU is about to run the instruction at a point.
-    fn user_hit(&mut self, cpu: &InstructionContext, pc: u64, point: u32);
+    fn user_hit(&mut self, pc: u64, point: u32);
     /// PAUSE, YIELD or WFE: the guest waits for another CPU in a loop. The pc is behind the instruction.
     fn pauses(&mut self, cpu: &InstructionContext);
     /// An access to the watched range of this number was made, inside a block. `pc` is `None` if no translated code made

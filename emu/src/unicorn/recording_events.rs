@@ -74,7 +74,7 @@ impl Events for RecordingEvents {
     fn points(&mut self, _: &InstructionContext, _: u64, _: u64) -> Option<&[u32]> {
         None
     }
-    fn user_hit(&mut self, _: &InstructionContext, _: u64, _: u32) {}
+    fn user_hit(&mut self, _: u64, _: u32) {}
     fn pauses(&mut self, _: &InstructionContext) {}
 }
 

@@ -117,8 +117,8 @@ pub(super) extern "C" fn points(user: *mut c_void, page: *const u8, pc: u64) -> 
 
 pub(super) extern "C" fn user_hit(user: *mut c_void, pc: u64, point: u64) {
     // SAFETY: see `whom`.
-    let (handle, events) = unsafe { whom(user) };
-    events.user_hit(&InstructionContext(handle), pc, point as u32);
+    let (_, events) = unsafe { whom(user) };
+    events.user_hit(pc, point as u32);
 }
 
 /// Called by PAUSE, YIELD and WFE. The CPU state already is that after the instruction.

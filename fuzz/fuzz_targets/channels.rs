@@ -6,65 +6,25 @@
 //! subchannel's block. 5: halts or clears. 6 Q: notifies a queue, lets time pass and serves the device.
 #![no_main]
 
+mod disk;
+mod ram;
+
 use libfuzzer_sys::fuzz_target;
-use std::io;
-use std::sync::Arc;
-use trapline::devices::virtio::Attached;
-use trapline::devices::virtio::blk::{Base, Disk};
+use ram::Ram;
 use trapline::devices::virtio::ccw::subchannel::Subchannel;
-use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Memory};
 
 const BYTES: usize = 1 << 16;
 
-struct Ram(Vec<u8>);
-
-impl Ram {
-    fn at(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
-        let from = usize::try_from(address).ok()?;
-        self.0.get_mut(from..from.checked_add(length)?)
-    }
-}
-
-impl Memory for Ram {
-    fn order(&self) -> ByteOrder {
-        ByteOrder::Big
-    }
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        let from = self.at(address, into.len()).ok_or(Fault { address, write: false })?;
-        into.copy_from_slice(from);
-        Ok(())
-    }
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        self.at(address, bytes.len()).ok_or(Fault { address, write: true })?.copy_from_slice(bytes);
-        Ok(())
-    }
-}
-
-#[derive(Debug)]
-struct Zeroes;
-
-impl Base for Zeroes {
-    fn bytes(&self) -> u64 {
-        1 << 20
-    }
-    fn read(&self, _: u64, into: &mut [u8]) -> io::Result<()> {
-        into.fill(0);
-        Ok(())
-    }
-    fn checksum(&self) -> io::Result<String> {
-        Ok(String::new())
-    }
-}
-
 fuzz_target!(|data: &[u8]| {
-    let disk = Attached::Disk(Disk { base: Arc::new(Zeroes), read_only: false });
+    let disk = disk::zeroes();
     let mut subchannel = Subchannel::new(&disk, 1);
     let mut block = subchannel.block();
     // Enabled, with sense data in the response.
     block[1] |= 0x80 << 16;
     block[6] |= 1;
     let _ = subchannel.modify(&block);
-    let (mut ram, mut now, mut at) = (Ram(vec![0; BYTES]), 0, 0);
+    let (mut ram, mut now, mut at) = (Ram { start: 0, order: ByteOrder::Big, bytes: vec![0; BYTES] }, 0, 0);
     let mut rest = data;
     let mut take = |count: usize| {
         let (head, tail) = rest.split_at_checked(count)?;

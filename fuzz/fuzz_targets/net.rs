@@ -2,6 +2,7 @@
 #![no_main]
 
 mod driver;
+mod ram;
 
 use libfuzzer_sys::fuzz_target;
 use trapline::devices::virtio::net::Card;

@@ -5,8 +5,9 @@
 //! R. 2 R: reads it. 3: lets time pass and serves the device. 4 AA: goes to this address in memory. 5: brings the device up,
 //! with its queues at the start of memory. 6 NN: sends the next NN bytes as one request in the last queue, and serves it.
 
+use crate::ram::Ram;
 use trapline::devices::virtio::{Virtio, mmio};
-use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Memory};
 
 const START: u64 = 0x4000_0000;
 const BYTES: usize = 1 << 16;
@@ -18,31 +19,6 @@ const NEXT_QUEUE: u64 = 0x400;
 const SIZE: u64 = 16;
 /// The place of a request's bytes.
 const REQUEST: u64 = START + 0x8000;
-
-/// Guest memory.
-struct Ram(Vec<u8>);
-
-impl Ram {
-    fn at(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
-        let from = usize::try_from(address.checked_sub(START)?).ok()?;
-        self.0.get_mut(from..from.checked_add(length)?)
-    }
-}
-
-impl Memory for Ram {
-    fn order(&self) -> ByteOrder {
-        ByteOrder::Little
-    }
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        let from = self.at(address, into.len()).ok_or(Fault { address, write: false })?;
-        into.copy_from_slice(from);
-        Ok(())
-    }
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        self.at(address, bytes.len()).ok_or(Fault { address, write: true })?.copy_from_slice(bytes);
-        Ok(())
-    }
-}
 
 /// Brings the device up as a driver does.
 fn up(device: &mut Virtio, now: u64) {
@@ -74,7 +50,7 @@ fn offer(ram: &mut Ram, queue: u64, bytes: &[u8]) {
 
 /// Drives a device by these commands.
 pub fn drive(mut device: Virtio, data: &[u8]) {
-    let (mut ram, mut now, mut at) = (Ram(vec![0; BYTES]), 0, START);
+    let (mut ram, mut now, mut at) = (Ram { start: START, order: ByteOrder::Little, bytes: vec![0; BYTES] }, 0, START);
     let last = device.queues().saturating_sub(1) as u64;
     let mut rest = data;
     let mut take = |count: usize| {

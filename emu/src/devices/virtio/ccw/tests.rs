@@ -15,7 +15,7 @@ use trapline_isa::mem::Memory;
 
 const PROGRAM: u32 = Ram::BASE as u32;
 const DATA: u32 = PROGRAM + 0x1000;
-/// Where a program's second half is, in front of which is other memory.
+/// A program's second half lies there. Other memory is in front of it.
 const ELSEWHERE: u32 = PROGRAM + 0x800;
 
 const FINE: u8 = CHANNEL_END | DEVICE_END;

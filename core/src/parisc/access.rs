@@ -95,7 +95,7 @@ impl Core {
         self.state.spaces[number].get()
     }
 
-    /// How data is translated now, at this level.
+    /// The translation of data that is in force, at this level.
     #[inline(always)]
     pub(super) fn addresses(&self, level: u32) -> Addresses {
         Addresses { is_translated: self.state.status.get() & psw::D != 0, tag: self.data.tag(level) }

@@ -86,9 +86,13 @@ struct Parcel {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
+    /// Its end has not come yet.
     Awaited,
+    /// It came whole.
     Came,
+    /// The guest does not have it.
     Missing,
+    /// It could not be unpacked or written, for this reason.
     Damaged(String),
 }
 
@@ -100,11 +104,12 @@ struct Bounded {
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.written += bytes.len() as u64;
-        if self.written > MOST {
+        if self.written + bytes.len() as u64 > MOST {
             return Err(std::io::Error::other(format!("it is larger than {} MiB", MOST >> 20)));
         }
-        self.out.file.write(bytes)
+        let written = self.out.file.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -2,146 +2,22 @@
 //! fixup or kernel patch can enter or change the middle of the region. Shared by all ISAs.
 //!
 //! The guest's text is read through the trait [`Surroundings`]. Each reason against a jump is a [`Rule`] with a name;
-//! the refusal names the instruction or place that it is about.
+//! the refusal names the instruction or place that it is about. [`region`] and [`region_to`] return a [`Region`].
+
+mod rule;
+mod surroundings;
+
+pub use rule::Rule;
+pub use surroundings::{PlainText, Surroundings};
 
 use crate::arch::Isa;
 use crate::detour::{self, Detour, Far};
-use crate::function::{Decoded, decode_at, walk_around};
+use crate::function::{decode_at, walk_around};
 use crate::insn::{Flow, Insn};
-use crate::mem::Fault;
-use crate::plan::{Errno, Policy, Refusal};
+use crate::plan::{Policy, Refusal};
 use crate::regs::Reg;
-use alloc::format;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
-
-/// The guest's text, and the kernel's tables about it.
-pub trait Surroundings {
-    /// Fills a buffer with the text at an address, without our probes.
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
-    /// The decoded instructions of a range, data taken for code, if they are already known.
-    fn decoded(&mut self, range: &Range<u64>) -> Option<Arc<Decoded>> {
-        let _ = range;
-        None
-    }
-    /// Whether the address is in code, not in data between code.
-    fn is_code(&self, address: u64) -> bool {
-        let _ = address;
-        true
-    }
-    /// The first instruction of a range that the exception table allows to fault.
-    fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
-        let _ = range;
-        None
-    }
-    /// The first address of a range to which the exception table sends execution after a fault.
-    fn fixup(&self, range: Range<u64>) -> Option<u64> {
-        let _ = range;
-        None
-    }
-    /// The first place of a range that the kernel itself patches, and what it is.
-    fn reserved(&self, range: Range<u64>) -> Option<(u64, &'static str)> {
-        let _ = range;
-        None
-    }
-    /// The range of the thunks for indirect jumps (retpolines).
-    fn indirect_thunks(&self) -> Range<u64> {
-        0..0
-    }
-    /// Parts of the same function that the compiler placed elsewhere (`.cold`). They may jump back into it.
-    fn other_parts(&self) -> &[Range<u64>] {
-        &[]
-    }
-}
-
-/// A reason not to replace instructions by a jump.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rule {
-    /// The ISA has no detours.
-    NoDetours,
-    /// The function ends before the jump would.
-    NoRoom,
-    /// The exception table lists an instruction.
-    ExpectedFault,
-    /// Execution may continue under the jump after a fault.
-    Fixup,
-    /// Some bytes cannot be decoded.
-    Undecodable,
-    /// An indirect jump may lead anywhere in the function.
-    IndirectJump,
-    /// A jump leads into the middle of the new one.
-    JumpInto,
-    /// A call leads into the middle of the new jump.
-    CallInto,
-    /// A jump or call leads into the middle of an instruction of the function.
-    JumpBetween,
-    /// The jump would be in the delay slot of a branch.
-    DelaySlot,
-    /// An instruction cannot run in a detour.
-    Unmovable,
-    /// The kernel patches an instruction of the region.
-    Reserved,
-    /// The instructions are longer than a detour.
-    TooLong,
-    /// The detour is out of the jump's reach.
-    OutOfReach,
-    /// Only a jump through a register reaches the detour, and all registers are in use.
-    NoRegister,
-}
-
-impl Rule {
-    /// All rules, in the order in which they are checked.
-    #[rustfmt::skip]
-    pub const ALL: &'static [Rule] = &[
-        Rule::NoDetours, Rule::NoRoom, Rule::ExpectedFault, Rule::Undecodable, Rule::IndirectJump, Rule::JumpInto, Rule::CallInto,
-        Rule::JumpBetween, Rule::DelaySlot, Rule::Fixup, Rule::Unmovable, Rule::TooLong, Rule::Reserved, Rule::OutOfReach,
-        Rule::NoRegister,
-    ];
-
-    /// The name of the rule, the errno that Linux uses internally, and the sentence for the user.
-    #[rustfmt::skip]
-    const fn facts(self) -> (&'static str, Errno, &'static str) {
-        match self {
-            Rule::NoDetours =>     ("no-detours",     Errno::EOPNOTSUPP, "this ISA's probes are not optimised"),
-            Rule::NoRoom =>        ("no-room",        Errno::EILSEQ,     "the function ends before the jump would"),
-            Rule::ExpectedFault => ("expected-fault", Errno::EILSEQ,     "the exception table refers to an instruction here by its address"),
-            Rule::Fixup =>         ("fixup",          Errno::EILSEQ,     "execution may continue in the middle of the jump after a fault"),
-            Rule::Undecodable =>   ("undecodable",    Errno::EILSEQ,     "some bytes cannot be decoded, so the code behind them is unknown"),
-            Rule::IndirectJump =>  ("indirect-jump",  Errno::EILSEQ,     "an indirect jump may lead into the middle of the jump"),
-            Rule::JumpInto =>      ("jump-into",      Errno::EILSEQ,     "another jump leads into the middle of the jump"),
-            Rule::CallInto =>      ("call-into",      Errno::EILSEQ,     "a call leads into the middle of the jump"),
-            Rule::JumpBetween =>   ("jump-between",   Errno::EILSEQ,     "a jump into the middle of an instruction means that the code was decoded wrongly"),
-            Rule::DelaySlot =>     ("delay-slot",     Errno::EINVAL,     "a jump in a delay slot does not lead to its target"),
-            Rule::Unmovable =>     ("unmovable",      Errno::EINVAL,     "an instruction that the jump would overwrite cannot run in a detour"),
-            Rule::TooLong =>       ("too-long",       Errno::EINVAL,     "the instructions that the jump would overwrite do not fit into a detour"),
-            Rule::Reserved =>      ("reserved",       Errno::EBUSY,      "the kernel itself patches an instruction that the jump would overwrite"),
-            Rule::OutOfReach =>    ("out-of-reach",   Errno::ERANGE,     "the detour is out of reach of a jump"),
-            Rule::NoRegister =>    ("no-register",    Errno::ERANGE,     "only a jump through a register reaches the detour, and the function uses all of them here"),
-        }
-    }
-
-    /// The name in lists.
-    pub const fn name(self) -> &'static str {
-        self.facts().0
-    }
-
-    /// The refusal by this rule.
-    pub const fn refusal(self) -> Refusal {
-        let (_, errno, why) = self.facts();
-        Refusal::new(errno, why)
-    }
-
-    /// The rule that made a refusal.
-    pub fn of(refusal: &Refusal) -> Option<Rule> {
-        Rule::ALL.iter().copied().find(|rule| refusal.errno == rule.facts().1 && refusal.why.starts_with(rule.facts().2))
-    }
-
-    fn about(self, what: &str, address: u64) -> Refusal {
-        let (_, errno, why) = self.facts();
-        Refusal::because(errno, format!("{why}: {what} at {address:#x}"))
-    }
-}
 
 /// The whole instructions that a jump overwrites, at least in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -404,48 +280,5 @@ impl Question<'_> {
             return Err(Rule::Reserved.about(what, at));
         }
         Ok(region)
-    }
-}
-
-/// Bytes of text with given tables, for tests and fuzzers.
-#[derive(Clone, Debug, Default)]
-pub struct PlainText {
-    /// The address of the first byte.
-    pub start: u64,
-    /// The text.
-    pub bytes: Vec<u8>,
-    /// Exception table: instructions that may fault, and where execution then continues.
-    pub fixups: Vec<(u64, u64)>,
-    /// Places that the kernel patches.
-    pub patched: Vec<u64>,
-    /// The range of the thunks for indirect jumps.
-    pub thunks: Range<u64>,
-    /// Other parts of the function.
-    pub parts: Vec<Range<u64>>,
-}
-
-impl Surroundings for PlainText {
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        let fault = |address| Fault { address, write: false };
-        let from = address.checked_sub(self.start).ok_or(fault(address))? as usize;
-        let end = from.checked_add(into.len()).ok_or(fault(address))?;
-        let bytes = self.bytes.get(from..end).ok_or(fault(self.start.wrapping_add(self.bytes.len() as u64)))?;
-        into.copy_from_slice(bytes);
-        Ok(())
-    }
-    fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
-        self.fixups.iter().map(|(at, _)| *at).filter(|at| range.contains(at)).min()
-    }
-    fn fixup(&self, range: Range<u64>) -> Option<u64> {
-        self.fixups.iter().map(|(_, to)| *to).filter(|to| range.contains(to)).min()
-    }
-    fn reserved(&self, range: Range<u64>) -> Option<(u64, &'static str)> {
-        self.patched.iter().copied().filter(|at| range.contains(at)).min().map(|at| (at, "a place that is patched"))
-    }
-    fn indirect_thunks(&self) -> Range<u64> {
-        self.thunks.clone()
-    }
-    fn other_parts(&self) -> &[Range<u64>] {
-        &self.parts
     }
 }

@@ -4,7 +4,7 @@
 //! Each instance in use is a call that is on some task's stack, or was abandoned there. So the number of tasks times the
 //! depth of their stacks bounds a pool. The limits here only matter for a hostile guest that pretends to have more tasks.
 
-use super::{Pool, Returns};
+use super::pools::{Pool, Returns};
 use crate::instances::{Instance, Instances, NONE};
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -1,20 +1,24 @@
 //! [`EventSet`]: the events and their probes. It checks whether a definition fits the kernel and the existing events,
-//! and writes the text of `kprobe_events` and `kprobe_profile`.
+//! and writes the text of `kprobe_events` and `kprobe_profile`. `set/target.rs` looks up a definition's place in the guest, and
+//! `set/member.rs` has the probe of one definition.
+
+mod member;
+mod target;
+
+pub use member::{Attached, Member};
+pub(super) use target::{OriginalText, bound_again};
 
 use super::error::{Code, EventError, Span};
-use super::fetch::{Programs, Scope, unknown_symbol};
+use super::fetch::Programs;
 use super::format::{Field, Format, Stack};
 use super::memory;
 use super::names::Names;
 use super::parse::{Definition, Location, Removal};
 use super::text::is_identifier;
 use super::watch::KERNEL_STACK;
-use crate::guest::{Guest, Site};
-use crate::probe::{Jprobe, Kprobe, Kretprobe};
+use crate::guest::Guest;
 use crate::records::EventId;
 use crate::unwind::Stacks;
-use crate::user::{Place, UserProbe};
-use crate::watch::Watchpoint;
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -22,9 +26,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use trapline_isa::entry::{BEGINNING, Beginning};
-use trapline_isa::mem::Fault;
-use trapline_isa::plan::{Errno, Policy};
+use member::Before;
+use target::{resolve, scope};
+use trapline_isa::plan::Errno;
 
 /// The group of events that name none.
 pub const DEFAULT_GROUP: &str = "kprobes";
@@ -61,52 +65,10 @@ struct Known {
 /// The most probes that all events together may have.
 const MOST_MEMBERS: usize = 65_535;
 
-/// The largest number of places in the message about an ambiguous name.
-const MOST_PLACES: usize = 8;
-
 /// The number of removed events whose format is kept. Older formats are kept only while the ring has records of them.
 const MOST_REMOVED: usize = 256;
 /// The number of further removals before the removed events are searched for those that nobody needs any more.
 const REMOVED_AT_ONCE: usize = 32;
-
-/// One probe of an event.
-#[derive(Clone, Debug)]
-pub struct Member {
-    /// The event that it belongs to.
-    pub event: EventId,
-    /// Its definition, with group and event names filled in.
-    pub definition: Definition,
-    /// Its fetch programs.
-    pub programs: Arc<Programs>,
-    /// The probe itself.
-    pub probe: Attached,
-    /// Counters of earlier probes of this member, from before its module was unloaded.
-    pub(super) before: Before,
-}
-
-/// Counters of probes that no longer exist.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Before {
-    hits: u64,
-    misses: u64,
-}
-
-/// The probe of a definition, once it is registered.
-#[derive(Clone, Debug)]
-pub enum Attached {
-    /// A breakpoint probe.
-    Kprobe(Kprobe),
-    /// A return probe.
-    Kretprobe(Kretprobe),
-    /// A probe at a function's entry whose handler sees the arguments.
-    Jprobe(Jprobe),
-    /// A probe in a user program.
-    User(UserProbe),
-    /// A watchpoint of a watch event.
-    Watchpoint(Watchpoint),
-    /// Not registered yet: its module is not loaded.
-    Pending,
-}
 
 /// A definition that passed every check except the registration of its probe.
 #[derive(Debug)]
@@ -121,9 +83,6 @@ pub(super) struct Prepared {
     pub is_there: bool,
     format: Format,
 }
-
-/// Reads kernel text as it was before any probe was written.
-pub(super) type OriginalText<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), Fault>;
 
 /// The changes that a line has made.
 #[derive(Debug)]
@@ -350,186 +309,8 @@ impl EventSet {
     }
 }
 
-impl Member {
-    /// The event's group.
-    pub fn group(&self) -> &str {
-        self.definition.group.as_deref().unwrap_or(DEFAULT_GROUP)
-    }
-
-    /// The event's name.
-    pub fn name(&self) -> &str {
-        self.definition.event.as_deref().unwrap_or_default()
-    }
-
-    /// Hits for which a record was written or attempted. For a return probe: returns.
-    pub fn hits(&self) -> u64 {
-        self.before.hits
-            + match &self.probe {
-                Attached::Kprobe(probe) => probe.hits(),
-                Attached::Jprobe(probe) => probe.hits(),
-                Attached::Kretprobe(probe) => probe.returns(),
-                Attached::User(probe) => probe.hits(),
-                Attached::Watchpoint(watchpoint) => watchpoint.hits(),
-                Attached::Pending => 0,
-            }
-    }
-
-    /// Hits whose handler could not run.
-    pub fn misses(&self) -> u64 {
-        self.before.misses
-            + match &self.probe {
-                Attached::Kprobe(probe) => probe.nmissed(),
-                Attached::Jprobe(probe) => probe.kprobe().nmissed(),
-                Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
-                Attached::User(probe) => probe.missed(),
-                Attached::Watchpoint(watchpoint) => watchpoint.changed_unseen(),
-                Attached::Pending => 0,
-            }
-    }
-
-    /// The misses that the present probe does not count, because they happened before its module was loaded again.
-    pub fn earlier_misses(&self) -> u64 {
-        self.before.misses
-    }
-
-    /// Replaces the probe and keeps the counts.
-    pub(super) fn replace(&mut self, probe: Attached, programs: Arc<Programs>) {
-        self.programs = programs;
-        self.before = Before { hits: self.hits(), misses: self.misses() };
-        self.probe = probe;
-    }
-
-    /// The definition in the form that `kprobe_events` shows.
-    fn shown(&self) -> Definition {
-        let mut definition = self.definition.clone();
-        if let Attached::Kretprobe(probe) = &self.probe {
-            definition.maxactive = u32::try_from(probe.active_limit()).unwrap_or(definition.maxactive);
-        }
-        definition
-    }
-}
-
+/// The position behind the last word of a definition.
 fn end_of(definition: &Definition) -> Span {
     let last = definition.arguments.last().map_or(definition.location_at, |argument| argument.at);
     Span { column: last.column + last.length, length: 0 }
-}
-
-struct Target {
-    entry: bool,
-    is_there: bool,
-    /// The offset in its file, of a place in a user program.
-    file_offset: Option<u64>,
-}
-
-/// The programs of a probe whose module has come, with the addresses of its symbols.
-pub(super) fn bound_again(
-    definition: &Definition,
-    guest: &dyn Guest,
-    original: OriginalText<'_>,
-) -> Result<Programs, EventError> {
-    let target = resolve(definition, guest, original)?;
-    Programs::bind(&definition.arguments, scope(definition, &target), guest)
-}
-
-fn scope(definition: &Definition, target: &Target) -> Scope {
-    Scope {
-        returns: definition.returns,
-        entry: target.entry,
-        by_symbol: matches!(definition.location, Location::Symbol { .. } | Location::File { place: Place::Symbol(..), .. }),
-        file_offset: target.file_offset,
-        watches: matches!(definition.location, Location::Memory(_)),
-        waits: !target.is_there,
-    }
-}
-
-fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_>) -> Result<Target, EventError> {
-    let at = definition.location_at;
-    let entry_of = |start: u64, offset: u64| offset == 0 || is_entry(guest, original, start, offset);
-    let target = match &definition.location {
-        Location::File { path, place } => {
-            let (entry, offset) = match place {
-                Place::Offset(offset) => (false, *offset),
-                Place::Symbol(name, distance) => {
-                    let found = guest.file_symbol(&guest.file_path(path), name);
-                    let start = found.map_err(|no| at.error(Code::BAD_PROBE_ADDR, no.why).with_errno(no.errno))?;
-                    (*distance == 0, start.wrapping_add(*distance))
-                }
-            };
-            Target { entry, is_there: true, file_offset: Some(offset) }
-        }
-        Location::Address(address) => {
-            if guest.isa().word < 8 && *address >> 32 != 0 {
-                return Err(at.error(Code::BAD_PROBE_ADDR, "this kernel's addresses have 32 bits: write a smaller one"));
-            }
-            let entry =
-                guest.symbol_at(*address).is_some_and(|symbol| entry_of(symbol.start, address.wrapping_sub(symbol.start)));
-            Target { entry, is_there: true, file_offset: None }
-        }
-        Location::Memory(memory) => {
-            let is_there = memory.module_symbol().is_none_or(|name| guest.symbol(name).is_some());
-            if is_there {
-                memory.area(guest, at)?;
-            }
-            Target { entry: false, is_there, file_offset: None }
-        }
-        Location::Symbol { name, offset } => {
-            let in_module = name.contains(':');
-            if !in_module {
-                is_unique(name, guest).map_err(|(code, errno, why)| at.error(code, why).with_errno(errno))?;
-            }
-            match guest.symbol(name) {
-                Some(symbol) => Target { entry: entry_of(symbol.start, u64::from(*offset)), is_there: true, file_offset: None },
-                // The entry of an unloaded function is unknown. Offset 0 is an entry on every ISA.
-                None => Target { entry: *offset == 0, is_there: !in_module, file_offset: None },
-            }
-        }
-    };
-    if let Location::File { .. } = definition.location {
-        return Ok(target);
-    }
-    if definition.mirrors && !target.entry {
-        return Err(at.error(Code::BAD_JPROBE, "a jprobe must be at a function's entry: name the function without an offset"));
-    }
-    if definition.returns && !target.entry {
-        return Err(
-            at.error(Code::BAD_RETPROBE, "a return probe must be at a function's entry: name the function without an offset")
-        );
-    }
-    Ok(target)
-}
-
-fn is_unique(name: &str, guest: &dyn Guest) -> Result<(), (Code, Errno, String)> {
-    match guest.symbols_named(name) {
-        0 => Err((Code::BAD_PROBE_ADDR, Errno::ENOENT, unknown_symbol(name, guest))),
-        1 => Ok(()),
-        many => {
-            let why = format!(
-                "{many} symbols have the name '{name}': name the one that is meant by its place{}",
-                places_of(name, guest)
-            );
-            Err((Code::NON_UNIQ_SYMBOL, Errno::EADDRNOTAVAIL, why))
-        }
-    }
-}
-
-/// The places of all symbols of a name, in the form in which perf writes them: `: _text+3566048 or _text+3566100`.
-fn places_of(name: &str, guest: &dyn Guest) -> String {
-    let text = guest.symbol("_text").map(|symbol| symbol.start);
-    let place = |address: u64| match text.and_then(|text| u32::try_from(address.checked_sub(text)?).ok()) {
-        Some(offset) => format!("_text+{offset}"),
-        None => format!("{address:#x}"),
-    };
-    let places: Vec<String> = guest.addresses_named(name).into_iter().take(MOST_PLACES).map(place).collect();
-    if places.is_empty() { ", an address".to_owned() } else { format!(", {}", places.join(" or ")) }
-}
-
-/// Whether this offset from a function's symbol is the function's entry.
-fn is_entry(guest: &dyn Guest, original: OriginalText<'_>, start: u64, offset: u64) -> bool {
-    let mut first = [0; BEGINNING];
-    // The function may be shorter than the buffer and at the end of the text, so try shorter reads.
-    let readable = [BEGINNING, BEGINNING / 2, BEGINNING / 4];
-    let Some(readable) = readable.into_iter().find(|len| original(start, &mut first[..*len]).is_ok()) else { return false };
-    let is_ftrace = |offset: u64| guest.site_at(start.wrapping_add(offset)) == Some(Site::Ftrace);
-    let beginning = Beginning { bytes: &first[..readable], is_ftrace: &is_ftrace };
-    offset <= BEGINNING as u64 && (guest.isa().entry)(&beginning, offset, Policy::Best).is_some()
 }

@@ -2,12 +2,16 @@
 //!
 //! [`parse`] reads a line of the file `trigger`. At a hit `events/watch.rs` asks each trigger's filter and fires it.
 
+mod error;
+mod hists;
 pub mod parse;
 mod set;
+mod show;
+mod soft;
 #[cfg(test)]
 mod tests;
 
-pub use set::TriggerError;
+pub use error::TriggerError;
 pub(super) use set::events_of;
 
 use super::fields::{FieldRef, Sample};

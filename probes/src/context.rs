@@ -1,6 +1,13 @@
 //! The view that a handler has of a hit: the stopped CPU, the probe, the function's arguments and the guest's memory.
 //! User handlers, the event layer and programs all work through [`Hit`] (or [`ReturnHit`] for return probes). A hit
-//! borrows the CPU and the `EngineState`, so it lives only while the handler runs.
+//! borrows the CPU and the `EngineState`, so it lives only while the handler runs. `context/backtrace.rs` has the callers of a
+//! hit.
+
+mod backtrace;
+mod return_hit;
+
+pub use backtrace::Frame;
+pub use return_hit::ReturnHit;
 
 use crate::events::watch::Watch;
 use crate::guest::Cpu;
@@ -11,8 +18,6 @@ use crate::records::{EventId, Header, Payload, Ring};
 use crate::tracepoint::TracepointRecord;
 use crate::user::Calls;
 use crate::watch::Moves;
-use core::ops::{Deref, DerefMut};
-use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
 use trapline_isa::call::{self, Home, Type};
 use trapline_isa::mem::Fault;
@@ -40,17 +45,6 @@ pub struct FaultInfo {
     /// The failed access, if a handler made it. `None`: the probed instruction faulted, and the CPU's registers
     /// describe the access.
     pub access: Option<Fault>,
-}
-
-/// One frame of a backtrace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
-    /// The stack address where the return address was found. 0 means that it was in a register.
-    pub slot: u64,
-    /// The value found there. For a call that a return probe follows this is the return pad's address.
-    pub raw: u64,
-    /// The true return address.
-    pub address: u64,
 }
 
 /// A hit, as its handlers see it. Changes to registers and memory take effect when the guest continues.
@@ -286,6 +280,7 @@ impl<'a> Hit<'a> {
     pub(crate) fn calls(&mut self) -> &mut Calls {
         &mut self.state.calls
     }
+
     /// The programs of the engine.
     #[inline]
     pub(crate) fn programs(&mut self) -> &mut Programs {
@@ -320,80 +315,6 @@ impl<'a> Hit<'a> {
         (self.cpu, self.state)
     }
 
-    /// The caller of the function, read at its entry. This is the true address even where a return probe has put the
-    /// return pad's address.
-    pub fn caller(&mut self) -> Option<u64> {
-        let (slot, raw) = match self.state.isa.abi.return_address {
-            ReturnAddress::OnStack => (self.sp(), self.read_word(self.sp()).ok()?),
-            ReturnAddress::In(reg) => (0, self.cpu.get(reg)),
-        };
-        Some(self.resolve(slot, raw, &mut 0))
-    }
-
-    /// A backtrace by scanning the stack: every word that `is_text` accepts as a code address, innermost first, after
-    /// the pc. Return-pad addresses are replaced by the true ones.
-    ///
-    /// Without unwind tables some frames may be stale values of earlier calls. Returns the number of entries written to
-    /// `into`.
-    pub fn backtrace(&mut self, into: &mut [Frame], is_text: impl Fn(u64) -> bool) -> usize {
-        let (pc, word) = (self.pc(), self.state.isa.word as u64);
-        let mut found = 0;
-        let mut pads = 0;
-        let mut push = |frame| {
-            if let Some(free) = into.get_mut(found) {
-                *free = frame;
-                found += 1;
-            }
-            found < into.len()
-        };
-        let mut go_on = push(Frame { slot: 0, raw: pc, address: pc });
-        if let (ReturnAddress::In(reg), Phase::Before) = (self.state.isa.abi.return_address, self.phase()) {
-            let raw = self.cpu.get(reg);
-            if go_on && (self.is_pad(raw) || is_text(raw)) {
-                go_on = push(Frame { slot: 0, raw, address: self.resolve(0, raw, &mut pads) });
-            }
-        }
-        let (sp, abi) = (self.sp(), self.state.isa.abi);
-        let size = abi.stack_size.max(1);
-        // The loop goes from the newest word to the oldest.
-        let count = if abi.stack_grows_up { sp % size } else { size - sp % size }.div_ceil(word);
-        for number in 0..count {
-            if !go_on {
-                break;
-            }
-            let slot = match abi.stack_grows_up {
-                true => sp.wrapping_sub((number + 1) * word),
-                false => sp.wrapping_add(number * word),
-            };
-            let mut bytes = [0; 8];
-            if self.cpu.read(slot, &mut bytes[..word as usize]).is_err() {
-                break;
-            }
-            let raw = self.state.isa.order.number(&bytes[..word as usize]);
-            if self.is_pad(raw) || is_text(raw) {
-                go_on = push(Frame { slot, raw, address: self.resolve(slot, raw, &mut pads) });
-            }
-        }
-        found
-    }
-
-    fn is_pad(&self, address: u64) -> bool {
-        self.state.instances.is_pad(address)
-    }
-
-    /// Replaces the return pad's address, found at `slot`, by the true return address. Other addresses are returned
-    /// unchanged. `pads` counts the pads met so far in this backtrace.
-    pub(crate) fn resolve(&mut self, slot: u64, raw: u64, pads: &mut usize) -> u64 {
-        if !self.is_pad(raw) {
-            return raw;
-        }
-        let task = self.cpu.task();
-        let at_slot = self.state.instances.saved_in(task, slot);
-        let real = at_slot.or_else(|| self.state.instances.resolve_pad(task, *pads));
-        *pads += 1;
-        real.unwrap_or(raw)
-    }
-
     /// Runs the probe's fault handler for a failed access of one of its handlers. Returns whether it has handled the fault.
     /// Each fault that it gets counts as a miss.
     fn handled(&mut self, fault: Fault) -> bool {
@@ -410,42 +331,5 @@ impl<'a> Hit<'a> {
         let Some(handler) = self.probe.fault_handler() else { return false };
         self.in_fault_handler = true;
         handler(self, &FaultInfo { trapnr, access: None })
-    }
-}
-
-/// A followed call, at its entry or its return: a [`Hit`], plus this call's private data and return address.
-pub struct ReturnHit<'a> {
-    hit: Hit<'a>,
-    data: &'a mut [u8],
-    ret_addr: u64,
-}
-
-impl<'a> ReturnHit<'a> {
-    #[inline]
-    pub(crate) fn new(hit: Hit<'a>, data: &'a mut [u8], ret_addr: u64) -> Self {
-        ReturnHit { hit, data, ret_addr }
-    }
-
-    /// The true return address of the call.
-    pub fn ret_addr(&self) -> u64 {
-        self.ret_addr
-    }
-
-    /// The call's private bytes, shared by its entry handler and return handler. They are not cleared between calls.
-    pub fn data(&mut self) -> &mut [u8] {
-        self.data
-    }
-}
-
-impl<'a> Deref for ReturnHit<'a> {
-    type Target = Hit<'a>;
-    fn deref(&self) -> &Hit<'a> {
-        &self.hit
-    }
-}
-
-impl DerefMut for ReturnHit<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.hit
     }
 }

@@ -3,166 +3,35 @@
 //! Nothing is written. The machine observes the instruction ([`Guest::observe`]) and calls [`Engine::user_hit`] when a
 //! CPU is about to execute it. A call of a probed function is followed by observing the address where it returns to
 //! ([`Cpu::observe_arrival`]), so the program's stack, its registers and its code stay as they are.
+//!
+//! This file registers a [`UserProbe`] and handles its hits. `user/probe.rs` has the probe itself, and `user/calls.rs` the followed
+//! calls.
 
 mod calls;
+mod probe;
 mod program;
 mod restarts;
 mod usdt;
 
 pub(crate) use calls::Calls;
+pub use probe::{Place, UserProbe};
 pub use usdt::Usdt;
 
 use crate::context::{Hit, ReturnHit, Stage};
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Cpu, FilePlace, Guest, KnownBy};
-use crate::probe::{Flow, Kprobe, Kretprobe};
+use crate::probe::{Flow, Kprobe};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use calls::Call;
-use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
+use probe::Carrier;
 use program::RunningProgram;
 use restarts::{Restarts, Spot};
 use trapline_isa::abi::ReturnAddress;
-
-/// A probe at an instruction of a program's file, or at the returns of a function that begins there.
-///
-/// A clone is the same probe. Handlers get a [`Hit`] whose registers and memory are those of the program; they cannot
-/// change either.
-#[derive(Clone)]
-pub struct UserProbe(Arc<Object>);
-
-struct Object {
-    path: String,
-    place: Place,
-    carrier: Carrier,
-    by_content: AtomicBool,
-}
-
-/// The handlers and counters. These probes are never put into the kernel's text.
-enum Carrier {
-    Entry(Kprobe),
-    Return(Kretprobe),
-}
-
-/// The place of a user probe in its file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The distance in bytes from the file's start.
-    Offset(u64),
-    /// A symbol of the file, and the distance in bytes from it.
-    Symbol(String, u64),
-}
-
-/// `0x1234`, `main` or `main+4`
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Offset(offset) => write!(f, "{offset:#x}"),
-            Place::Symbol(name, 0) => f.write_str(name),
-            Place::Symbol(name, offset) => write!(f, "{name}+{offset}"),
-        }
-    }
-}
-
-impl UserProbe {
-    /// A probe that runs this handler before the instruction at the place. `path` is the file's path in the guest.
-    pub fn at(path: impl Into<String>, place: Place, handler: impl Fn(&mut Hit<'_>) + Send + Sync + 'static) -> UserProbe {
-        let carrier = Kprobe::new().pre(move |hit| {
-            handler(hit);
-            Flow::Continue
-        });
-        UserProbe::of(path, place, Carrier::Entry(carrier))
-    }
-
-    /// A probe that runs this handler when a function that begins at the place returns.
-    pub fn returning(
-        path: impl Into<String>,
-        place: Place,
-        handler: impl Fn(&mut ReturnHit<'_>) + Send + Sync + 'static,
-    ) -> UserProbe {
-        UserProbe::of(path, place, Carrier::Return(Kretprobe::on(Kprobe::new()).handler(handler)))
-    }
-
-    fn of(path: impl Into<String>, place: Place, carrier: Carrier) -> UserProbe {
-        UserProbe(Arc::new(Object { path: path.into(), place, carrier, by_content: AtomicBool::new(false) }))
-    }
-
-    /// The path of the file in the guest, as it was given.
-    pub fn path(&self) -> &str {
-        &self.0.path
-    }
-
-    /// The place in the file.
-    pub fn place(&self) -> &Place {
-        &self.0.place
-    }
-
-    /// Whether the probe is at a function's returns.
-    pub fn returns(&self) -> bool {
-        matches!(self.0.carrier, Carrier::Return(_))
-    }
-
-    /// The number of times that its handler ran.
-    pub fn hits(&self) -> u64 {
-        match &self.0.carrier {
-            Carrier::Entry(probe) => probe.hits(),
-            Carrier::Return(probe) => probe.returns(),
-        }
-    }
-
-    /// Calls whose return could not be followed.
-    pub fn missed(&self) -> u64 {
-        match &self.0.carrier {
-            Carrier::Entry(_) => 0,
-            Carrier::Return(probe) => probe.nmissed(),
-        }
-    }
-
-    /// Whether pages of its file are recognised by their content, because the kernel's structures are not known.
-    pub fn is_by_content(&self) -> bool {
-        self.0.by_content.load(Ordering::Relaxed)
-    }
-
-    /// Whether both handles are the same probe.
-    pub fn is(&self, other: &UserProbe) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// Whether its handler does not run at present.
-    pub fn is_disabled(&self) -> bool {
-        self.kprobe().is_disabled()
-    }
-
-    /// Disables or enables its handler.
-    pub fn set_disabled(&self, disabled: bool) {
-        self.kprobe().set_disabled(disabled);
-    }
-
-    fn kprobe(&self) -> &Kprobe {
-        match &self.0.carrier {
-            Carrier::Entry(probe) => probe,
-            Carrier::Return(probe) => probe.kprobe(),
-        }
-    }
-}
-
-/// `/bin/busybox:main`
-impl fmt::Display for UserProbe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.path(), self.place())
-    }
-}
-
-impl fmt::Debug for UserProbe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UserProbe({} {self})", if self.returns() { 'r' } else { 'p' })
-    }
-}
 
 /// Counters of user probes as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,254 +1,33 @@
 //! Watchpoints: handlers that run when the guest accesses some bytes of memory ([`Watchpoint`]).
 //!
 //! The machine watches the areas of [`Engine::areas`] and passes each access to [`Engine::accessed`]. Nothing is written to
-//! the guest. An access is reported after it was made, at its exact pc and time.
+//! the guest. An access is reported after it was made, at its exact pc and time. `watch/watchpoint.rs` has the watchpoint itself,
+//! and `watch/moves.rs` those that handlers set and move.
 
+mod area;
 mod computed;
 mod inside;
 mod moves;
+mod watchpoint;
+
+pub use area::{Access, Area, By};
+pub(crate) use computed::{Computed, Recorder};
+pub(crate) use moves::{Asked, Moves};
+pub use watchpoint::Watchpoint;
 
 use crate::context::{EngineState, Hit, Stage};
-use crate::counter::Counter;
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
 use crate::guest::{Cpu, Guest};
-use crate::probe::Kprobe;
-use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-pub(crate) use computed::{Computed, Recorder};
-use core::fmt;
-use core::ops::{Deref, DerefMut, Range};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering;
 use inside::Inside;
-pub(crate) use moves::{Asked, Moves};
 
 /// The largest number of bytes of one watchpoint.
 pub const MOST_BYTES: u64 = 16 << 20;
 /// The largest number of watchpoints of an engine.
 pub const MOST_WATCHPOINTS: usize = 65_536;
-
-/// A range of memory and the accesses to it that are watched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Area {
-    /// The address of the first byte.
-    pub start: u64,
-    /// The number of bytes.
-    pub len: u64,
-    /// Whether `start` is a physical address.
-    pub physical: bool,
-    /// The only process whose accesses count, by its number (the thread group id). `None` for all.
-    pub process: Option<u32>,
-    /// Whether loads are watched.
-    pub reads: bool,
-    /// Whether stores are watched.
-    pub writes: bool,
-}
-
-impl Area {
-    fn touches(&self, start: u64, len: u64) -> bool {
-        let into = start.wrapping_sub(self.start);
-        into < self.len || len > into.wrapping_neg()
-    }
-}
-
-/// The party that made an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// An instruction that the CPU executed, or the machine for it.
-    Instruction,
-    /// A probed instruction that the engine computed.
-    Computed,
-    /// The CPU, when it delivered an exception or an interrupt.
-    Delivery,
-    /// The CPU, when it walked page tables.
-    PageWalk,
-    /// A device, the firmware or the hypervisor.
-    Device,
-}
-
-impl By {
-    /// The name in lists and records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            By::Instruction => "instruction",
-            By::Computed => "computed",
-            By::Delivery => "exception",
-            By::PageWalk => "page-walk",
-            By::Device => "device",
-        }
-    }
-}
-
-/// One access to a watched area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// The address of the first accessed byte, of the area's kind. For other parties than instructions, of the first byte
-    /// in the area.
-    pub address: u64,
-    /// The number of bytes.
-    pub size: u64,
-    /// Whether it is a store.
-    pub is_write: bool,
-    /// The number that was loaded or stored: the first eight bytes if there are more.
-    pub value: u64,
-    /// The number in memory before the access.
-    pub old: u64,
-    /// The party that made it.
-    pub by: By,
-    /// Virtual time in nanoseconds.
-    pub time: u64,
-    /// Whether the bytes had changed since they were last seen, without an access that was reported.
-    pub unseen: bool,
-}
-
-type Handler = dyn Fn(&mut WatchHit<'_>) + Send + Sync;
-
-/// A watchpoint. A clone is the same watchpoint.
-#[derive(Clone)]
-pub struct Watchpoint(Arc<Object>);
-
-struct Object {
-    area: Area,
-    shared: Arc<Shared>,
-}
-
-/// The parts that a watchpoint shares with its copies at other addresses ([`Watchpoint::moved_to`]).
-struct Shared {
-    handler: Box<Handler>,
-    /// Counts the hits, and is the probe of [`Hit::probe`].
-    probe: Kprobe,
-    is_enabled: AtomicBool,
-    unseen: Counter,
-    /// The number of addresses at which a handler wanted a copy that could not be set.
-    not_set: Counter,
-}
-
-impl Watchpoint {
-    /// A watchpoint on these kernel addresses, for reads and writes until one of them is chosen.
-    pub fn at(range: Range<u64>) -> Watchpoint {
-        Watchpoint::on(Area { start: range.start, len: range.end.saturating_sub(range.start), ..Area::default() })
-    }
-
-    /// A watchpoint on an area.
-    pub fn on(area: Area) -> Watchpoint {
-        Watchpoint::new(area, Box::new(|_: &mut WatchHit<'_>| ()), true)
-    }
-
-    fn new(area: Area, handler: Box<Handler>, is_enabled: bool) -> Watchpoint {
-        let probe = Kprobe::at_address(area.start).internal();
-        let is_enabled = AtomicBool::new(is_enabled);
-        let shared = Arc::new(Shared { handler, probe, is_enabled, unseen: Counter::new(0), not_set: Counter::new(0) });
-        Watchpoint(Arc::new(Object { area, shared }))
-    }
-
-    /// Returns a copy of this watchpoint at another address. Both share the handler, the counters and the switch.
-    fn moved_to(&self, address: u64) -> Watchpoint {
-        let area = Area { start: address, ..self.0.area };
-        Watchpoint(Arc::new(Object { area, shared: Arc::clone(&self.0.shared) }))
-    }
-
-    fn is_of(&self, other: &Watchpoint) -> bool {
-        Arc::ptr_eq(&self.0.shared, &other.0.shared)
-    }
-
-    /// A number that tells it from every other watchpoint that exists, but not from its copies at other addresses.
-    fn identity(&self) -> usize {
-        Arc::as_ptr(&self.0.shared) as usize
-    }
-
-    /// Changes the area of a watchpoint that is not registered yet. Clones of the old one keep their area.
-    fn change(self, change: impl FnOnce(&mut Area)) -> Watchpoint {
-        let mut area = self.0.area;
-        change(&mut area);
-        let shared = Arc::clone(&self.0.shared);
-        Watchpoint::new(area, Box::new(move |hit: &mut WatchHit<'_>| (shared.handler)(hit)), self.is_enabled())
-    }
-
-    /// Watches loads.
-    pub fn reads(self) -> Watchpoint {
-        self.change(|area| area.reads = true)
-    }
-
-    /// Watches stores.
-    pub fn writes(self) -> Watchpoint {
-        self.change(|area| area.writes = true)
-    }
-
-    /// Takes the addresses as physical ones.
-    pub fn physical(self) -> Watchpoint {
-        self.change(|area| area.physical = true)
-    }
-
-    /// Watches only while this process runs. Its addresses may then be those of the program.
-    pub fn of_process(self, process: u32) -> Watchpoint {
-        self.change(|area| area.process = Some(process))
-    }
-
-    /// Sets the handler, which runs after each access.
-    pub fn on_hit(self, handler: impl Fn(&mut WatchHit<'_>) + Send + Sync + 'static) -> Watchpoint {
-        Watchpoint::new(self.0.area, Box::new(handler), self.is_enabled())
-    }
-
-    /// Registers the watchpoint disabled.
-    pub fn disabled(self) -> Watchpoint {
-        self.0.shared.is_enabled.store(false, Ordering::Relaxed);
-        self
-    }
-
-    /// The watched area. A watchpoint without a choice watches reads and writes.
-    pub fn area(&self) -> Area {
-        let area = self.0.area;
-        let is_any = !area.reads && !area.writes;
-        Area { reads: area.reads || is_any, writes: area.writes || is_any, ..area }
-    }
-
-    /// The number of accesses that were reported.
-    pub fn hits(&self) -> u64 {
-        self.0.shared.probe.hits()
-    }
-
-    /// The number of changes of the bytes without a reported access.
-    pub fn changed_unseen(&self) -> u64 {
-        self.0.shared.unseen.load(Ordering::Relaxed)
-    }
-
-    /// The number of moves by a handler that were not made: too many were waiting, or the machine refused the address.
-    pub fn not_set(&self) -> u64 {
-        self.0.shared.not_set.load(Ordering::Relaxed)
-    }
-
-    /// Whether its handler runs.
-    pub fn is_enabled(&self) -> bool {
-        self.0.shared.is_enabled.load(Ordering::Relaxed)
-    }
-
-    /// Whether both handles are the same watchpoint.
-    pub fn is(&self, other: &Watchpoint) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    fn count_unseen(&self) {
-        self.0.shared.unseen.store(self.changed_unseen().wrapping_add(1), Ordering::Relaxed);
-    }
-
-    fn count_not_set(&self) {
-        self.0.shared.not_set.store(self.not_set().wrapping_add(1), Ordering::Relaxed);
-    }
-
-    /// Sets all counters to zero.
-    fn begin(&self) {
-        self.0.shared.probe.begin(self.0.area.start);
-        self.0.shared.unseen.store(0, Ordering::Relaxed);
-        self.0.shared.not_set.store(0, Ordering::Relaxed);
-    }
-}
-
-impl fmt::Debug for Watchpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Watchpoint({:?}, {} hits)", self.area(), self.hits())
-    }
-}
 
 /// An access, as a watchpoint's handler sees it. Registers can be read but not set: the CPU is in the middle of its code.
 /// [`Hit::pc`] is the address of the accessing instruction.

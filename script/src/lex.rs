@@ -2,6 +2,13 @@
 //!
 //! The parser asks for one word at a time, because an attach point has a syntax of its own: `kprobe:vfs_*` is read by
 //! [`Lexer::attach_part`]. A name from a `#define` is replaced by the words of its definition.
+//!
+//! This file reads words ([`Token`]). `lex/literals.rs` has numbers and strings, and `lex/directives.rs` the `#` lines.
+
+mod directives;
+mod literals;
+
+pub(super) use literals::time;
 
 use super::error::{ScriptError, Span};
 use alloc::borrow::ToOwned;
@@ -9,6 +16,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use directives::Branch;
 use trapline_probes::budget::Budget;
 
 /// A token.
@@ -63,32 +71,12 @@ const SIGNS: &[&str] = &[
 pub(super) const TOO_MUCH: &str =
     "this script takes more work than a script of its length may: write less into its macros, #defines and patterns";
 
-const OPEN_STRING: &str = "this string does not end in its line: write \" behind it";
-
 /// The longest name, in bytes. No symbol of a kernel has a longer one. Each macro expansion copies the names of its
 /// variables.
 pub(super) const LONGEST_NAME: usize = 512;
 
 /// The number of steps that a word from a `#define` costs. Reading the script itself costs one step per byte.
 const STEPS_A_WORD: u64 = 16;
-
-/// A branch of an `#if`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Branch {
-    /// Its text is read.
-    Read,
-    /// Its text is skipped, and no branch before it was read.
-    Waits,
-    /// Its text is skipped, and so are all branches after it: one was read, or the whole `#if` is in skipped text.
-    Over,
-}
-
-impl Branch {
-    /// The branch behind the first condition that may hold.
-    fn of(condition: bool) -> Branch {
-        if condition { Branch::Read } else { Branch::Waits }
-    }
-}
 
 /// The lexer: a position in the script's text and the state of its `#` lines.
 pub struct Lexer<'a> {
@@ -164,35 +152,6 @@ impl<'a> Lexer<'a> {
         self.at += self.rest().find('\n').unwrap_or(self.rest().len());
     }
 
-    /// Whether the text here is used: the conditions of all open `#if`s are true.
-    fn counts(&self) -> bool {
-        self.passed_over == 0
-    }
-
-    /// Enters a branch of an `#if`.
-    fn open(&mut self, branch: Branch) {
-        self.conditions.push(branch);
-        self.passed_over += usize::from(branch != Branch::Read);
-    }
-
-    /// Leaves the branch of the innermost `#if` and returns it. `None` if none is open.
-    fn close(&mut self) -> Option<Branch> {
-        let branch = self.conditions.pop()?;
-        self.passed_over -= usize::from(branch != Branch::Read);
-        Some(branch)
-    }
-
-    /// The branch behind an `#if` or `#elif` with this condition. `whole` is the line, for errors.
-    fn branch(&self, condition: &str, whole: Span) -> Result<Branch, ScriptError> {
-        let condition = condition.split("//").next().and_then(|rest| rest.split("/*").next()).unwrap_or(condition).trim();
-        let (turned, asked) = condition.strip_prefix('!').map_or((false, condition), |rest| (true, rest.trim()));
-        match defined_name(asked) {
-            Some(name) => Ok(Branch::of(self.defined.contains_key(name) != turned)),
-            None if matches!(condition, "0" | "1") => Ok(Branch::of(condition == "1")),
-            None => Err(whole.error("an #if asks `defined(NAME)` or `!defined(NAME)` here, nothing else")),
-        }
-    }
-
     /// Skips white space and comments, and executes `#` lines.
     pub fn skip_space(&mut self) -> Result<(), ScriptError> {
         loop {
@@ -231,72 +190,6 @@ impl<'a> Lexer<'a> {
                 }
             }
         }
-    }
-
-    /// Executes a `#` line: conditions, `#define` and `#undef`. `#include` and `#pragma` are ignored.
-    fn directive(&mut self) -> Result<(), ScriptError> {
-        let start = self.at;
-        self.skip_line();
-        let whole = self.since(start);
-        let line = self.text[start + 1..self.at].trim();
-        let (command, rest) = line.split_at(line.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(line.len()));
-        let rest = rest.trim();
-        let name = rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
-        let is_defined = self.defined.contains_key(name);
-        match command {
-            "if" | "ifdef" | "ifndef" if !self.counts() => self.open(Branch::Over),
-            "ifdef" => self.open(Branch::of(is_defined)),
-            "ifndef" => self.open(Branch::of(!is_defined)),
-            "if" => self.open(self.branch(rest, whole)?),
-            "elif" | "else" => match self.close() {
-                Some(Branch::Waits) if command == "elif" => match self.branch(rest, whole) {
-                    Ok(branch) => self.open(branch),
-                    Err(error) => {
-                        self.open(Branch::Over);
-                        return Err(error);
-                    }
-                },
-                Some(Branch::Waits) => self.open(Branch::Read),
-                Some(Branch::Read | Branch::Over) => self.open(Branch::Over),
-                None => return Err(whole.error(format!("this #{command} has no #if: take it away"))),
-            },
-            "endif" => {
-                if self.close().is_none() {
-                    return Err(whole.error("this #endif has no #if: take it away"));
-                }
-            }
-            _ if !self.counts() => {}
-            // `#include` is ignored, because the guest's type information replaces headers.
-            "include" | "pragma" | "" => {}
-            "undef" => {
-                self.defined.remove(name);
-            }
-            "define" => {
-                if name.is_empty() {
-                    return Err(whole.error("#define is followed by a name and what it stands for"));
-                }
-                let body = &rest[name.len()..];
-                if body.starts_with('(') {
-                    return Err(whole.error("a #define with parameters is not read: write the expression where it is needed"));
-                }
-                let mut words = Vec::new();
-                let mut inner = Lexer::of_line(body, self.budget);
-                loop {
-                    match inner.next() {
-                        Ok(Token { word: Word::End, .. }) => break,
-                        Ok(token) => words.push(token.word),
-                        Err(error) => return Err(whole.error(error.message)),
-                    }
-                }
-                self.defined.insert(name.to_owned(), words);
-            }
-            _ => {
-                return Err(
-                    whole.error(format!("there is no #{command} here: #include, #define, #undef and #if to #endif are read"))
-                );
-            }
-        }
-        Ok(())
     }
 
     /// The next token. A defined name yields the first token of its definition.
@@ -384,70 +277,6 @@ impl<'a> Lexer<'a> {
         Ok(name.to_owned())
     }
 
-    fn number(&mut self) -> Result<Word, ScriptError> {
-        let start = self.at;
-        let written = self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        let at = self.since(start);
-        let plain: String = written.chars().filter(|c| *c != '_').collect();
-        time(&plain).map(Word::Number).ok_or_else(|| {
-            at.error(format!("'{written}' is no number: write it decimal, 0x.., 0b.., 1e6, or as a time such as 10ms"))
-        })
-    }
-
-    fn string(&mut self) -> Result<Vec<u8>, ScriptError> {
-        let start = self.at;
-        self.at += 1;
-        let mut bytes = Vec::new();
-        loop {
-            match self.peek_byte() {
-                b'"' => {
-                    self.at += 1;
-                    return Ok(bytes);
-                }
-                b'\n' | 0 => return Err(self.since(start).error(OPEN_STRING)),
-                b'\\' => bytes.push(self.escape()?),
-                byte => {
-                    bytes.push(byte);
-                    self.at += 1;
-                }
-            }
-        }
-    }
-
-    /// Decodes an escape sequence, with its backslash. Fails if the escape is unknown or does not fit in a byte.
-    fn escape(&mut self) -> Result<u8, ScriptError> {
-        let start = self.at;
-        self.at += 1;
-        let Some(letter) = self.rest().chars().next() else { return Err(self.since(start).error(OPEN_STRING)) };
-        self.at += letter.len_utf8();
-        let wrong = |lexer: &Self, why: String| Err(lexer.since(start).error(why));
-        match letter {
-            'n' => Ok(b'\n'),
-            't' => Ok(b'\t'),
-            'r' => Ok(b'\r'),
-            '"' => Ok(b'"'),
-            '\\' => Ok(b'\\'),
-            'x' => {
-                let rest = self.rest();
-                let digits = rest.bytes().take(2).take_while(u8::is_ascii_hexdigit).count();
-                let value = u8::from_str_radix(&rest[..digits], 16);
-                self.at += digits;
-                value.or_else(|_| wrong(self, "one or two hexadecimal digits follow \\x".into()))
-            }
-            '0'..='7' => {
-                self.at -= 1;
-                let rest = self.rest();
-                let digits = rest.bytes().take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
-                let value = u8::from_str_radix(&rest[..digits], 8);
-                self.at += digits;
-                value.or_else(|_| wrong(self, "an octal escape is at most \\377".into()))
-            }
-            other => {
-                wrong(self, format!("invalid escape character '\\{other}': \\n \\t \\r \\\" \\\\ \\x41 and \\101 are known"))
-            }
-        }
-    }
-
     /// Reads a part of an attach point, up to the next `:`, `,`, `{` or white space. A `/` ends it too, except in a
     /// path, which starts with one. A quoted part may contain anything.
     pub fn attach_part(&mut self) -> Result<(String, Span), ScriptError> {
@@ -475,49 +304,5 @@ impl<'a> Lexer<'a> {
     /// The rest of the text, which has not been read.
     pub fn ahead(&self) -> &'a str {
         self.rest()
-    }
-}
-
-/// The name in `defined NAME` or `defined(NAME)`. `None` if the condition is another one.
-fn defined_name(condition: &str) -> Option<&str> {
-    let asked = condition.strip_prefix("defined").filter(|rest| rest.starts_with(['(', ' ', '\t']))?.trim();
-    let name = asked.strip_prefix('(').map_or(Some(asked), |inside| inside.strip_suffix(')'))?.trim();
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    is_name.then_some(name)
-}
-
-/// Parses a number as C and bpftrace write it. Suffixes of C are ignored. Suffixes of time multiply the number to
-/// nanoseconds.
-pub(super) fn time(text: &str) -> Option<u64> {
-    let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    let binary = text.strip_prefix("0b").or_else(|| text.strip_prefix("0B"));
-    let unsigned = |text: &str| text.trim_end_matches(['u', 'U', 'l', 'L']).to_owned();
-    if let Some(digits) = hex {
-        return u64::from_str_radix(&unsigned(digits), 16).ok();
-    }
-    if let Some(digits) = binary {
-        return u64::from_str_radix(&unsigned(digits), 2).ok();
-    }
-    const TIMES: [(&str, u64); 7] = [
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-        ("m", 60_000_000_000),
-        ("h", 3_600_000_000_000),
-        ("d", 86_400_000_000_000),
-    ];
-    for (unit, factor) in TIMES {
-        if let Some(count) = text.strip_suffix(unit).and_then(|digits| digits.parse::<u64>().ok()) {
-            return count.checked_mul(factor);
-        }
-    }
-    let plain = unsigned(text);
-    if let Some((mantissa, exponent)) = plain.split_once('e') {
-        return mantissa.parse::<u64>().ok()?.checked_mul(10_u64.checked_pow(exponent.parse().ok()?)?);
-    }
-    match plain.strip_prefix('0') {
-        Some(digits) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
-        _ => plain.parse().ok(),
     }
 }

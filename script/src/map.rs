@@ -4,20 +4,32 @@
 //! A map is a hash table with linear probing. The table holds indices into a vector of entries. Only a new key allocates
 //! memory, or a longer byte value. A map that evicts (`lruhash`) is an LRU cache: it links its entries in a list, least
 //! recently used first.
+//!
+//! [`Map`] stores and finds values. Its parts are in files of their own: `map/table.rs` (hashing), `recency.rs` (the list),
+//! `keys.rs` (sorted keys) and `total.rs` (limits of memory).
+
+mod keys;
+mod recency;
+mod table;
+#[cfg(test)]
+mod tests;
+mod total;
+
+pub use keys::Keys;
+pub use table::Secret;
+pub use total::Total;
 
 use super::stored::Stored;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use recency::NONE;
+use table::hash;
 
 /// Default limit on the number of keys of a map.
 pub const MOST_KEYS: u64 = 1 << 20;
 /// Limit on the size of a map's keys and values, in bytes.
 pub const MOST_BYTES: u64 = 256 << 20;
-/// Limit on the size of all maps of a script together, in bytes.
-const MOST_BYTES_OF_ALL: usize = 1 << 30;
 /// The size of an entry without its key and the heap memory of its value, in bytes.
 const ENTRY_BYTES: u64 = 96;
 
@@ -49,63 +61,6 @@ pub struct Map {
     pub lost: u64,
 }
 
-/// The size of all maps of a script, which share a limit.
-#[derive(Clone, Debug)]
-pub struct Total(Arc<Held>);
-
-#[derive(Debug)]
-struct Held {
-    bytes: AtomicUsize,
-    most: usize,
-}
-
-impl Total {
-    /// A total with a limit in bytes.
-    fn of(most: usize) -> Total {
-        Total(Arc::new(Held { bytes: AtomicUsize::new(0), most }))
-    }
-
-    /// The bytes that are free.
-    fn room(&self) -> u64 {
-        self.0.most.saturating_sub(self.0.bytes.load(Ordering::Relaxed)) as u64
-    }
-}
-
-impl Default for Total {
-    fn default() -> Total {
-        Total::of(MOST_BYTES_OF_ALL)
-    }
-}
-
-/// Two numbers that the hashes of a map's keys depend on. If they are random, nobody can choose keys that collide.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Secret(pub u64, pub u64);
-
-/// A sorted list of keys.
-#[derive(Debug, Default)]
-pub struct Keys {
-    /// All keys, one after the other.
-    bytes: Vec<u8>,
-    /// The offset in `bytes` at which each key ends.
-    ends: Vec<usize>,
-}
-
-impl Keys {
-    /// The number of keys.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// The key at this position of the list.
-    pub fn get(&self, number: usize) -> Option<&[u8]> {
-        let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
-        self.bytes.get(start..*self.ends.get(number)?)
-    }
-}
-
-/// The index that stands for no entry.
-const NONE: u32 = u32::MAX;
-
 /// A key with its value.
 #[derive(Debug)]
 struct Entry {
@@ -131,26 +86,6 @@ impl Map {
     pub fn within(mut self, total: &Total) -> Map {
         self.total = total.clone();
         self
-    }
-
-    /// Notes that the map holds more bytes than before.
-    fn hold(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        // The total is at most its limit, so the numbers fit.
-        self.total.0.bytes.fetch_add(bytes as usize, Ordering::Relaxed);
-    }
-
-    /// Notes that the map holds fewer bytes than before.
-    fn give_back(&mut self, bytes: u64) {
-        let bytes = bytes.min(self.bytes);
-        self.bytes -= bytes;
-        self.total.0.bytes.fetch_sub(bytes as usize, Ordering::Relaxed);
-    }
-
-    /// Whether a value may have `after` bytes instead of `before`.
-    fn has_room(&self, before: u64, after: u64) -> bool {
-        let more = after.saturating_sub(before);
-        self.bytes.saturating_add(more) <= MOST_BYTES && more <= self.total.room()
     }
 
     /// The value of a key. The empty key is that of a map without keys.
@@ -225,56 +160,6 @@ impl Map {
         Some(&mut self.entries.get_mut(number)?.stored)
     }
 
-    /// Moves an entry to the most recently used end of the list.
-    #[inline(never)]
-    fn renew(&mut self, number: u32) {
-        if self.newest != number {
-            self.unlink(number);
-            self.link(number);
-        }
-    }
-
-    /// Removes an entry from the list.
-    fn unlink(&mut self, number: u32) {
-        let Some(Entry { older, newer, .. }) = self.entries.get(number as usize) else { return };
-        let (older, newer) = (*older, *newer);
-        match self.entries.get_mut(older as usize) {
-            Some(entry) => entry.newer = newer,
-            None => self.oldest = newer,
-        }
-        match self.entries.get_mut(newer as usize) {
-            Some(entry) => entry.older = older,
-            None => self.newest = older,
-        }
-    }
-
-    /// Appends an entry to the list.
-    fn link(&mut self, number: u32) {
-        let before = core::mem::replace(&mut self.newest, number);
-        match self.entries.get_mut(before as usize) {
-            Some(entry) => entry.newer = number,
-            None => self.oldest = number,
-        }
-        if let Some(entry) = self.entries.get_mut(number as usize) {
-            (entry.older, entry.newer) = (before, NONE);
-        }
-    }
-
-    /// The index of a key's entry.
-    #[inline]
-    fn find(&self, key: &[u8], hash: u32) -> Option<usize> {
-        let mask = self.places.len().wrapping_sub(1);
-        let mut at = hash as usize & mask;
-        loop {
-            let number = (*self.places.get(at)? as usize).checked_sub(1)?;
-            let entry = self.entries.get(number)?;
-            if entry.hash == hash && *entry.key == *key {
-                return Some(number);
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
     /// Adds an entry for a new key and returns its value. A full map that evicts drops its least recently used entries
     /// first. Any other full map counts the loss and returns `None`.
     #[cold]
@@ -302,26 +187,6 @@ impl Map {
             self.link(number as u32);
         }
         self.entries.last_mut().map(|entry| &mut entry.stored)
-    }
-
-    /// Writes an entry's index to the hash table, at the first free place from that of its hash.
-    fn enter(&mut self, number: usize, hash: u32) {
-        let mask = self.places.len().wrapping_sub(1);
-        let mut at = hash as usize & mask;
-        while self.places.get(at).is_some_and(|taken| *taken != 0) {
-            at = (at + 1) & mask;
-        }
-        if let Some(place) = self.places.get_mut(at) {
-            *place = number as u32 + 1;
-        }
-    }
-
-    /// Rebuilds the hash table with this many places.
-    fn spread(&mut self, places: usize) {
-        self.places = vec![0; places];
-        for number in 0..self.entries.len() {
-            self.enter(number, self.entries[number].hash);
-        }
     }
 
     /// Removes a key. Returns whether it existed.
@@ -365,43 +230,6 @@ impl Map {
         }
     }
 
-    /// Updates the list after an entry has moved to this index.
-    fn renumber(&mut self, number: u32) {
-        let Some(Entry { older, newer, .. }) = self.entries.get(number as usize) else { return };
-        let (older, newer) = (*older, *newer);
-        match self.entries.get_mut(older as usize) {
-            Some(entry) => entry.newer = number,
-            None => self.oldest = number,
-        }
-        match self.entries.get_mut(newer as usize) {
-            Some(entry) => entry.older = number,
-            None => self.newest = number,
-        }
-    }
-
-    /// Frees an entry's place in the hash table. Entries that had to probe past it move up.
-    fn free(&mut self, number: usize) {
-        let mask = self.places.len().wrapping_sub(1);
-        let Some(entry) = self.entries.get(number) else { return };
-        let mut hole = entry.hash as usize & mask;
-        while self.places.get(hole).is_some_and(|place| *place != number as u32 + 1) {
-            hole = (hole + 1) & mask;
-        }
-        let mut at = (hole + 1) & mask;
-        while let Some(other) = self.places.get(at).copied().filter(|place| *place != 0) {
-            let wanted = self.entries.get(other as usize - 1).map_or(at, |entry| entry.hash as usize & mask);
-            // It may move to the hole if that lies between its preferred and its present place.
-            if at.wrapping_sub(wanted) & mask >= at.wrapping_sub(hole) & mask {
-                self.places[hole] = other;
-                hole = at;
-            }
-            at = (at + 1) & mask;
-        }
-        if let Some(place) = self.places.get_mut(hole) {
-            *place = 0;
-        }
-    }
-
     /// Removes all keys.
     pub fn clear(&mut self) {
         /// A table with more places per key than this is dropped, because clearing it costs more than rebuilding it.
@@ -436,36 +264,6 @@ impl Map {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// The keys in the order of their bytes; a map without keys has the empty key. If the cached list is stale, asks
-    /// `charge` for permission to sort this many keys. `None` if that is denied.
-    pub fn keys(&mut self, charge: impl FnOnce(u64) -> bool) -> Option<Arc<Keys>> {
-        if let Some(keys) = &self.sorted {
-            return Some(Arc::clone(keys));
-        }
-        if !charge(self.entries.len() as u64) {
-            return None;
-        }
-        let mut keys = Keys { bytes: Vec::new(), ends: Vec::with_capacity(self.entries.len()) };
-        for (key, _) in self.iter() {
-            keys.bytes.extend_from_slice(key);
-            keys.ends.push(keys.bytes.len());
-        }
-        let keys = Arc::new(keys);
-        // A map without keys does not reset the cache when its value comes or goes, so its list is not cached.
-        if self.only.is_none() {
-            self.sorted = Some(Arc::clone(&keys));
-        }
-        Some(keys)
-    }
-
-    /// Keys and values, in the order of the keys' bytes.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Stored)> {
-        let mut sorted: Vec<&Entry> = self.entries.iter().collect();
-        sorted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        let only = self.only.iter().map(|stored| (&[][..], stored));
-        only.chain(sorted.into_iter().map(|entry| (&*entry.key, &entry.stored)))
-    }
 }
 
 impl Drop for Map {
@@ -473,26 +271,3 @@ impl Drop for Map {
         self.give_back(self.bytes);
     }
 }
-
-/// A hash of the key, computed in steps of eight bytes: a multiplication by the secret, whose two halves are folded.
-#[inline]
-fn hash(secret: Secret, key: &[u8]) -> u32 {
-    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |hash: u64, word: u64| {
-        let product = u128::from(hash ^ word) * u128::from(secret.1 | 1);
-        product as u64 ^ (product >> 64) as u64
-    };
-    let mut hash = secret.0 ^ key.len() as u64;
-    let (words, rest) = key.as_chunks::<8>();
-    for word in words {
-        hash = mix(hash, u64::from_le_bytes(*word));
-    }
-    if !rest.is_empty() {
-        hash = mix(hash, rest.iter().rev().fold(0, |last, byte| last << 8 | u64::from(*byte)));
-    }
-    // Keys with equal distances, such as addresses of objects in an array, would still cluster in the table: a single
-    // multiplication keeps equal distances equal but for the fold. The second one spreads them.
-    (hash.wrapping_mul(MIX) >> 32) as u32
-}
-#[cfg(test)]
-mod tests;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::types::Aggregate;
+use alloc::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -3,9 +3,11 @@
 // Each test uses a part of it.
 #![allow(dead_code)]
 
-use std::rc::Rc;
-use trapline_core::Host;
-use trapline_core::parisc::{Core, State};
+mod host;
+
+pub use host::Machine;
+
+use trapline_core::parisc::State;
 
 pub const RAM: usize = 0x2000;
 /// The address of the instruction.
@@ -22,42 +24,6 @@ pub const T: u32 = 6;
 pub const VALUES: [u32; 10] =
     [0, 1, 2, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xffff_ffff, 0x0900_9900, 0x1234_5678, 0xf0f0_f0f0];
 
-pub struct Machine {
-    pub state: Rc<State>,
-    pub ram: Vec<u8>,
-    /// The number of the last exception.
-    pub exception: u32,
-}
-
-impl Host for Machine {
-    fn load(&mut self, physical: u64, size: u32) -> Option<u32> {
-        let bytes = self.ram.get(physical as usize..(physical + u64::from(size)) as usize)?;
-        Some(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
-    }
-    fn store(&mut self, _: u64, _: u32, _: u32) -> bool {
-        false
-    }
-    fn device_in(&mut self, _: u64, _: u32) -> u32 {
-        0
-    }
-    fn device_out(&mut self, _: u64, _: u32, _: u32) {}
-    fn block(&mut self, _: u64, _: u32) {}
-    fn always_wants(&mut self, _: u64) -> bool {
-        false
-    }
-    fn exception(&mut self, number: u32) {
-        self.exception = number;
-        self.state.stop.set(1);
-    }
-    fn read_clock(&mut self) {
-        self.state.general[self.state.clock_to.get() as usize].set(0x1234);
-    }
-    fn has_code(&mut self, _: u64) {}
-    fn dropped(&mut self) -> Option<u64> {
-        None
-    }
-}
-
 /// `ldi 1,register`.
 pub fn mark(register: u32) -> u32 {
     0x0d << 26 | register << 16 | 2
@@ -65,10 +31,9 @@ pub fn mark(register: u32) -> u32 {
 
 /// Runs words at addresses, from [`AT`] on, until an exception, which is `break` where no word is. The state is prepared first.
 pub fn run(words: &[(u32, u32)], prepare: impl Fn(&State)) -> Machine {
-    let mut core = Core::new(0, RAM as u64);
-    let mut machine = Machine { state: core.shared_state(), ram: vec![0; RAM], exception: 0 };
+    let (mut core, mut machine) = Machine::new(RAM, ());
     for (at, word) in words {
-        machine.ram[*at as usize..*at as usize + 4].copy_from_slice(&word.to_be_bytes());
+        machine.ram.put(*at, *word);
     }
     core.state().line.count.set(i64::MIN / 2);
     core.state().go_to(AT);

@@ -126,8 +126,8 @@ impl Compiler<'_> {
         Block { points, filter, counts_hits, body, emptied, overrides: self.block.overrides }
     }
 
-    /// Starts the state of a block with these attach points: their kinds, and the function, file or record of which `args`
-    /// and other builtins speak.
+    /// Starts the state of a block with these attach points: their kinds, and the function, file or record that `args` and
+    /// other builtins refer to.
     fn begin_block(&mut self, points: &[Point]) {
         self.block = Scope::default();
         self.frames.clear();

@@ -166,7 +166,7 @@ impl Engine {
         Ok(probes)
     }
 
-    /// Analyses all sites of a tracepoint. Refused if no site can be watched.
+    /// Analyses all sites of a tracepoint. Fails if no site can be watched.
     fn ways(&self, guest: &dyn Guest, facts: &Arc<Tracepoint>, is_raw: bool) -> Result<Watched, Refusal> {
         if facts.lock.is_some() && !guest.knows_per_cpu() {
             let why = "its code takes a lock (SRCU) in the CPU's own memory, whose place is not known on this ISA";

@@ -19,7 +19,9 @@ use trapline_isa::plan::{Plan, Then};
 /// Whether an instruction runs inside another probe's processing. If not, its post-handlers follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inside {
+    /// It runs in no other probe's processing.
     Nothing,
+    /// It runs while another probe is being processed on the CPU.
     AnotherHit,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Level {
     pub(super) status: Status,
     /// The address of the breakpoint behind the running copy, or 0 if no copy runs.
     pub(super) end: u64,
-    /// The copy is that of an instruction in a delay slot. [`CpuState::branches`] holds the result of the computed
+    /// Whether the copy is that of an instruction in a delay slot. [`CpuState::branches`] holds the result of the computed
     /// branch in front of it.
     pub(super) delayed: bool,
 }

@@ -165,8 +165,8 @@ impl Returns {
         }
     }
 
-    /// Handles the entry of a function with a return probe: replaces its return address by the pad's. Not if no
-    /// instance is free or the entry handler declines.
+    /// Handles the entry of a function with a return probe: replaces its return address by the pad's. The call is not
+    /// followed if no instance is free or the entry handler declines.
     pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, state: &mut EngineState, stage: Stage) {
         let of = pool;
         let Some(Some(pool)) = self.pools.get_mut(pool as usize) else { return };

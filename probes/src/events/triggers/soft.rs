@@ -13,7 +13,8 @@ use crate::records::EventId;
 use trapline_isa::plan::Refusal;
 
 impl EventSet {
-    /// Arms the probes of an event for triggers, or no longer needs that. Records are held back meanwhile.
+    /// Arms the probes of an event for one more trigger (`wanted`), or disarms them when the last trigger no longer needs
+    /// them. Records of an event that is not enabled are held back meanwhile.
     pub(super) fn soften(
         &mut self,
         engine: &mut Engine,

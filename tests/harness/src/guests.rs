@@ -134,7 +134,6 @@ const MIPS: Facts = Facts {
         Outside(Family::Letters, NOT_COMPARED),
         Outside(Family::EventStacks, NOT_COMPARED),
         Outside(Family::UserPcs, NOT_COMPARED),
-        Outside(Family::LargeModules, "pages that are not in the TLB cannot be read"),
     ],
     ..USUAL
 };

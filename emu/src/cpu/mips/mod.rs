@@ -7,6 +7,7 @@ pub mod debugger;
 pub mod deliver;
 pub mod named;
 pub mod paging;
+pub mod refill;
 pub mod state;
 pub mod tasks;
 pub mod trap;

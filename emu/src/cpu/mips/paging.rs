@@ -1,7 +1,9 @@
-//! Address translation: by the segments that need no TLB, or by the TLB. A page that is not in the TLB cannot be
-//! translated, because the format of the page tables is the guest's own.
+//! Address translation: by the segments that need no TLB, by the TLB, or by the guest's own refill handler ([`refill`]).
 
+use super::refill::{self, BAD_VADDR, CONTEXT, PAGE_MASK, Seen, XCONTEXT};
+use super::state::{STATUS_BEV, STATUS_KX, STATUS_UX};
 use crate::cpu::Access;
+use crate::unicorn::cpus::mips::Place;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
@@ -31,11 +33,59 @@ pub fn direct(address: u64, is_wide: bool) -> Option<u64> {
     (is_wide && (XKPHYS..XKPHYS_END).contains(&address) && offset <= PHYSICAL).then_some(offset)
 }
 
+/// The bits of an address within a segment of the 64-bit model.
+const SEGMENT_BITS: u32 = 42;
+
 /// Translates a kernel address. Fails if the kernel's rights do not allow the access.
-pub fn translate(handle: &Handle, _: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
+pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let is_write = access == Access::Write;
     let found = direct(address, handle.is_wide()).or_else(|| handle.looked_up(address, is_write));
+    let found = found.or_else(|| refill::page(&Guest { handle, ram }, address, access));
     found.ok_or(Fault { address, write: is_write })
+}
+
+/// The guest, for its refill handler.
+struct Guest<'a> {
+    handle: &'a Handle,
+    ram: &'a Ram,
+}
+
+impl Seen for Guest<'_> {
+    fn is_wide(&self) -> bool {
+        self.handle.is_wide()
+    }
+
+    fn handler(&self, missed: u64) -> Option<u64> {
+        let status = self.handle.at_place(Place::Status);
+        let is_user = missed >> 62 == 0;
+        let wide = if is_user { STATUS_UX } else { STATUS_KX };
+        let offset = if self.is_wide() && status & wide != 0 { 0x80 } else { 0 };
+        // The boot vectors are in flash memory, which has no refill handler.
+        let base = self.handle.at_place(Place::EBase) & !0xfff;
+        (status & STATUS_BEV == 0).then_some(base + offset)
+    }
+
+    fn system(&self, number: u32, select: u32, missed: u64) -> Option<u64> {
+        match (number, select) {
+            // BadVPN2 is in bits 4 to 22.
+            (CONTEXT, 0) => Some(self.handle.at_place(Place::Context) & !0x7f_ffff | (missed >> 13 & 0x7_ffff) << 4),
+            (PAGE_MASK, 0) => Some(self.handle.at_place(Place::PageMask)),
+            (BAD_VADDR, 0) => Some(missed),
+            (XCONTEXT, 0) => {
+                let base = self.handle.at_place(Place::XContext) >> (SEGMENT_BITS - 7) << (SEGMENT_BITS - 7);
+                let page = missed >> 13 & ((1 << (SEGMENT_BITS - 13)) - 1);
+                Some(base | missed >> 62 << (SEGMENT_BITS - 9) | page << 4)
+            }
+            _ => None,
+        }
+    }
+
+    fn load(&self, address: u64, bytes: usize) -> Option<u64> {
+        let physical = direct(address, self.is_wide())?;
+        let mut read = [0; 8];
+        let read = read.get_mut(..bytes)?;
+        self.ram.read(physical, read).then(|| self.handle.byte_order().number(read))
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,10 @@ pub const STATUS_ERL: u64 = 1 << 2;
 pub const STATUS_MASK: u64 = 0xff00;
 /// 64-bit addresses in kernel mode.
 pub const STATUS_KX: u64 = 1 << 7;
+/// 64-bit addresses in user mode.
+pub const STATUS_UX: u64 = 1 << 5;
+/// Exceptions enter the boot vectors.
+pub const STATUS_BEV: u64 = 1 << 22;
 /// The kernel may use coprocessor 0.
 pub const STATUS_CU0: u64 = 1 << 28;
 /// The bits of Cause that come from pins: the hardware interrupts and the timer's bit (TI). The two software interrupts

@@ -7,6 +7,7 @@ use crate::unicorn::kinds::{Library, Register};
 use crate::unicorn::line;
 use crate::unicorn::stores::Layout;
 use core::ffi::{c_int, c_void};
+use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::{Arch, Mode, RegisterMIPS};
 
 unsafe extern "C" {
@@ -59,7 +60,7 @@ struct Own {
     write_entry: unsafe extern "C" fn(cpu: *mut c_void, number: u32, from: *const u64),
     fields: *const FieldOf,
     field_count: usize,
-    places: [usize; 9],
+    places: [usize; 12],
 }
 
 // SAFETY: its pointers point to constants.
@@ -89,6 +90,19 @@ pub enum Place {
     EBase,
     /// The core's flags for the running code, 4 bytes: its privilege, and whether it is in a delay slot.
     Flags,
+    /// A word.
+    Context,
+    /// A word.
+    XContext,
+    /// 4 bytes.
+    PageMask,
+}
+
+impl Place {
+    /// Whether the register has the size of a word, not 4 bytes.
+    fn is_word(self) -> bool {
+        !matches!(self, Place::Status | Place::Cause | Place::Flags | Place::PageMask)
+    }
 }
 
 /// Unicorn's mode for 32-bit big-endian cores.
@@ -198,6 +212,13 @@ impl Handle {
         self.kind().library.stores.address_bytes == 8
     }
 
+    /// The byte order of the guest's memory.
+    pub fn byte_order(&self) -> ByteOrder {
+        let library = self.kind().library;
+        let is_big = [&BIG_32, &BIG_64].into_iter().any(|big| core::ptr::eq(big, library));
+        if is_big { ByteOrder::Big } else { ByteOrder::Little }
+    }
+
     /// The offset of a register in the state.
     pub fn place_of(&self, place: Place) -> usize {
         self.own().places[place as usize]
@@ -205,7 +226,7 @@ impl Handle {
 
     /// Reads a register.
     pub fn at_place(&self, place: Place) -> u64 {
-        let (at, is_word) = (self.place_of(place), !matches!(place, Place::Status | Place::Cause | Place::Flags));
+        let (at, is_word) = (self.place_of(place), place.is_word());
         if is_word && self.is_wide() { self.live64(at) } else { self.live32(at).into() }
     }
 
@@ -272,7 +293,7 @@ impl TrapContext {
 
     /// Sets a register other than Status, which has its own function.
     pub fn set_place(&self, place: Place, value: u64) {
-        let (handle, is_word) = (self.handle(), !matches!(place, Place::Status | Place::Cause | Place::Flags));
+        let (handle, is_word) = (self.handle(), place.is_word());
         let at = handle.place_of(place);
         if is_word && handle.is_wide() { self.set_live64(at, value) } else { self.set_live32(at, value as u32) }
     }

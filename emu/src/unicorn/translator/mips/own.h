@@ -363,7 +363,7 @@ const struct {
     void (*write_entry)(CPUState *cpu, uint32_t number, const uint64_t *from);
     const struct field *fields;
     size_t field_count;
-    size_t places[9];
+    size_t places[12];
 } TRAPLINE_OWN = {
     prepare,
     deliver,
@@ -385,6 +385,9 @@ const struct {
         offsetof(CPUMIPSState, CP0_EntryHi),
         offsetof(CPUMIPSState, CP0_EBase),
         offsetof(CPUMIPSState, hflags),
+        offsetof(CPUMIPSState, CP0_Context),
+        offsetof(CPUMIPSState, CP0_XContext),
+        offsetof(CPUMIPSState, CP0_PageMask),
     },
 };
 

@@ -3,6 +3,7 @@
 use crate::boot::guest_files::Sources;
 use crate::boot::whole::Whole;
 use crate::devices::virtio::Attached;
+use crate::devices::virtio::net::Network;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -109,6 +110,24 @@ impl Config {
     #[must_use]
     pub fn window(self, bytes: u64) -> Config {
         Config { window: bytes, ..self }
+    }
+}
+
+/// The ties of a machine's devices to the world outside, which a snapshot cannot hold.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ties(Vec<Arc<dyn Network>>);
+
+impl Ties {
+    /// Whether the guest is connected to something outside.
+    pub(crate) fn are_there(&self) -> bool {
+        self.0.iter().any(|network| network.is_tied())
+    }
+}
+
+impl Config {
+    /// The ties of its devices.
+    pub(crate) fn ties(&self) -> Ties {
+        Ties(self.attached.iter().filter_map(Attached::network).cloned().collect())
     }
 }
 

@@ -4,9 +4,11 @@ use super::Failure;
 use crate::boards;
 use crate::boot::initramfs::{Devices, ROOT_TAG};
 use crate::devices::virtio::{Attached, blk, net, ninep, rng};
+use crate::network::door::Door;
 use crate::{disks, folders, network};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The arguments for devices.
 #[derive(Clone, clap::Args, Default, Serialize, Deserialize)]
@@ -24,9 +26,11 @@ pub struct DeviceArgs {
     #[arg(long = "share", value_name = "DIR[:TAG]", conflicts_with = "initrd")]
     shares: Vec<String>,
     /// A network for a stock kernel: closed and the same in every run, with DHCP, DNS and a web server at http://10.0.2.2.
-    /// www=DIR shows a folder of the host there, for reading only
-    #[arg(long = "net", value_name = "www=DIR", num_args = 0..=1, default_missing_value = "")]
-    net: Option<String>,
+    /// www=DIR shows a folder of the host there, for reading only. forward=PORT makes a TCP port of the host's loopback
+    /// (127.0.0.1) a port of 10.0.2.2; then the run repeats only if it is recorded. May be repeated
+    #[arg(long = "net", value_name = "www=DIR|forward=PORT", num_args = 0..=1, default_missing_value = "")]
+    #[serde(default, deserialize_with = "none_one_or_several")]
+    net: Vec<String>,
     /// Random numbers for a stock kernel (/dev/hwrng) that follow from a seed
     #[arg(long = "rng", value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,12 +51,23 @@ impl DeviceArgs {
 
     /// Whether init makes any device ready.
     pub fn init_uses_any(&self) -> bool {
-        self.has_folders() || self.net.is_some()
+        self.has_folders() || self.has_network()
     }
 
     /// Whether there is a folder of the host.
     fn has_folders(&self) -> bool {
         self.root.is_some() || !self.shares.is_empty()
+    }
+
+    /// Whether there is a network.
+    fn has_network(&self) -> bool {
+        !self.net.is_empty()
+    }
+
+    /// The door of the network to ports of the host, if any port is forwarded.
+    pub fn door(&self) -> Result<Option<Arc<Door>>, Failure> {
+        let ports = Settings::of(&self.net)?.ports;
+        Ok((!ports.is_empty()).then(Arc::default))
     }
 
     /// The folder that programs run in.
@@ -61,15 +76,15 @@ impl DeviceArgs {
     }
 
     /// The devices, in the order of their arguments: disks, the root folder, further folders, the network, random
-    /// numbers. Opens their files.
-    pub fn attached(&self) -> Result<Vec<Attached>, Failure> {
+    /// numbers. Opens their files. The network's forwarded ports lead to the door.
+    pub fn attached(&self, door: Option<&Arc<Door>>) -> Result<Vec<Attached>, Failure> {
         let disks = self.disks.iter().map(|disk| disk_of(disk));
         let root = self.root.iter().map(|root| folder_of("--root", root, ROOT_TAG));
         let shares = self.shares.iter().map(|share| {
             let (folder, tag) = share_of(share)?;
             folder_of("--share", folder, tag)
         });
-        let net = self.net.iter().map(|net| network_of(net));
+        let net = self.has_network().then(|| Settings::of(&self.net)?.network(door)).into_iter();
         let random = self.random.iter().map(|seed| Ok(Attached::Random(rng::Source { seed: *seed })));
         disks.chain(root).chain(shares).chain(net).chain(random).collect()
     }
@@ -85,7 +100,7 @@ impl DeviceArgs {
             }
             tags.push(tag.into());
         }
-        Ok(Devices { has_root: self.root.is_some(), tags, has_network: self.net.is_some() })
+        Ok(Devices { has_root: self.root.is_some(), tags, has_network: self.has_network() })
     }
 
     /// The kernel modules that these devices need on a board, in the order in which they are loaded. Fails if the board
@@ -100,7 +115,7 @@ impl DeviceArgs {
         })?;
         let disks = if self.disks.is_empty() { &[][..] } else { FOR_DISKS };
         let folders = if self.has_folders() { FOR_FOLDERS } else { &[][..] };
-        let networks = if self.net.is_some() { FOR_NETWORKS } else { &[][..] };
+        let networks = if self.has_network() { FOR_NETWORKS } else { &[][..] };
         let random = if self.random.is_some() { FOR_RANDOM } else { &[][..] };
         Ok([transport, disks, folders, networks, random].concat())
     }
@@ -120,20 +135,79 @@ fn folder_of(option: &str, folder: &Path, tag: &str) -> Result<Attached, Failure
     Ok(Attached::Folder(ninep::Folder { tree: folders::open_folder(folder).map_err(no_folder)?, tag: tag.into() }))
 }
 
-/// The network of an argument: nothing, or a folder for the web server.
-fn network_of(text: &str) -> Result<Attached, Failure> {
-    let usage =
-        |message: String| Failure::usage(message).advise("write `--net`, or `--net www=DIR` with a folder for the web server");
-    let www = match text.split_once('=') {
-        _ if text.is_empty() => None,
-        Some(("www", folder)) => {
-            let opened = folders::open_folder(Path::new(folder));
-            Some(opened.map_err(|error| usage(format!("--net: `{folder}` is no folder that can be read: {error}")))?)
+/// The settings of a network, as its arguments give them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Settings<'a> {
+    /// The folder of the web server.
+    www: Option<&'a str>,
+    /// The forwarded ports.
+    ports: Vec<u16>,
+}
+
+impl<'a> Settings<'a> {
+    /// The settings of these arguments. An argument without text adds none.
+    fn of(arguments: &'a [String]) -> Result<Settings<'a>, Failure> {
+        let usage = |message: String| {
+            Failure::usage(message)
+                .advise("write `--net`, `--net www=DIR` with a folder for the web server, or `--net forward=PORT`")
+        };
+        let mut settings = Settings::default();
+        for text in arguments.iter().filter(|text| !text.is_empty()) {
+            match text.split_once('=') {
+                Some(("www", folder)) if settings.www.is_none() => settings.www = Some(folder),
+                Some(("www", _)) => return Err(usage("--net: there is one web server, and it shows one folder".into())),
+                Some(("forward", port)) => {
+                    let number = port.parse::<u16>().ok().filter(|number| *number != 0);
+                    match number.ok_or_else(|| usage(format!("--net: `{port}` is no port: write a number from 1 to 65535")))? {
+                        network::HTTP => {
+                            return Err(Failure::usage(
+                                "--net: port 80 of 10.0.2.2 is the web server's, so it cannot be forwarded",
+                            )
+                            .advise("let the host's server listen at another port, such as 8080"));
+                        }
+                        number if settings.ports.contains(&number) => {}
+                        number => settings.ports.push(number),
+                    }
+                }
+                _ => return Err(usage(format!("--net: `{text}` is no setting of a network"))),
+            }
         }
-        Some(("forward", _)) => return Err(usage("--net: real sockets cannot be reached yet: the network is closed".into())),
-        _ => return Err(usage(format!("--net: `{text}` is no setting of a network"))),
-    };
-    Ok(Attached::Network(net::Card { network: network::closed(www) }))
+        settings.ports.sort_unstable();
+        Ok(settings)
+    }
+
+    /// The network, whose forwarded ports lead to the door.
+    fn network(&self, door: Option<&Arc<Door>>) -> Result<Attached, Failure> {
+        let open = |folder: &str| {
+            let opened = folders::open_folder(Path::new(folder));
+            opened.map_err(|error| {
+                Failure::usage(format!("--net: `{folder}` is no folder that can be read: {error}"))
+                    .advise("give a folder for the web server: --net www=DIR")
+            })
+        };
+        let www = self.www.map(open).transpose()?;
+        let network = match door {
+            Some(door) => network::forwarding(www, &self.ports, door.clone()),
+            None => network::closed(www),
+        };
+        Ok(Attached::Network(net::Card { network }))
+    }
+}
+
+/// Reads the networks' settings of a recording: none, one text, or a list of them.
+fn none_one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        None,
+        One(String),
+        Several(Vec<String>),
+    }
+    Ok(match Given::deserialize(deserializer)? {
+        Given::None => Vec::new(),
+        Given::One(text) => vec![text],
+        Given::Several(texts) => texts,
+    })
 }
 
 /// The folder and the tag of a share.
@@ -180,6 +254,24 @@ mod tests {
         assert_eq!(twice("/a:x", "/b:y").for_init().map(|devices| devices.tags), Ok(vec!["x".into(), "y".into()]));
     }
 
+    /// NW-4: several settings are one network, whatever their order; a second folder is refused.
+    #[test]
+    fn settings_of_a_network_add_up() {
+        let given = |texts: &[&str]| texts.iter().map(|text| (*text).to_string()).collect::<Vec<_>>();
+        let several = given(&["forward=9000", "", "www=/tmp", "forward=22", "forward=9000"]);
+        assert_eq!(Settings::of(&several).ok(), Some(Settings { www: Some("/tmp"), ports: vec![22, 9000] }));
+        assert!(Settings::of(&given(&["www=/a", "www=/b"])).is_err());
+    }
+
+    /// NW-4: recordings of earlier versions have no network or one setting.
+    #[test]
+    fn networks_of_earlier_recordings_are_read() {
+        for (text, expected) in [("null", &[][..]), ("\"\"", &[""]), ("[\"www=a\", \"forward=9\"]", &["www=a", "forward=9"])] {
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            assert_eq!(none_one_or_several(&mut deserializer).expect("settings"), expected, "{text}");
+        }
+    }
+
     /// DV-4, NW-3: a network has no setting, or a folder that can be read. Others are refused with advice.
     #[test]
     fn networks_have_settings() {
@@ -192,10 +284,15 @@ mod tests {
             ("www=/proc/self/exe".into(),               Some("is no folder that can be read")),
             ("www".into(),                              Some("`www` is no setting of a network")),
             ("debian/amd64".into(),                     Some("`debian/amd64` is no setting of a network")),
-            ("forward=8080".into(),                     Some("the network is closed")),
+            ("forward=8080".into(),                     None),
+            ("forward=80".into(),                       Some("the web server's")),
+            ("forward=0".into(),                        Some("`0` is no port")),
+            ("forward=65536".into(),                    Some("`65536` is no port")),
+            ("forward=ssh".into(),                      Some("`ssh` is no port")),
         ];
         for (text, refusal) in cases {
-            let message = network_of(&text).err().map(|failure| format!("{failure:?}"));
+            let made = Settings::of(std::slice::from_ref(&text)).and_then(|settings| settings.network(None).map(|_| ()));
+            let message = made.err().map(|failure| format!("{failure:?}"));
             assert_eq!(message.is_some(), refusal.is_some(), "{text}: {message:?}");
             assert!(refusal.is_none_or(|refusal| message.is_some_and(|message| message.contains(refusal))), "{text}");
         }

@@ -79,18 +79,19 @@ impl Console {
 
 /// Keeps virtual time from running ahead of wall-clock time. After a slow phase, the guest does not have to catch up.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+pub struct Pace {
     wall: Instant,
     virtual_ns: u64,
 }
 
 impl Pace {
-    fn new(wall: Instant) -> Pace {
+    /// The pace from this moment of the wall clock.
+    pub fn new(wall: Instant) -> Pace {
         Pace { wall, virtual_ns: 0 }
     }
 
     /// The time by which the guest is ahead of the wall clock, if that is more than [`MOST_AHEAD`].
-    fn ahead(&mut self, virtual_ns: u64, wall: Instant) -> Option<Duration> {
+    pub fn ahead(&mut self, virtual_ns: u64, wall: Instant) -> Option<Duration> {
         let guest = Duration::from_nanos(virtual_ns.saturating_sub(self.virtual_ns));
         match guest.checked_sub(wall.saturating_duration_since(self.wall)) {
             Some(ahead) => (ahead > MOST_AHEAD).then_some(ahead),

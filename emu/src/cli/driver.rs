@@ -3,6 +3,7 @@
 
 use super::Failure;
 use super::end::End;
+use super::forwards::{self, Forwards};
 use super::guest::Guest;
 use super::last_words::{self, LastWords};
 use super::paint::Paint;
@@ -96,6 +97,8 @@ pub struct Driver {
     shown: Shown,
     /// The files that come out of the guest.
     parcels: Parcels,
+    /// The sockets behind forwarded ports. A replay has none.
+    forwards: Option<Forwards>,
 }
 
 impl Driver {
@@ -106,7 +109,12 @@ impl Driver {
         let limits = guest.limits.clone();
         let shown = if guest.quiet { Shown::Nowhere } else { shown };
         let parcels = Parcels::to_nowhere(&guest.pulled);
-        Driver { session, tape, typing, last_words: LastWords::default(), limits, may_give_up, shown, parcels }
+        let door = guest.door().filter(|_| !tape.is_again());
+        let forwards = door.map(|door| Forwards::new(door.clone()));
+        if forwards.is_some() {
+            forwards::say_what_repeats(tape.is_recorded());
+        }
+        Driver { session, tape, typing, last_words: LastWords::default(), limits, may_give_up, shown, parcels, forwards }
     }
 
     /// Opens the files that come out of the guest, unless the run is a replay.
@@ -148,6 +156,9 @@ impl Driver {
             if let Some(end) = work.before(&mut self.session, &mut self.tape)? {
                 return Ok(end);
             }
+            if let Some(forwards) = &mut self.forwards {
+                forwards.carry(self.session.machine().now());
+            }
             self.type_what_is_due(work.is_unprobed())?;
             while let Some(command) = self.tape.next_command() {
                 work.repeat(&mut self.session, &command)?;
@@ -164,6 +175,9 @@ impl Driver {
                 stop = self.session.run_until_ticks(exactly);
             }
             self.tape.stopped(self.session.machine(), &stop);
+            if let Some(forwards) = &self.forwards {
+                self.tape.came(self.session.machine(), forwards.came(self.tape.is_kept()))?;
+            }
             self.show_console(work)?;
             work.take(&mut self.session)?;
             if stop == Stop::Attention {

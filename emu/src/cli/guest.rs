@@ -18,6 +18,7 @@ use crate::devices::virtio::Attached;
 use crate::error::MachineError;
 use crate::history::observer::Observer;
 use crate::machine::{Config, Draws, Machine};
+use crate::network::door::Door;
 use crate::probed::Session;
 use crate::snapshot::Snapshot;
 use crate::snapshot::file::Key;
@@ -109,6 +110,10 @@ impl GuestArgs {
     /// The guest of a command that runs it without an end of its own, or several times, and so writes none of its files.
     pub fn guest_to_compare(&self, image: &str, kernel: Kernel) -> Result<Guest, Failure> {
         let guest = self.guest(image, kernel)?;
+        if guest.door.is_some() {
+            return Err(Failure::usage("--net forward: only `trapline run` and `trapline trace` reach sockets of the host")
+                .advise("record such a run with `trapline run --record FILE`: the recording has what came from them"));
+        }
         match guest.pulled.is_empty() {
             true => Ok(guest),
             false => Err(Failure::usage("--pull: only `trapline run` and `trapline trace` take files out of a guest")),
@@ -128,6 +133,7 @@ impl GuestArgs {
             None => trapline_images::find(image).map_or("", |builtin| builtin.command_line),
         };
         let command_line = [own, &self.append].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
+        let door = self.devices.door()?;
         let (initrd, whole, from_boot, pulled) = stock
             .map_or((None, None, None, Vec::new()), |stock| (Some(stock.initrd), stock.whole, stock.from_boot, stock.pulled));
         Ok(Guest {
@@ -142,7 +148,8 @@ impl GuestArgs {
             from_boot,
             pulled,
             cpu,
-            attached: self.devices.attached()?,
+            attached: self.devices.attached(door.as_ref())?,
+            door,
             memory: self.memory,
             turns: self.turns,
             files: self.sources(),
@@ -216,6 +223,8 @@ pub struct Guest {
     turns: Option<Draws>,
     /// Disks and other devices.
     attached: Vec<Attached>,
+    /// The door of its network to ports of the host.
+    door: Option<Arc<Door>>,
     /// Sources of the guest's files besides the initial file system.
     files: Sources,
 }
@@ -224,6 +233,11 @@ impl Guest {
     /// The kernel's command line.
     pub fn command_line(&self) -> &str {
         &self.command_line
+    }
+
+    /// The door of its network to ports of the host, if any port is forwarded.
+    pub fn door(&self) -> Option<&Arc<Door>> {
+        self.door.as_ref()
     }
 
     /// The guest's files, as far as they are known.

@@ -20,6 +20,7 @@ mod end;
 mod event_error;
 mod failure;
 mod file;
+mod forwards;
 mod from_boot;
 mod gdb;
 mod guest;

@@ -56,6 +56,9 @@ impl OnPanicArg {
         };
         let failed = |error: crate::history::timeline::TimelineError| Failure::failed(format!("--on-panic: {error}"));
         let booted = guest.snapshot()?;
+        if let Some(door) = guest.door() {
+            door.close();
+        }
         let mut timeline = Timeline::with_input(guest.observed(booted.as_ref())?, tape.take_kept()).map_err(failed)?;
         drop(booted);
         timeline.keep_pages(MOST_PAGES);

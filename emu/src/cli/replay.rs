@@ -15,6 +15,7 @@ use crate::history::recording::{self, Head, Recording};
 use crate::history::tape::Tape;
 use crate::history::timeline::Timeline;
 use crate::machine::Stop;
+use crate::network::door::Came;
 use crate::probed::Session;
 use crate::snapshot::Snapshot;
 use crate::snapshot::file::Key;
@@ -145,6 +146,12 @@ pub(super) fn start_of(recording: &Recording, guest: &Guest) -> Result<Option<Sn
     fits(&recording.head, &guest.key()?)?;
     let booted = guest.snapshot()?;
     starts_alike(&recording.head, booted.as_ref())?;
+    if let Some(door) = guest.door() {
+        let came = recording.came().map(|bytes| {
+            Came::from_bytes(bytes).ok_or_else(|| Failure::failed("the recording has an event of the network that nobody knows"))
+        });
+        door.close_with(came.collect::<Result<_, _>>()?);
+    }
     Ok(booted)
 }
 

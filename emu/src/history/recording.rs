@@ -27,8 +27,8 @@ use thiserror::Error;
 /// The first bytes of the file.
 pub const MAGIC: &[u8; 8] = b"traprecd";
 /// The format number. It must be increased whenever the meaning of a frame changes, or a kind is added.
-const FORMAT: u32 = 2;
-/// The oldest format that can be read. It lacks commands.
+const FORMAT: u32 = 3;
+/// The oldest format that can be read. It lacks commands and events of the network.
 const OLDEST: u32 = 1;
 const FRAMES_AT: usize = 12;
 const CHECKSUM: usize = 4;
@@ -89,6 +89,13 @@ pub enum Frame {
         /// The text of the command.
         command: String,
     },
+    /// Something came from the host's sockets to a forwarded port. The network had it earlier than the run was at this place.
+    Came {
+        /// The place.
+        at: Ticks,
+        /// The event, as the network writes it.
+        event: Vec<u8>,
+    },
     /// The console input ended.
     Ends {
         /// The place.
@@ -120,6 +127,7 @@ impl Frame {
         match self {
             Frame::Typed { at, .. }
             | Frame::Asked { at, .. }
+            | Frame::Came { at, .. }
             | Frame::Ends { at }
             | Frame::Mark { at, .. }
             | Frame::End { at, .. } => *at,
@@ -130,6 +138,7 @@ impl Frame {
         match self {
             Frame::Typed { .. } => TYPED,
             Frame::Asked { .. } => ASKED,
+            Frame::Came { .. } => CAME,
             Frame::Ends { .. } => ENDS,
             Frame::Mark { .. } => MARK,
             Frame::End { .. } => END,
@@ -141,6 +150,7 @@ impl Frame {
         match self {
             Frame::Typed { keys, .. } => payload.extend(keys),
             Frame::Asked { command, .. } => payload.extend(command.as_bytes()),
+            Frame::Came { event, .. } => payload.extend(event),
             Frame::Ends { .. } => {}
             Frame::Mark { mark, .. } => {
                 payload.extend(mark.time.to_le_bytes());
@@ -163,6 +173,7 @@ impl Frame {
         Some(match kind {
             TYPED => Frame::Typed { at, keys: rest.to_vec() },
             ASKED => Frame::Asked { at, command: std::str::from_utf8(rest).ok()?.to_string() },
+            CAME => Frame::Came { at, event: rest.to_vec() },
             ENDS if rest.is_empty() => Frame::Ends { at },
             MARK => {
                 let (time, cpu) = (number(&mut rest)?, take::<1>(&mut rest)?[0]);
@@ -192,6 +203,7 @@ const ENDS: u8 = 3;
 const MARK: u8 = 4;
 const END: u8 = 5;
 const ASKED: u8 = 6;
+const CAME: u8 = 7;
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk::<N>()?;
@@ -307,6 +319,14 @@ impl Recording {
     /// The number of commands that were typed on trapline's own command line.
     pub fn commands(&self) -> usize {
         self.frames.iter().filter(|frame| matches!(frame, Frame::Asked { .. })).count()
+    }
+
+    /// What came from the host's sockets, as the network wrote it, in the order of time.
+    pub fn came(&self) -> impl Iterator<Item = &[u8]> {
+        self.frames.iter().filter_map(|frame| match frame {
+            Frame::Came { event, .. } => Some(&event[..]),
+            _ => None,
+        })
     }
 
     /// The virtual time up to which the run was recorded.

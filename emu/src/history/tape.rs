@@ -115,6 +115,11 @@ impl Tape {
         self.kept.get_or_insert_default();
     }
 
+    /// Whether the input is kept.
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// Takes the kept frames.
     pub fn take_kept(&mut self) -> Vec<Frame> {
         self.kept.take().unwrap_or_default()
@@ -123,6 +128,11 @@ impl Tape {
     /// Whether this tape types a recording, and accepts no other input.
     pub fn is_again(&self) -> bool {
         matches!(self.kind, Kind::Again { .. })
+    }
+
+    /// Whether this tape records.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.kind, Kind::Recorded { .. })
     }
 
     /// The amounts that it has handled so far.
@@ -148,6 +158,18 @@ impl Tape {
             let at = at.max(recorder.reached());
             recorder.write(&Frame::Asked { at, command: command.into() })?;
             self.done.commands += 1;
+        }
+        Ok(())
+    }
+
+    /// Records events that the network has taken from the host's sockets in the last run. The machine may stand anywhere.
+    pub fn came<L: Listener>(&mut self, machine: &Machine<L>, events: impl Iterator<Item = Vec<u8>>) -> Result<(), TapeError> {
+        let at = self.place(machine);
+        if let Kind::Recorded { recorder, .. } = &mut self.kind {
+            for event in events {
+                let at = at.max(recorder.reached());
+                recorder.write(&Frame::Came { at, event })?;
+            }
         }
         Ok(())
     }
@@ -319,7 +341,7 @@ impl Tape {
                     compare(&mark, &Mark::of(machine, &self.printed, with_registers))?;
                     self.done.marks += 1;
                 }
-                Frame::End { .. } => {}
+                Frame::Came { .. } | Frame::End { .. } => {}
             }
         }
     }

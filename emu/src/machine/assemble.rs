@@ -127,6 +127,7 @@ impl<L: Listener> Machine<L> {
             arrival: None,
             early_accesses: 0,
             watched: Vec::new(),
+            ties: config.ties(),
         };
         Ok(Machine { core, inner, crashed: None })
     }

@@ -153,6 +153,9 @@ impl<L: Listener> Machine<L> {
         if inner.board.power_off().is_some() {
             return not_now("the guest has powered off");
         }
+        if inner.ties.are_there() {
+            return not_now("the guest is connected to sockets of the host");
+        }
         if inner.stop_reason.is_some() || inner.waiting.is_some() || inner.arrival.is_some() {
             return not_now("an event is being handled: run the machine to its next stop first");
         }

@@ -27,6 +27,7 @@ mod watchdog;
 
 use crate::boards::{At, Board};
 use crate::clock::{Stopped, Ticks};
+use crate::config::Ties;
 use crate::cpu::mappings::MappingPlace;
 use crate::cpu::user_places::UserPlaces;
 use crate::cpu::{Choice, Model, Shown, View, WindowPlace};
@@ -132,6 +133,8 @@ pub(crate) struct Inner<L> {
     pub(crate) early_accesses: u32,
     /// The watched areas.
     pub(crate) watched: Vec<Seen>,
+    /// The ties of its devices to the world outside.
+    pub(crate) ties: Ties,
 }
 
 /// The state of a CPU that does not run, with the parts that the core's saved state does not hold.

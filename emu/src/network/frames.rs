@@ -1,10 +1,10 @@
-//! Ethernet frames with UDP datagrams, and the answer to packets that lead out of the network.
+//! Ethernet frames with UDP datagrams, requests for TCP connections, and the answer to packets that lead out of the network.
 
 use super::{ETHERNET, GATEWAY, GUEST, PREFIX};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol,
-    Ipv4Address, Ipv4Cidr, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
+    Ipv4Address, Ipv4Cidr, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, UdpPacket, UdpRepr,
 };
 
 const ETHERNET_BYTES: usize = 14;
@@ -57,6 +57,20 @@ pub fn datagram(frame: &[u8]) -> Option<Datagram<'_>> {
     let (from, to) = (ipv4.src_addr, ipv4.dst_addr);
     let ports = UdpRepr::parse(&udp, &from.into(), &to.into(), &ChecksumCapabilities::default()).ok()?;
     Some(Datagram { ethernet: ethernet.src_addr, from: (from, ports.src_port), to: (to, ports.dst_port), payload: udp.payload() })
+}
+
+/// The sender's address and port, and the gateway's port, of a guest's request for a TCP connection to the gateway. `None` for
+/// other frames.
+pub fn request(frame: &[u8]) -> Option<((Ipv4Address, u16), u16)> {
+    let (_, ipv4, payload) = packet(frame)?;
+    if ipv4.next_header != IpProtocol::Tcp || ipv4.dst_addr != GATEWAY || ipv4.src_addr != GUEST {
+        return None;
+    }
+    let tcp = TcpPacket::new_checked(payload).ok()?;
+    let (from, to) = (ipv4.src_addr.into(), ipv4.dst_addr.into());
+    let tcp = TcpRepr::parse(&tcp, &from, &to, &ChecksumCapabilities::default()).ok()?;
+    let is_request = tcp.control == TcpControl::Syn && tcp.ack_number.is_none();
+    is_request.then_some(((ipv4.src_addr, tcp.src_port), tcp.dst_port))
 }
 
 /// A frame with a datagram to an Ethernet address. The payload must fit into a packet.

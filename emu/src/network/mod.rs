@@ -1,8 +1,10 @@
-//! The network behind a guest's card: a closed world that runs on virtual time, with nothing of the host's but a folder.
+//! The network behind a guest's card: a closed world that runs on virtual time, with nothing of the host's but a folder and the
+//! ports that the user forwards.
 //!
 //! ```text
 //!   10.0.2.15  the guest, by DHCP
-//!   10.0.2.2   gateway and DHCP server; port 80 shows a folder of the host; port 7 (UDP) echoes
+//!   10.0.2.2   gateway and DHCP server; port 80 shows a folder of the host; port 7 (UDP) echoes;
+//!              forwarded ports are those of the host's loopback
 //!   10.0.2.3   name server
 //! ```
 //!
@@ -11,6 +13,8 @@
 
 mod dhcp;
 mod dns;
+pub mod door;
+mod forwarded;
 mod frames;
 mod http;
 mod stack;
@@ -18,6 +22,8 @@ mod wire;
 
 use crate::devices::virtio::net::{Network, World};
 use crate::devices::virtio::ninep::Tree;
+use door::Door;
+use forwarded::Forwarded;
 use frames::Datagram;
 use smoltcp::wire::{EthernetAddress, Ipv4Address};
 use stack::Stack;
@@ -39,24 +45,40 @@ const ECHO: u16 = 7;
 const DNS: u16 = 53;
 const DHCP: u16 = 67;
 
+/// The port of the web server, which cannot be forwarded.
+pub const HTTP: u16 = stack::HTTP;
+
 /// A closed network whose web server shows this folder.
 pub fn closed(www: Option<Arc<dyn Tree>>) -> Arc<dyn Network> {
-    Arc::new(Closed { www })
+    Arc::new(Closed { www, forwarded: None })
+}
+
+/// Like [`closed`], but these ports of the gateway are those of the host, behind the door.
+pub fn forwarding(www: Option<Arc<dyn Tree>>, ports: &[u16], door: Arc<Door>) -> Arc<dyn Network> {
+    Arc::new(Closed { www, forwarded: Some((ports.into(), door)) })
 }
 
 #[derive(Clone, Debug)]
 struct Closed {
     www: Option<Arc<dyn Tree>>,
+    forwarded: Option<(Arc<[u16]>, Arc<Door>)>,
 }
 
 impl Network for Closed {
     fn world(&self) -> Box<dyn World> {
-        Box::new(Servers { stack: Stack::new(self.www.clone()) })
+        let forwarded = self.forwarded.as_ref().map(|(ports, door)| Forwarded::new(door.clone(), ports.clone()));
+        Box::new(Servers { stack: Stack::new(self.www.clone(), forwarded), www: self.www.clone() })
     }
 
     fn identity(&self) -> io::Result<String> {
         let www = self.www.as_ref().map(|tree| tree.checksum()).transpose()?;
-        Ok(www.map_or_else(|| "closed".into(), |checksum| format!("closed,www={checksum}")))
+        let www = www.map_or_else(String::new, |checksum| format!(",www={checksum}"));
+        let ports = self.forwarded.iter().flat_map(|(ports, _)| ports.iter()).map(|port| format!(",forward={port}"));
+        Ok(format!("closed{www}{}", ports.collect::<String>()))
+    }
+
+    fn is_tied(&self) -> bool {
+        self.forwarded.as_ref().is_some_and(|(_, door)| door.is_tied())
     }
 }
 
@@ -64,6 +86,7 @@ impl Network for Closed {
 #[derive(Debug)]
 struct Servers {
     stack: Stack,
+    www: Option<Arc<dyn Tree>>,
 }
 
 impl World for Servers {
@@ -81,6 +104,18 @@ impl World for Servers {
 
     fn is_at_rest(&self) -> bool {
         self.stack.is_at_rest()
+    }
+
+    fn begin_anew(&mut self) {
+        self.stack = Stack::new(self.www.clone(), self.stack.ports());
+    }
+
+    fn was_reached(&self) -> bool {
+        self.stack.forwarded().is_some_and(Forwarded::was_reached)
+    }
+
+    fn repeats(&mut self, is_repeated: bool) {
+        self.stack.repeats(is_repeated);
     }
 }
 

@@ -1,5 +1,6 @@
-//! The servers' end of ARP, ping and TCP: smoltcp, with a web server on its connections.
+//! The servers' end of ARP, ping and TCP: smoltcp, with a web server on its connections, and connections to forwarded ports.
 
+use super::forwarded::Forwarded;
 use super::http::Exchange;
 use super::wire::Wire;
 use super::{ETHERNET, GATEWAY, NAME_SERVER, PREFIX};
@@ -8,10 +9,12 @@ use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-const HTTP: u16 = 80;
+/// The port of the web server.
+pub const HTTP: u16 = 80;
 /// The most connections at a time. A further one is refused.
 const MOST_CONNECTIONS: usize = 16;
 /// Bytes of a connection's buffers.
@@ -30,6 +33,7 @@ pub struct Stack {
     connections: Vec<(SocketHandle, Exchange)>,
     wire: Wire,
     www: Option<Arc<dyn Tree>>,
+    forwarded: Option<Forwarded>,
     next: Option<u64>,
 }
 
@@ -40,8 +44,8 @@ impl fmt::Debug for Stack {
 }
 
 impl Stack {
-    /// A stack without connections, whose web server shows this folder.
-    pub fn new(www: Option<Arc<dyn Tree>>) -> Stack {
+    /// A stack without connections, whose web server shows this folder, and with these ports of the host.
+    pub fn new(www: Option<Arc<dyn Tree>>, forwarded: Option<Forwarded>) -> Stack {
         let mut wire = Wire::default();
         let mut config = Config::new(HardwareAddress::Ethernet(ETHERNET));
         config.random_seed = SEED;
@@ -53,13 +57,15 @@ impl Stack {
             }
         });
         let mut sockets = SocketSet::new(Vec::new());
-        let connections = (0..MOST_CONNECTIONS).map(|_| (sockets.add(listener()), Exchange::default())).collect();
-        Stack { interface, sockets, connections, wire, www, next: None }
+        let connections = (0..MOST_CONNECTIONS).map(|_| (sockets.add(listener(HTTP)), Exchange::default())).collect();
+        Stack { interface, sockets, connections, wire, www, forwarded, next: None }
     }
 
     /// Takes a frame, or only lets time pass. Returns the frames to the guest.
     pub fn step(&mut self, now: u64, frame: Option<&[u8]>) -> Vec<Vec<u8>> {
         let at = Instant::from_micros(i64::try_from(now / 1000).unwrap_or(i64::MAX));
+        let is_held = self.forward(now, at, frame);
+        let frame = frame.filter(|_| !is_held);
         self.wire.incoming = frame.map(<[u8]>::to_vec).into_iter().collect();
         for _ in 0..MOST_ROUNDS {
             let has_changed = self.interface.poll(at, &mut self.wire, &mut self.sockets) == PollResult::SocketStateChanged;
@@ -68,8 +74,38 @@ impl Stack {
             }
         }
         let next = self.interface.poll_at(at, &self.sockets);
-        self.next = next.map(|next| u64::try_from(next.total_micros()).unwrap_or(0).saturating_mul(1000));
+        let next = next.map(|next| u64::try_from(next.total_micros()).unwrap_or(0).saturating_mul(1000));
+        let look = self.forwarded.as_ref().and_then(|forwarded| forwarded.next(now));
+        self.next = next.into_iter().chain(look).min();
         std::mem::take(&mut self.wire.outgoing)
+    }
+
+    /// Takes what has come from the host's sockets. Returns whether the frame waits for one of them.
+    fn forward(&mut self, now: u64, at: Instant, frame: Option<&[u8]>) -> bool {
+        let Some(forwarded) = &mut self.forwarded else { return false };
+        // One request at a time, so that each gets the socket that was made for it.
+        forwarded.take(now, &mut self.sockets, |request, sockets| {
+            self.wire.incoming = VecDeque::from([request]);
+            self.interface.poll(at, &mut self.wire, sockets);
+        });
+        frame.is_some_and(|frame| forwarded.holds(now, frame))
+    }
+
+    /// Its forwarded ports without connections, for a stack that begins anew.
+    pub fn ports(&self) -> Option<Forwarded> {
+        self.forwarded.as_ref().map(Forwarded::anew)
+    }
+
+    /// Its forwarded connections, if it has forwarded ports.
+    pub fn forwarded(&self) -> Option<&Forwarded> {
+        self.forwarded.as_ref()
+    }
+
+    /// Says whether the next steps were made before.
+    pub fn repeats(&mut self, is_repeated: bool) {
+        if let Some(forwarded) = &mut self.forwarded {
+            forwarded.repeats(is_repeated);
+        }
     }
 
     /// The time in nanoseconds at which the stack acts by itself.
@@ -79,7 +115,8 @@ impl Stack {
 
     /// Whether there is no connection.
     pub fn is_at_rest(&self) -> bool {
-        self.connections.iter().all(|(handle, _)| self.sockets.get::<Socket<'_>>(*handle).is_listening())
+        let listens = |handle| self.sockets.get::<Socket<'_>>(handle).is_listening();
+        self.connections.iter().all(|(handle, _)| listens(*handle)) && self.forwarded.as_ref().is_none_or(Forwarded::is_empty)
     }
 
     /// Gives each connection its turn. Returns whether one of them has done something.
@@ -89,13 +126,13 @@ impl Stack {
         for (handle, exchange) in &mut self.connections {
             let socket = self.sockets.get_mut::<Socket<'_>>(*handle);
             if [State::Closed, State::TimeWait].contains(&socket.state()) {
-                (*socket, *exchange) = (listener(), Exchange::default());
+                (*socket, *exchange) = (listener(HTTP), Exchange::default());
                 has_acted = true;
                 continue;
             }
             has_acted |= converse(socket, exchange, www);
         }
-        has_acted
+        has_acted | self.forwarded.as_mut().is_some_and(|forwarded| forwarded.serve(&mut self.sockets))
     }
 }
 
@@ -127,13 +164,13 @@ fn converse(socket: &mut Socket<'static>, exchange: &mut Exchange, www: Option<&
     has_acted
 }
 
-/// A socket that waits for a connection.
-fn listener() -> Socket<'static> {
+/// A socket that waits for a connection to this port.
+pub fn listener(port: u16) -> Socket<'static> {
     let buffer = |bytes: usize| SocketBuffer::new(vec![0; bytes]);
     let mut socket = Socket::new(buffer(RECEIVED_BYTES), buffer(SENT_BYTES));
     socket.set_timeout(Some(TIMEOUT));
     socket.set_ack_delay(None);
     // It fails only for a port of 0 or for an open socket.
-    let _ = socket.listen((IpAddress::Ipv4(GATEWAY), HTTP));
+    let _ = socket.listen((IpAddress::Ipv4(GATEWAY), port));
     socket
 }

@@ -1,5 +1,7 @@
 //! A guest's frames, right and wrong ones, and the answers of the closed network.
 
+mod forwarded;
+
 use super::wire::Wire;
 use super::*;
 use crate::devices::virtio::net::{ADDRESS, LONGEST_FRAME};
@@ -202,8 +204,13 @@ struct Talk {
     is_at_rest: bool,
 }
 
-/// Sends a request over TCP and takes the answer, while every `lost`-th frame to the guest is lost.
+/// Sends a request to the web server and takes the answer, while every `lost`-th frame to the guest is lost.
 fn talk(network: &dyn Network, request: &[u8], lost: usize) -> Talk {
+    talk_to(network, HTTP, request, lost, || ())
+}
+
+/// Like [`talk`], with a port of the gateway. `outside` acts before each step.
+fn talk_to(network: &dyn Network, port: u16, request: &[u8], lost: usize, mut outside: impl FnMut()) -> Talk {
     let (mut world, mut wire, mut talk) = (network.world(), Wire::default(), Talk::default());
     let mut interface = Interface::new(Config::new(HardwareAddress::Ethernet(GUEST_ETHERNET)), &mut wire, Instant::ZERO);
     interface.update_ip_addrs(|addresses| addresses.push(IpCidr::new(GUEST.into(), PREFIX)).expect("room"));
@@ -211,7 +218,7 @@ fn talk(network: &dyn Network, request: &[u8], lost: usize) -> Talk {
     let buffer = || SocketBuffer::new(vec![0; 30_000]);
     let handle = sockets.add(Socket::new(buffer(), buffer()));
     let socket = sockets.get_mut::<Socket<'_>>(handle);
-    socket.connect(interface.context(), (IpAddress::Ipv4(GATEWAY), 80), 40_000).expect("a connection");
+    socket.connect(interface.context(), (IpAddress::Ipv4(GATEWAY), port), 40_000).expect("a connection");
     socket.send_slice(request).unwrap_or_default();
     let (mut now, mut has_sent, mut count) = (0u64, false, 0);
     for _ in 0..200_000 {
@@ -234,6 +241,7 @@ fn talk(network: &dyn Network, request: &[u8], lost: usize) -> Talk {
         }
         let is_idle = steps.is_empty();
         for step in steps {
+            outside();
             let answers = world.step(now, step.as_deref());
             talk.steps.push((now, step));
             for answer in answers {
@@ -244,7 +252,7 @@ fn talk(network: &dyn Network, request: &[u8], lost: usize) -> Talk {
                 talk.answers.push(answer);
             }
         }
-        let is_over = has_sent && (world.is_at_rest() || !sockets.get::<Socket<'_>>(handle).is_active());
+        let is_over = has_sent && world.is_at_rest() || !sockets.get::<Socket<'_>>(handle).is_active();
         if is_idle && is_over {
             break;
         }

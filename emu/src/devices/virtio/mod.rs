@@ -22,11 +22,12 @@ pub use core::Virtio;
 
 use crate::clock::Ticks;
 use blk::Blk;
-use net::Net;
+use net::{Net, Network};
 use ninep::NineP;
 use queue::Chain;
 use rng::Rng;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use thiserror::Error;
 use trapline_isa::mem::Memory;
 
@@ -93,6 +94,14 @@ impl Attached {
             Attached::Folder(folder) => folder.identity(),
             Attached::Network(card) => card.identity(),
             Attached::Random(source) => Ok(source.identity()),
+        }
+    }
+
+    /// The network of a card.
+    pub fn network(&self) -> Option<&Arc<dyn Network>> {
+        match self {
+            Attached::Network(card) => Some(&card.network),
+            _ => None,
         }
     }
 

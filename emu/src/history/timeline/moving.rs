@@ -283,7 +283,7 @@ impl Timeline {
                     compare(&mark, &Mark::of(&mut self.machine, &self.printed, true))?;
                     is_grid = true;
                 }
-                Frame::Asked { .. } | Frame::End { .. } => {}
+                Frame::Asked { .. } | Frame::Came { .. } | Frame::End { .. } => {}
             }
         }
         if is_grid {

@@ -2,6 +2,7 @@
 //!
 //! The network behind the card is a [`World`], which changes only by the guest's frames and by virtual time. So a snapshot
 //! does not hold the world's state. It holds these frames with their times, and a world that begins anew is given them again.
+//! A world that was reached from outside remembers itself what came, or cannot be saved.
 
 mod journal;
 
@@ -43,6 +44,10 @@ pub trait Network: Debug + Send + Sync {
     fn world(&self) -> Box<dyn World>;
     /// A text that identifies what the network shows to the guest.
     fn identity(&self) -> io::Result<String>;
+    /// Whether the guest is connected to something outside of the machine, which a snapshot cannot hold.
+    fn is_tied(&self) -> bool {
+        false
+    }
 }
 
 /// A network on which a guest acts. Its state depends only on the steps that it has made.
@@ -53,6 +58,14 @@ pub trait World: Debug + Send {
     fn next(&self) -> Option<u64>;
     /// Whether the guest would not notice that the world begins anew.
     fn is_at_rest(&self) -> bool;
+    /// Begins anew.
+    fn begin_anew(&mut self);
+    /// Whether its steps depend on more than the guest's frames. Then it begins anew as soon as it is at rest.
+    fn was_reached(&self) -> bool {
+        false
+    }
+    /// Says whether the next steps were made before, by another world: then they have no effect outside.
+    fn repeats(&mut self, _is_repeated: bool) {}
 }
 
 /// A card to attach.
@@ -114,10 +127,12 @@ impl Net {
             return Err(AttachError::Contents);
         }
         let (mut world, mut timer) = (network.world(), None);
+        world.repeats(true);
         for (at, frame) in self.journal.steps() {
             world.step(nanoseconds(at), frame);
             timer = next(&*world, at);
         }
+        world.repeats(false);
         self.timer = timer;
         self.origin = Origin::Here(network.clone(), world);
         Ok(())
@@ -132,8 +147,8 @@ impl Net {
 
     /// Begins anew: the driver has reset the card.
     pub fn reset(&mut self) {
-        if let Origin::Here(network, world) = &mut self.origin {
-            *world = network.world();
+        if let Origin::Here(_, world) = &mut self.origin {
+            world.begin_anew();
         }
         (self.journal, self.timer) = (Journal::new(), None);
         self.waiting.clear();
@@ -208,12 +223,12 @@ impl Net {
     }
 
     fn step(&mut self, now: Ticks, frame: Option<&[u8]>) {
-        let Origin::Here(network, world) = &mut self.origin else { return };
+        let Origin::Here(_, world) = &mut self.origin else { return };
         self.journal.note(now, frame);
         let answers = world.step(nanoseconds(now), frame);
         self.timer = next(&**world, now);
-        if self.journal.is_long() && world.is_at_rest() {
-            *world = network.world();
+        if (self.journal.is_long() || world.was_reached()) && world.is_at_rest() {
+            world.begin_anew();
             (self.journal, self.timer) = (Journal::new(), None);
         }
         for answer in answers {

@@ -41,6 +41,9 @@ impl World for Mirrored {
     fn is_at_rest(&self) -> bool {
         false
     }
+    fn begin_anew(&mut self) {
+        *self = Mirrored::default();
+    }
 }
 
 const SEND: usize = 1;

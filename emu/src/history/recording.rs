@@ -7,7 +7,8 @@
 //! | .. | frames, the first one of kind `head` |
 //!
 //! A frame has 4 bytes with the length of its payload, 1 byte for its kind, the payload, and 4 bytes of checksum. The
-//! checksum covers the frame and the checksum of the frame before. Numbers are little-endian.
+//! checksum covers the frame and the checksum of the frame before; that of the first frame, the bytes before it (since
+//! format 3). Numbers are little-endian.
 //!
 //! Each frame is written by one system call and never changed. After a crash or a kill the file ends in the middle of
 //! a frame at worst. Reading stops at the first frame that is not whole or whose checksum is wrong.
@@ -30,6 +31,8 @@ pub const MAGIC: &[u8; 8] = b"traprecd";
 const FORMAT: u32 = 3;
 /// The oldest format that can be read. It lacks commands and events of the network.
 const OLDEST: u32 = 1;
+/// The first format whose first checksum covers the format number.
+const COVERED: u32 = 3;
 const FRAMES_AT: usize = 12;
 const CHECKSUM: usize = 4;
 /// Bytes of a frame besides its payload.
@@ -224,6 +227,16 @@ fn checksum(before: Checksum, frame: &[u8]) -> Checksum {
     hasher.finalize().as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
+/// The checksum before the first frame.
+fn first(format: u32) -> Checksum {
+    if format < COVERED { Checksum::default() } else { checksum(Checksum::default(), &start(format)) }
+}
+
+/// The bytes before the frames.
+fn start(format: u32) -> Vec<u8> {
+    [&MAGIC[..], &format.to_le_bytes()].concat()
+}
+
 fn sealed(before: Checksum, kind: u8, payload: &[u8]) -> (Vec<u8>, Checksum) {
     let mut frame = Vec::with_capacity(payload.len() + AROUND);
     frame.extend((payload.len() as u32).to_le_bytes());
@@ -289,7 +302,7 @@ impl Recording {
         if !(OLDEST..=FORMAT).contains(&format) {
             return Err(RecordingError::Format(format));
         }
-        let mut sum = Checksum::default();
+        let mut sum = first(format);
         let head = unsealed(&mut rest, &mut sum).filter(|(kind, _)| *kind == HEAD);
         let head: Head = head.and_then(|(_, payload)| serde_json::from_slice(payload).ok()).ok_or(RecordingError::NoHead)?;
         let mut recording = Recording { head, frames: Vec::new(), left_over: 0 };
@@ -352,8 +365,8 @@ impl Recorder {
     /// Creates the file and writes the head. A file of this name is replaced.
     pub fn create(path: &Path, head: &Head) -> io::Result<Recorder> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        let mut recorder = Recorder { file, sum: Checksum::default(), reached: head.begins };
-        recorder.file.write_all(&[&MAGIC[..], &FORMAT.to_le_bytes()].concat())?;
+        let mut recorder = Recorder { file, sum: first(FORMAT), reached: head.begins };
+        recorder.file.write_all(&start(FORMAT))?;
         recorder.append(HEAD, &serde_json::to_vec(head)?)?;
         Ok(recorder)
     }
@@ -389,8 +402,13 @@ impl Recorder {
 /// The bytes of a recording, for tests and fuzzers: each frame with a right checksum.
 #[doc(hidden)]
 pub fn written(head: &[u8], frames: &[(u8, &[u8])]) -> Vec<u8> {
-    let mut file = [&MAGIC[..], &FORMAT.to_le_bytes()].concat();
-    let mut before = Checksum::default();
+    written_in(FORMAT, head, frames)
+}
+
+/// Like [`written`], in this format.
+fn written_in(format: u32, head: &[u8], frames: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut file = start(format);
+    let mut before = first(format);
     for (kind, payload) in [(HEAD, head)].iter().chain(frames) {
         let (frame, sum) = sealed(before, *kind, payload);
         file.extend(frame);

@@ -73,19 +73,18 @@ fn forwarded() -> (Arc<dyn Network>, Arc<Door>) {
 /// NW-5: bytes go both ways, also if frames are lost; and the run is repeated from what came, without the other side.
 #[test]
 fn a_forwarded_connection_is_repeated_from_what_came() {
-    const BYTES: usize = 300_000;
-    for lost in [0, 7] {
+    for (lost, bytes) in [(0, 300_000), (7, 60_000)] {
         let (network, door) = forwarded();
-        let mut peer = Peer::new(&door, true, BYTES);
+        let mut peer = Peer::new(&door, true, bytes);
         let talk = talk_to(&*network, PORT, REQUEST, lost, || peer.act());
         peer.act();
-        assert_eq!((talk.bytes.len(), talk.is_at_rest), (BYTES, true), "{lost}");
+        assert_eq!((talk.bytes.len(), talk.is_at_rest), (bytes, true), "{lost}");
         assert!(talk.bytes.iter().zip(0..).all(|(byte, at)| *byte == byte_at(at)), "{lost}");
         assert_eq!((peer.opened, peer.closed), (1, 1), "{lost}");
         assert!(peer.most_unread <= 3 * PIECE, "{lost}: the other side waits for the guest: {}", peer.most_unread);
 
         let log: Vec<Vec<u8>> = door.take_new().iter().map(Came::to_bytes).collect();
-        assert!(log.len() > BYTES / PIECE, "{lost}");
+        assert!(log.len() > bytes / PIECE, "{lost}");
         let (again, other_door) = forwarded();
         other_door.close_with(log.iter().map(|bytes| Came::from_bytes(bytes).expect("an event")).collect());
         let mut world = again.world();
@@ -118,8 +117,8 @@ fn the_guest_is_refused_as_the_host_refuses() {
     }
 }
 
-/// The guest's requests for connections from this port on, as frames.
-fn requests(first: u16, count: u16) -> Vec<Vec<u8>> {
+/// A frame by which the network learns the guest's address, and the guest's requests for connections from this port on.
+fn requests(first: u16, count: u16) -> (Vec<u8>, Vec<Vec<u8>>) {
     let (network, door) = forwarded();
     let mut peer = Peer::new(&door, false, 0);
     let talk = talk_to(&*network, PORT, REQUEST, 0, || peer.act());
@@ -134,15 +133,18 @@ fn requests(first: u16, count: u16) -> Vec<Vec<u8>> {
         frame[50..52].copy_from_slice(&(!((sum & 0xffff) as u16 + (sum >> 16) as u16)).to_be_bytes());
         frame
     };
-    (first..first + count).map(changed).collect()
+    let arp =
+        talk.steps.iter().filter_map(|(_, frame)| frame.as_ref()).find(|frame| frame[12..14] == [8, 6]).expect("a question");
+    (arp.clone(), (first..first + count).map(changed).collect())
 }
 
 /// NW-2, NW-5: requests wait for the host, once each, and there are at most so many. A guest that asks for more is refused.
 #[test]
 fn requests_wait_once_each_and_are_bounded() {
-    let requests = requests(5000, 40);
+    let (arp, requests) = requests(5000, 40);
     let (network, door) = forwarded();
     let mut world = network.world();
+    assert_eq!(world.step(0, Some(&arp)).len(), 1);
     let (mut answers, mut now) = (0, 1_000_000);
     for _ in 0..3 {
         for frame in &requests {
@@ -167,7 +169,7 @@ fn requests_wait_once_each_and_are_bounded() {
 /// NW-5: events for connections that there are not, or that are in another state, change nothing.
 #[test]
 fn events_that_do_not_fit_are_ignored() {
-    let request = requests(5000, 1).remove(0);
+    let request = requests(5000, 1).1.remove(0);
     let (network, door) = forwarded();
     let mut world = network.world();
     let events = [Event::Bytes(vec![1; 10]), Event::Ended, Event::Lost, Event::Opened, Event::Refused];

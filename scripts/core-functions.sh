@@ -25,6 +25,8 @@ accel/tcg/translate-all.c tb_invalidate_phys_range
 accel/tcg/cpu-exec.c cpu_handle_exception
 target/i386/excp_helper.c handle_mmu_fault
 target/arm/helper.c get_phys_addr_lpae
+target/arm/helper.c aarch64_sync_64_to_32
+target/arm/helper.c cpsr_write
 target/arm/helper.c dbgbvr_write
 target/arm/helper.c dbgbcr_write
 target/arm/helper.c dbgwvr_write

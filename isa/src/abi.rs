@@ -35,6 +35,9 @@ pub struct Abi {
     /// The bits of the link register that are an address in a 32-bit program on a 64-bit kernel. On z/Architecture its
     /// highest bit is the addressing mode.
     pub narrow_code: u64,
+    /// The convention of 32-bit programs on a 64-bit kernel, where their registers have other uses. Its registers have this
+    /// convention's numbers.
+    pub narrow: Option<&'static Abi>,
     /// Whether functions also return by popping the pc, with any value in the link register. Behind the return pad's jump
     /// the link register then holds the return address instead.
     pub pops_pc: bool,
@@ -85,6 +88,7 @@ impl Abi {
         link_slot: None,
         link_offset: 0,
         narrow_code: u64::MAX,
+        narrow: None,
         pops_pc: false,
         pointers: Pointers::Code(None),
         names: &[],

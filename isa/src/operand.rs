@@ -97,7 +97,8 @@ const LONGEST: usize = 16384;
 /// The most arguments of a probe. The macros of `sys/sdt.h` have at most 12.
 const MOST: usize = 64;
 
-/// Parses the arguments of a USDT note, such as `-4@%edi 8@$5`. `word` is the size of an argument without a size.
+/// Parses the arguments of a USDT note, such as `-4@%edi 8@$5`. `word` is the size of the program's addresses, and of an
+/// argument without a size.
 /// `symbol` returns the link address of a symbol. An argument is `None` if it cannot be read, such as a vector
 /// register.
 pub fn arguments(isa: &Isa, text: &str, word: usize, symbol: &dyn Fn(&str) -> Option<u64>) -> Vec<Option<Argument>> {
@@ -130,7 +131,8 @@ fn argument(isa: &Isa, text: &str, word: usize, symbol: &dyn Fn(&str) -> Option<
     let signed = size < 0;
     let size = size.unsigned_abs();
     matches!(size, 1 | 2 | 4 | 8).then_some(())?;
-    Some(Argument { size, signed, operand: self::operand(isa.abi, operand.trim(), symbol)? })
+    let abi = isa.abi.narrow.filter(|_| word < isa.word).unwrap_or(isa.abi);
+    Some(Argument { size, signed, operand: self::operand(abi, operand.trim(), symbol)? })
 }
 
 fn operand(abi: &Abi, text: &str, symbol: &dyn Fn(&str) -> Option<u64>) -> Option<Operand> {

@@ -48,7 +48,8 @@ pub struct CoreKind {
     pub model: Option<i32>,
     /// The number of bits of a physical address. Addresses without RAM belong to the board.
     pub physical_bits: u32,
-    /// Converts an address to Unicorn's form of a pc, where the two differ.
+    /// Converts an address to Unicorn's form of a pc, where the two differ. Called before each run, so on AArch64 it also
+    /// prepares the core for a 32-bit program.
     pub encode_pc: fn(&Handle, u64) -> u64,
     /// Whether its guests have the other byte order than this build of Unicorn. Values of device accesses are then swapped.
     pub turned_round: bool,

@@ -63,6 +63,11 @@ pub(super) struct Layout {
     pub(super) next_alone: unsafe extern "C" fn(cpu: *mut c_void),
     /// Makes the guest's own debug registers take effect, after another state was loaded (`translator/break_sets.h`).
     pub(super) follow: unsafe extern "C" fn(cpu: *mut c_void),
+    /// Makes changes of the state take effect that the core keeps elsewhere while it runs. Called before a run, on AArch64.
+    pub(super) begin: unsafe extern "C" fn(cpu: *mut c_void),
+    /// Writes the registers to where they are read, if the core keeps them elsewhere while it runs. Called in the callback of an
+    /// exception, on AArch64.
+    pub(super) show: unsafe extern "C" fn(cpu: *mut c_void),
 }
 
 impl Layout {
@@ -114,6 +119,8 @@ impl Layout {
             rows: no_rows,
             next_alone: nothing,
             follow: nothing,
+            begin: nothing,
+            show: nothing,
         }
     }
 }

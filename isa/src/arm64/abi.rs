@@ -40,6 +40,7 @@ pub static AAPCS64: Abi = Abi {
     result: X0,
     arguments: &[x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)],
     return_address: ReturnAddress::In(LR),
+    narrow: Some(&AAPCS_OF_PROGRAMS),
     unnamed_bits_align: true,
     #[rustfmt::skip]
     names: &[
@@ -54,6 +55,34 @@ pub static AAPCS64: Abi = Abi {
     assembler: Assembler { constant: Some('#'), register: named, ..Assembler::USUAL },
     ..Abi::USUAL
 };
+
+/// The convention of 32-bit programs. R0 to R14 are the low halves of X0 to X14; bit 0 of R14 is set in Thumb code. While such
+/// a program runs, [`SP`] has the value of R13.
+static AAPCS_OF_PROGRAMS: Abi = Abi {
+    sp: SP,
+    result: X0,
+    second_result: Some(x(1)),
+    arguments: &[x(0), x(1), x(2), x(3)],
+    aligned_pairs: true,
+    return_address: ReturnAddress::In(x(14)),
+    pops_pc: true,
+    names: &[("sp", SP), ("pc", PC)],
+    assembler: Assembler { constant: Some('#'), register: named_in_programs, ..Assembler::USUAL },
+    ..Abi::USUAL
+};
+
+/// `r0` to `r14`, and the names that only assemblers know.
+fn named_in_programs(name: &str) -> Option<Part> {
+    let number = match name {
+        "sb" => Some(9),
+        "sl" => Some(10),
+        "fp" => Some(11),
+        "ip" => Some(12),
+        "lr" => Some(14),
+        _ => numbered(name, "r", 15),
+    };
+    number.map(|number| Part::lowest(x(number)))
+}
 
 /// `w0` to `w30`, and the names that only assemblers know.
 fn named(name: &str) -> Option<Part> {

@@ -23,6 +23,20 @@ fn in_register(register: Reg) -> Option<Operand> {
     Some(Operand::Register(Part::lowest(register)))
 }
 
+/// BY-2: 32-bit programs of a 64-bit kernel name their own registers.
+#[test]
+fn operands_of_32_bit_programs_name_their_registers() {
+    use crate::arm64::abi::{SP, x};
+    let narrow = |text: &str| arguments(Arch::Arm64.isa(), text, 4, &|_| None)[0].map(|argument| argument.operand);
+    assert_eq!(narrow("4@r7"), in_register(x(7)));
+    assert_eq!(narrow("4@lr"), in_register(x(14)));
+    assert_eq!(narrow("-4@[fp, #-16]"), at(x(11), -16));
+    assert_eq!(narrow("-2@[sp, #8]"), at(SP, 8));
+    assert_eq!(narrow("4@#-7"), Some(Operand::Constant(-7)));
+    assert_eq!((narrow("4@w0"), narrow("4@r15")), (None, None));
+    assert_eq!(one(Arch::Arm64, "r7"), None, "a 64-bit program has no such register");
+}
+
 /// BY-2: each form in which the assembler of an ISA writes the operands of a USDT probe.
 #[test]
 fn operands_of_every_assembler_are_read() {

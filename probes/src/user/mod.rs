@@ -237,7 +237,8 @@ impl Engine {
         for probe in point.returns.iter().filter(|probe| !probe.is_disabled()) {
             probe.kprobe().count_hit();
         }
-        let return_to = match isa.abi.return_address {
+        let abi = isa.abi.narrow.filter(|_| cpu.narrow_word().is_some()).unwrap_or(isa.abi);
+        let return_to = match abi.return_address {
             ReturnAddress::OnStack => {
                 let word = cpu.narrow_word().unwrap_or(isa.word);
                 RunningProgram(cpu).number_at(spot.sp, word)

@@ -3,12 +3,14 @@
 mod calls;
 mod ends;
 mod memory;
+mod narrow;
 mod own;
 mod surface;
 mod tools;
 
 use ends::calls_that_end_in_any_way_are_seen;
 use memory::stores_of_a_program_are_seen_with_its_task;
+use narrow::a_32_bit_program_continues_from_a_snapshot;
 use own::hits_equal_those_of_the_guests_own_uprobes;
 use std::path::Path;
 use std::process::ExitCode;
@@ -69,6 +71,11 @@ impl Stock {
         let command_line = found.stock.command_line.into();
         let config = Config { command_line, initrd: Some(initrd), record_events: true, ..Config::default() };
         Stock { kernel: Kernel::from_bytes(&read(&found.local.kernel)).expect("a kernel"), config, busybox }
+    }
+
+    /// The guest's kernel.
+    pub fn kernel(&self) -> Kernel {
+        self.kernel.clone()
     }
 
     /// A session at the kernel's entry.
@@ -174,10 +181,11 @@ echo status=$?
 }
 
 /// 64-bit kernels whose CPU core runs 32-bit programs, and the kernel whose busybox they get.
-const NARROW: [([&str; 2], Option<&str>); 3] = [
+const NARROW: [([&str; 2], Option<&str>); 4] = [
     (["debian/amd64", "debian/i386"], None),
     (["debian/amd64", "debian/i386"], Some("intel")),
     (["debian/mips64el", "debian/mipsel"], None),
+    (["debian/arm64", "debian/armhf"], None),
 ];
 
 fn main() -> ExitCode {
@@ -193,12 +201,22 @@ fn main() -> ExitCode {
         let test = harness::Test::new(name, move || programs_of_32_bits_are_probed(pair, cpu));
         pair.into_iter().fold(test, |test, kernel| test.needs(harness::kernel(kernel)))
     });
+    let apart = ["debian/arm64", "debian/armhf"];
+    let name = harness::member("a_32_bit_program_continues_from_a_snapshot", apart[0]);
+    let saved = harness::Test::new(name, move || a_32_bit_program_continues_from_a_snapshot(apart))
+        .needs(harness::kernel(apart[0]))
+        .needs(harness::kernel(apart[1]));
     // Each kernel with the program of its own ISA, and with those of 32 bits that it runs too.
     let own = harness::guests::stock_in(Family::Calls)
         .filter(|name| name.starts_with("debian/"))
         .map(|name| [name, name.strip_prefix("debian/").unwrap_or_default()]);
-    let others =
-        [["debian/amd64", "i386"], ["debian/mips64el", "mipsel"], ["debian/mips64el", "mipsn32"], ["debian/s390x", "s390"]];
+    let others = [
+        ["debian/amd64", "i386"],
+        ["debian/mips64el", "mipsel"],
+        ["debian/mips64el", "mipsn32"],
+        ["debian/s390x", "s390"],
+        ["debian/arm64", "armhf"],
+    ];
     let pairs: Vec<[&'static str; 2]> = own.chain(others).collect();
     let stores = pairs.clone().into_iter().map(|pair| {
         let [kernel, isa] = pair;
@@ -229,5 +247,6 @@ fn main() -> ExitCode {
         ],
         each!(with_types(), hits_equal_those_of_the_guests_own_uprobes),
         narrow.collect(),
+        vec![saved],
     ])
 }

@@ -5,6 +5,7 @@ mod arm_debug_registers;
 mod debug_registers;
 mod frames;
 mod locked;
+mod narrow;
 mod overwritten;
 mod ports;
 mod returns;

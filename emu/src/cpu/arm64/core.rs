@@ -20,7 +20,12 @@ const fn kind(model: i32) -> CoreKind {
         model: Some(model),
         physical_bits: 32,
         turned_round: false,
-        encode_pc: |_, pc| pc,
+        encode_pc: |handle, pc| {
+            if state::is_narrow(handle) {
+                handle.take_state();
+            }
+            pc
+        },
         live_pc: state::PC,
         has_next_pc: false,
         live_general: (state::REGS, state::GENERAL),

@@ -1,6 +1,6 @@
 //! Delivers an exception or interrupt to the guest as the CPU would: to EL1, through its vector table.
 
-use super::state::{FAULT_ADDRESS, IS_64_BIT, PSTATE_EL, PSTATE_ENTRY, PSTATE_SP_EL, SPSR_EL1, SYNDROME, pstate};
+use super::state::{FAULT_ADDRESS, IS_64_BIT, PSTATE_EL, PSTATE_ENTRY, PSTATE_NARROW, PSTATE_SP_EL, SPSR_EL1, SYNDROME, pstate};
 use super::trap::{DATA_ABORT, FETCH_ABORT};
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::core_state::CoreState;
@@ -12,22 +12,24 @@ use unicorn_engine_sys::RegisterARM64;
 const FROM_EL1_SHARED_STACK: u64 = 0;
 const FROM_EL1: u64 = 0x200;
 const FROM_EL0: u64 = 0x400;
+const FROM_NARROW_EL0: u64 = 0x600;
 const INTERRUPT: u64 = 0x80;
 
 /// Delivers the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
-    if handle.live32(IS_64_BIT) == 0 {
-        let why = "the guest runs a 32-bit program, which the CPU core does not support: use 64-bit programs".to_string();
-        return Err(Shutdown { why });
-    }
     let old = pstate(&handle);
-    let from = match (old & PSTATE_EL, old & PSTATE_SP_EL) {
+    let from = match (old & (PSTATE_EL | PSTATE_NARROW), old & PSTATE_SP_EL) {
         (0, _) => FROM_EL0,
+        (PSTATE_NARROW.., _) => FROM_NARROW_EL0,
         (_, 0) => FROM_EL1_SHARED_STACK,
         _ => FROM_EL1,
     };
-    if from != FROM_EL1 {
+    if from == FROM_NARROW_EL0 {
+        // R13 was the stack pointer in use, and SP_EL0 keeps its value.
+        cpu.write(RegisterARM64::SP, handle.read(RegisterARM64::SP_EL1));
+        cpu.set_live32(IS_64_BIT, 1);
+    } else if from != FROM_EL1 {
         // EL0's stack pointer was in use: save it and load EL1's.
         cpu.write(RegisterARM64::SP_EL0, handle.read(RegisterARM64::SP));
         cpu.write(RegisterARM64::SP, handle.read(RegisterARM64::SP_EL1));

@@ -78,6 +78,7 @@ pub static ARM64: Model = Model {
             ..Moments::NONE
         },
         current: tasks::current,
+        narrow_word: |handle| state::is_narrow(handle).then_some(4),
         page_bits: paging::kernels_page_bits,
         is_in_register: true,
         switched: Some(&tasks::SWITCHED),

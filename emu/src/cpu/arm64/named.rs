@@ -2,7 +2,7 @@
 //! Each save is verified: loading the values into a reset core must restore the same bytes, except those that the core
 //! computes or keeps for itself. So the table is complete, or the save fails.
 
-use super::state::{HCR_EL2, NAMES, PSTATE_ENTRY, SCR_EL3, SCTLR_EL1, SPSR_EL1, SYNDROME, TCR_EL1};
+use super::state::{self, HCR_EL2, NAMES, PSTATE_ENTRY, PSTATE_NARROW, SCR_EL3, SCTLR_EL1, SPSR_EL1, SYNDROME, TCR_EL1};
 use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::core_state::CoreState;
@@ -25,8 +25,10 @@ pub const NAMED: Named = Named {
 
 const WORD: u128 = u64::MAX as u128;
 const HALF: u128 = u32::MAX as u128;
-/// Condition flags, masks, IL, SS, PAN, UAO, and EL1 or EL0 with either stack pointer. 32-bit code is excluded.
+/// Condition flags, masks, IL, SS, PAN, UAO, and EL1 or EL0 with either stack pointer.
 const PSTATE: u128 = 0xf0e0_03cd;
+/// PSTATE of a 32-bit program: condition flags, Q, the IT state, J, SS, IL, GE, E, masks, T, and user mode.
+const NARROW: u128 = 0xff3f_fff0;
 const VECTORS: u8 = 32;
 
 #[rustfmt::skip]
@@ -74,16 +76,21 @@ static SYSTEM: &[(&str, SystemRegister)] = &[
 
 /// State that the core computes from other registers or keeps for itself, and the last exception.
 const OWN: &[Range<usize>] = &[
-    offset::FLAGS..offset::SATURATED, // the condition flags, stored in words of which only some bits count
+    // The condition flags, stored in words of which only some bits count. The rest of a 32-bit program's CPSR, which is in PSTATE.
+    offset::FLAGS..offset::BRANCH_TYPE_END,
+    offset::NARROW_CPSR..offset::NARROW_CPSR_END,           // likewise
+    offset::IS_64_BIT..offset::IS_64_BIT_END,               // likewise
+    offset::NARROW_REGS..offset::NARROW_REGS_END,           // a 32-bit program's registers, which are also in X0 to X14
+    offset::BANKED..offset::BANKED_LAST_END,                // registers of modes that never run
     offset::TRANSLATOR_FLAGS..offset::TRANSLATOR_FLAGS_END, // the translator's flags, derived from other state
-    offset::COUNTER_START..offset::COUNTER_START_END, // the host time at which its cycle counter started
-    SYNDROME..offset::EXCEPTION_LEVEL_END, // the last exception
-    offset::EXCLUSIVE..offset::EXCLUSIVE_LAST_END, // the exclusive monitor, which any return from an exception clears
+    offset::COUNTER_START..offset::COUNTER_START_END,       // the host time at which its cycle counter started
+    SYNDROME..offset::EXCEPTION_LEVEL_END,                  // the last exception
+    offset::EXCLUSIVE..offset::EXCLUSIVE_LAST_END,          // the exclusive monitor, which any return from an exception clears
 ];
 
 /// Names and bits, in the order of the values.
 static WANTED: LazyLock<Vec<(String, u128)>> = LazyLock::new(|| {
-    let own = NAMES.iter().map(|(name, _)| (name.to_string(), if *name == "pstate" { PSTATE } else { WORD }));
+    let own = NAMES.iter().map(|(name, _)| (name.to_string(), if *name == "pstate" { PSTATE | NARROW } else { WORD }));
     let plain = PLAIN.iter().map(|(name, _, bits)| (name.to_string(), *bits));
     let system = SYSTEM.iter().map(|(name, _)| (name.to_string(), WORD));
     let vectors = (0..VECTORS).map(|number| (format!("v{number}"), u128::MAX));
@@ -91,7 +98,13 @@ static WANTED: LazyLock<Vec<(String, u128)>> = LazyLock::new(|| {
 });
 
 fn numbers(values: &Values) -> Result<Vec<u128>, String> {
-    values.read(WANTED.iter().map(|(name, bits)| Wanted { name, bits: *bits }))
+    let numbers = values.read(WANTED.iter().map(|(name, bits)| Wanted { name, bits: *bits }))?;
+    let pstate = NAMES.iter().position(|(name, _)| *name == "pstate").and_then(|place| numbers.get(place)).copied().unwrap_or(0);
+    let allowed = if pstate & u128::from(PSTATE_NARROW) != 0 { NARROW } else { PSTATE };
+    if pstate & !allowed != 0 {
+        return Err(format!("the register `pstate` is {pstate:#x}, which is no state of EL0 or EL1"));
+    }
+    Ok(numbers)
 }
 
 fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
@@ -138,6 +151,7 @@ fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &V
     for (register, value) in own() {
         match register {
             RegisterARM64::PC => cpu.set_pc(value),
+            RegisterARM64::PSTATE if value & PSTATE_NARROW != 0 => state::set_narrow_pstate(cpu, value),
             RegisterARM64::PSTATE => cpu.write(register, value),
             _ => {}
         }

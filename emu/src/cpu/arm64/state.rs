@@ -14,7 +14,7 @@ pub const REGS: usize = offset::REGS;
 pub const GENERAL: u8 = 32;
 /// Offset of the pc.
 pub const PC: usize = offset::PC;
-/// Offset of the part of PSTATE that is not stored elsewhere: exception level and stack selection.
+/// Offset of the part of PSTATE that is not stored elsewhere: exception level and stack selection, or a 32-bit program's CPSR.
 pub const PSTATE_REST: usize = offset::PSTATE_REST;
 /// Offset of a word that is 1 in 64-bit state.
 pub const IS_64_BIT: usize = offset::IS_64_BIT;
@@ -49,10 +49,18 @@ pub const PSTATE_DEBUG_MASKED: u64 = 1 << 9;
 pub const PSTATE_STEP: u32 = 1 << 21;
 /// The exception level.
 pub const PSTATE_EL: u64 = 3 << 2;
+/// PSTATE.nRW: a 32-bit program. The other bits are then those of its CPSR.
+pub const PSTATE_NARROW: u64 = 1 << 4;
+/// CPSR.T: Thumb code.
+pub const CPSR_THUMB: u64 = 1 << 5;
 /// The level's own stack pointer is current.
 pub const PSTATE_SP_EL: u64 = 1;
 /// Condition flags, exception masks, and whether the next instruction is stepped.
 const PSTATE_SETTABLE: u64 = 0xf000_03c0 | PSTATE_STEP as u64;
+/// The same of a 32-bit program, which may not mask exceptions: NZCV, Q, GE, the IT state, E, T.
+const NARROW_SETTABLE: u64 = 0xfe0f_fe20 | PSTATE_STEP as u64;
+/// The bits of PSTATE that the core keeps in fields of their own while a 32-bit program runs: NZCV, and the masks A, I and F.
+const NARROW_ELSEWHERE: u64 = 0xf000_01c0;
 /// PSTATE after an exception or at a kernel's entry: EL1 with its own stack pointer, everything masked.
 pub const PSTATE_ENTRY: u64 = 0x3c5;
 
@@ -91,6 +99,12 @@ pub const NAMES: &[(&str, RegisterARM64)] = &[
     ("sp", RegisterARM64::SP), ("pc", RegisterARM64::PC), ("pstate", RegisterARM64::PSTATE),
 ];
 
+/// Whether the CPU runs a 32-bit program.
+#[inline]
+pub fn is_narrow(handle: &Handle) -> bool {
+    u64::from(handle.live32(PSTATE_REST)) & PSTATE_NARROW != 0
+}
+
 /// The number of vector registers.
 const VECTORS: u8 = 32;
 
@@ -128,6 +142,9 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     match reg {
         Reg(number) if number < GENERAL => cpu.set_live64(REGS + 8 * usize::from(number), value),
+        abi::PSTATE if is_narrow(&cpu.handle()) => {
+            set_narrow_pstate(cpu, pstate(&cpu.handle()) & !NARROW_SETTABLE | value & NARROW_SETTABLE);
+        }
         abi::PSTATE => {
             let before = pstate(&cpu.handle());
             cpu.write(RegisterARM64::PSTATE, before & !PSTATE_SETTABLE | value & PSTATE_SETTABLE);
@@ -144,6 +161,12 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
             }
         }
     }
+}
+
+/// Sets PSTATE to that of a 32-bit program. It takes effect when the next run begins.
+pub fn set_narrow_pstate(cpu: &TrapContext, value: u64) {
+    cpu.write(RegisterARM64::PSTATE, value & NARROW_ELSEWHERE);
+    cpu.set_live32(PSTATE_REST, (value & !NARROW_ELSEWHERE) as u32);
 }
 
 /// Starts a CPU at this address, with this value in x0.

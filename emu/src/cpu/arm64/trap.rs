@@ -1,6 +1,8 @@
 //! Converts the core's callbacks into a [`Trap`], corrected for the quirks in docs/unicorn.md.
 
-use super::state::{DAIF, MDSCR_EL1, PSTATE_DEBUG_MASKED, PSTATE_EL, PSTATE_IRQ_MASKED, PSTATE_REST, PSTATE_STEP, SYNDROME};
+use super::state::{
+    self, CPSR_THUMB, DAIF, MDSCR_EL1, PSTATE_DEBUG_MASKED, PSTATE_EL, PSTATE_IRQ_MASKED, PSTATE_REST, PSTATE_STEP, SYNDROME,
+};
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -21,6 +23,8 @@ pub const HYPERVISOR_CALL: u32 = 11;
 pub const MONITOR_CALL: u32 = 13;
 
 const INSN: u64 = 4;
+/// The length of SVC in Thumb code.
+const THUMB_INSN: u64 = 2;
 
 /// The syndrome of a single-step within EL1: its class, a 32-bit instruction, valid ISS, the step's status.
 const STEP: u32 = 0x33 << 26 | 1 << 25 | 1 << 24 | 0x22;
@@ -36,15 +40,30 @@ const DEBUG_STEPS: u64 = 1 | 1 << 13;
 /// Converts an exception. Its syndrome and address stay in the core's state until delivery.
 pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
+    if vector == BREAKPOINT && in_kernel(&handle) {
+        let pc = handle.pc();
+        return Trap { kind: TrapKind::Breakpoint, exception: Exception::of(vector), pc, resume: pc };
+    }
+    let narrow = state::is_narrow(&handle);
+    if narrow {
+        cpu.show_narrow();
+    }
     let resume = handle.pc();
     let exception = Exception { fetch: vector == FETCH_ABORT && !is_own_breakpoint(&handle), ..Exception::of(vector) };
     match vector {
-        BREAKPOINT if in_kernel(&handle) => Trap { kind: TrapKind::Breakpoint, exception, pc: resume, resume },
         HYPERVISOR_CALL | MONITOR_CALL => Trap { kind: TrapKind::FirmwareCall, exception, pc: resume.wrapping_sub(INSN), resume },
         UNDEFINED if is_step(&handle) => Trap { kind: TrapKind::Step, exception, pc: resume, resume },
-        SYSTEM_CALL => Trap { kind: TrapKind::Exception, exception, pc: resume.wrapping_sub(INSN), resume },
+        SYSTEM_CALL => {
+            let len = if narrow && is_thumb(&handle) { THUMB_INSN } else { INSN };
+            Trap { kind: TrapKind::Exception, exception, pc: resume.wrapping_sub(len), resume }
+        }
         _ => Trap { kind: TrapKind::Exception, exception, pc: resume, resume },
     }
+}
+
+/// Whether a 32-bit program runs Thumb code.
+fn is_thumb(handle: &Handle) -> bool {
+    u64::from(handle.live32(PSTATE_REST)) & CPSR_THUMB != 0
 }
 
 /// Whether the reported fetch abort is a breakpoint in the guest's own debug registers. The fetch itself succeeded.

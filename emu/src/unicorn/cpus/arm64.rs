@@ -66,6 +66,14 @@ impl Handle {
         halves
     }
 
+    /// Makes the next run continue in the state that PSTATE names. Called before each run.
+    pub(crate) fn take_state(&self) {
+        if !self.cpu().is_null() {
+            // SAFETY: it is the core's own CPU, and nothing runs.
+            unsafe { (self.kind().library.layout.begin)(self.cpu()) };
+        }
+    }
+
     /// Reads a system register; 0 if the core does not have it.
     pub fn system(&self, register: SystemRegister) -> u64 {
         let mut request = system_request(register, 0);
@@ -76,6 +84,14 @@ impl Handle {
 }
 
 impl TrapContext {
+    /// Writes the registers of a 32-bit program to where they are read. To be called in the callback of its exception.
+    pub(crate) fn show_narrow(&self) {
+        if !self.handle().cpu().is_null() {
+            // SAFETY: it is the core's own CPU, and no translated code runs during this call.
+            unsafe { (self.handle().kind().library.layout.show)(self.handle().cpu()) };
+        }
+    }
+
     /// Sets an AArch64 vector register.
     pub fn set_vector(&self, number: u8, halves: [u64; 2]) {
         // SAFETY: as in `Handle::vector`.

@@ -166,6 +166,19 @@ static inline __attribute__((always_inline)) Full *part_of(MemOp op)
     }
 }
 
+#ifndef target_before_report
+/* Writes the registers to where the machine reads them, if this CPU keeps them elsewhere while it runs. */
+static inline void target_before_report(CPUArchState *env)
+{
+}
+#endif
+
+static inline void report(CPUArchState *env, const struct trapline_watched *watched, const struct trapline_access *access)
+{
+    target_before_report(env);
+    watched->accessed(watched, access);
+}
+
 enum { SMALL_BITS = 12, SMALL = 1 << SMALL_BITS, PIECE_BITS = 6 };
 
 static const struct trapline_row *row_of(const struct trapline_watched *watched, uint64_t page)
@@ -357,7 +370,7 @@ access_part(CPUArchState *env, struct trapline_block *block, target_ulong addr, 
         end_blocks(watched->blocks);
     }
     if (find(watched, env, mmu_idx, &access)) {
-        watched->accessed(watched, &access);
+        report(env, watched, &access);
     }
 }
 
@@ -372,7 +385,7 @@ loaded(CPUArchState *env, target_ulong addr, MemOp op, unsigned mmu_idx, uint64_
         .kind = block != NULL ? PART : WHOLE,
     };
     if (find(watched, env, mmu_idx, &access)) {
-        watched->accessed(watched, &access);
+        report(env, watched, &access);
     }
     if (block != NULL) {
         access_part(env, block, addr, memop_size(op), mmu_idx);
@@ -398,7 +411,7 @@ plain_load(CPUArchState *env, target_ulong addr, TCGMemOpIdx oi, uintptr_t ra, M
             .address = addr, .physical = physical, .before = *value, .value = *value, .host_pc = ra, .size = memop_size(op),
             .is_big = is_big(op), .kind = WHOLE, .rows = {rows[0], rows[1]},
         };
-        watched->accessed(watched, &access);
+        report(env, watched, &access);
     }
     return true;
 }
@@ -467,7 +480,7 @@ static __attribute__((noinline)) void stored(CPUArchState *env, unsigned mmu_idx
 {
     const struct trapline_watched *watched = WATCHED(env_cpu(env));
     if (access->rows[0] || access->rows[1] || access->rows[2] || access->rows[3]) {
-        watched->accessed(watched, access);
+        report(env, watched, access);
     }
     if (access->kind == PART) {
         struct trapline_block *block = block_of(watched, access->address, true, access->host_pc);
@@ -498,7 +511,7 @@ plain_store(CPUArchState *env, target_ulong addr, uint64_t val, TCGMemOpIdx oi, 
             .is_big = is_big(op), .kind = WHOLE, .rows = {rows[0], rows[1]},
         };
         store_memop(host, val, op);
-        watched->accessed(watched, &access);
+        report(env, watched, &access);
     } else {
         store_memop(host, val, op);
     }

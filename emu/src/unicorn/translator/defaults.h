@@ -123,6 +123,28 @@ static bool target_ends_by_call(const TranslationBlock *tb)
 }
 #endif
 
+#ifndef target_begin
+/* Called before each run. */
+static void target_begin(CPUState *cpu)
+{
+}
+#endif
+
+#ifndef target_show
+/* Writes the registers to where the machine reads them, if this CPU keeps them elsewhere while it runs. Called before a callback
+   whose place is not the start of a block. */
+static void target_show(CPUState *cpu)
+{
+}
+#endif
+
+#ifndef target_before_callback
+/* Emits code that does this in front of a callback at the block's start. */
+static void target_before_callback(TCGContext *s, const TranslationBlock *tb)
+{
+}
+#endif
+
 #ifndef target_before_block
 /* Emits code in front of the block. May lower `max_insns`. */
 static void target_before_block(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db)

@@ -99,9 +99,3 @@ static bool pc_of_host(CPUState *cpu, uintptr_t host, uint64_t *pc)
     *pc = (target_ulong)last->address;
     return true;
 }
-
-/* Finds the pc of the instruction whose device access is in progress. */
-static bool device_access_pc(CPUState *cpu, uint64_t *pc)
-{
-    return pc_of_host(cpu, cpu->mem_io_pc, pc);
-}

@@ -91,6 +91,7 @@ static TCGOp *call(TCGContext *s, const TranslatorOps *ops, DisasContextBase *db
     TCGOp *before, *size;
 
     ops->pc_sync(db, cpu);
+    target_before_callback(s, db->tb);
     before = tcg_last_op(s);
     gen_uc_tracecode(s, 0, UC_HOOK_BLOCK_IDX, cpu->uc, db->pc_first);
     /* The first argument of the callback. */
@@ -300,7 +301,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     if (machine->points) {
         if (max_insns > 1) {
             /* A block of one instruction repeats an instruction that has changed its own block: it was called. */
-            call_points(s, &points, cpu, machine, tb->pc);
+            call_points(s, &points, cpu, machine, tb);
         }
         translate(ops, db, cpu, machine, &points);
     } else {
@@ -327,6 +328,13 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
 void translator_loop_temp_check(DisasContextBase *db)
 {
     /* All temporaries are freed at the end of the block. */
+}
+
+/* Finds the pc of the instruction whose device access is in progress. */
+static bool device_access_pc(CPUState *cpu, uint64_t *pc)
+{
+    target_show(cpu);
+    return pc_of_host(cpu, cpu->mem_io_pc, pc);
 }
 
 /* The next block that the core looks up has one instruction; all others stay as they are. */
@@ -364,6 +372,8 @@ const struct {
     unsigned (*rows)(CPUState *cpu, vaddr address, uint64_t rows[]);
     void (*next_alone)(CPUState *cpu);
     void (*follow)(CPUState *cpu);
+    void (*begin)(CPUState *cpu);
+    void (*show)(CPUState *cpu);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
@@ -389,4 +399,6 @@ const struct {
     target_rows,
     next_alone,
     follow_debug_registers,
+    target_begin,
+    target_show,
 };

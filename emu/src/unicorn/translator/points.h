@@ -62,13 +62,15 @@ static void user_hit(CPUArchState *env, uint64_t machine, uint64_t pc, uint64_t 
 }
 
 /* Emits the calls of the points at the start of a block. */
-static void call_points(TCGContext *s, struct points *points, CPUState *cpu, struct trapline_machine *machine, uint64_t pc)
+static void call_points(TCGContext *s, struct points *points, CPUState *cpu, struct trapline_machine *machine, const TranslationBlock *tb)
 {
+    uint64_t pc = tb->pc;
     const uint32_t *list = points_of(points, cpu, machine, pc);
 
     if (list != NULL) {
         for (uint32_t n = 0; n < list[0]; n++) {
             if (list[1 + 2 * n] == (pc & (POINTS_PAGE - 1))) {
+                target_before_callback(s, tb);
                 call_with_machine(s, user_hit, "user_hit", machine, pc, list[2 + 2 * n]);
             }
         }

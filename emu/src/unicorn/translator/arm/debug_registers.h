@@ -52,7 +52,7 @@ static void write_watch_control(CPUARMState *env, const ARMCPRegInfo *ri, uint64
 
 /* Makes writes of the debug registers call the functions above. A number of registers that the model does not have is not in the
    library's table. */
-static void target_make_ready(struct uc_struct *uc)
+static void answer_debug_registers(struct uc_struct *uc)
 {
     static CPWriteFn *const writes[] = {write_break_address, write_break_control, write_watch_address, write_watch_control};
     GHashTable *known = ARM_CPU(uc->cpu)->cp_regs;
@@ -73,7 +73,6 @@ static void target_make_ready(struct uc_struct *uc)
         }
     }
 }
-#define target_make_ready target_make_ready
 
 static void target_breaks(CPUState *cpu, struct break_set *breaks)
 {
@@ -98,8 +97,8 @@ static bool target_watches(CPUState *cpu)
 }
 #define target_watches target_watches
 
-static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
+/* Emits the call at a breakpoint. False: the instruction must be the first of a block. */
+static bool ask_for_own_break(DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
-    return ask_for_break(cpu->uc->tcg_ctx, machine, db, (void *)(uintptr_t)meet_break) ? BY_THE_LIBRARY : IN_NEXT_BLOCK;
+    return ask_for_break(cpu->uc->tcg_ctx, machine, db, (void *)(uintptr_t)meet_break);
 }
-#define target_translate target_translate

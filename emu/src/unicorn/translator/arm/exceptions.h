@@ -35,6 +35,7 @@ static void pause_loop(CPUARMState *env)
 {
     struct trapline_machine *machine = machine_of(env->uc);
 
+    target_show(env_cpu(env));
     if (machine != NULL) {
         machine->pauses(machine);
     }
@@ -62,6 +63,9 @@ static const struct instead target_instead[] = {
     { HELPER(yield), pause_loop, true },
     { HELPER(wfe), pause_loop, true },
     { HELPER(msr_i_daifclear), unmask, false },
+    { HELPER(exception_return), return_from_exception, false },
+    { HELPER(wfi), wait_for_interrupt, false },
+    { HELPER(setend), set_endianness, false },
 #endif
     { NULL, NULL, false },
 };

@@ -1,9 +1,27 @@
 /*
  * AArch64. Part of loop.c; defaults.h says what each hook is for.
  */
+#include "narrow.h"
 #include "../arm/exceptions.h"
 #include "../arm/debug_registers.h"
 #include "walk.h"
+
+static void target_make_ready(struct uc_struct *uc)
+{
+    answer_debug_registers(uc);
+    correct_narrow_registers(uc);
+}
+#define target_make_ready target_make_ready
+
+static enum translated target_translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
+{
+    if (!ask_for_own_break(db, cpu, machine)) {
+        return IN_NEXT_BLOCK;
+    }
+    look_for_swap(cpu->uc->tcg_ctx, machine, db, cpu);
+    return BY_THE_LIBRARY;
+}
+#define target_translate target_translate
 
 /* The pc's offset in the state. With it jumps.h finds jumps to constant addresses and caches their targets. */
 #define TARGET_PC_AT offsetof(CPUARMState, pc)

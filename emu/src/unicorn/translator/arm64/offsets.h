@@ -1,9 +1,13 @@
 /* Fields that cpu/arm64 reads and writes in the state. */
+OFFSET(NARROW_REGS, regs)
 OFFSET(REGS, xregs)
 OFFSET(PC, pc)
 OFFSET(PSTATE_REST, pstate)
 OFFSET(IS_64_BIT, aarch64)
 OFFSET(TRANSLATOR_FLAGS, hflags)
+OFFSET(NARROW_CPSR, uncached_cpsr)
+OFFSET(BANKED, banked_r13)
+OFFSET(BANKED_LAST, fiq_regs)
 OFFSET(FLAGS, CF)
 OFFSET(SATURATED, QF)
 OFFSET(BRANCH_TYPE, btype)

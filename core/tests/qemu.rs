@@ -62,7 +62,7 @@ fn random_programs_end_as_under_qemu() {
     }
     println!("{programs} programs, {hits} hits, {jumps} jumps");
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong[..wrong.len().min(30)].join("\n"));
-    assert!(hits > 300 * programs && jumps > 30 * programs, "{hits} hits, {jumps} jumps");
+    assert!(hits > 300 * programs && jumps > 200 * programs, "{hits} hits, {jumps} jumps");
 }
 
 /// KP-2: accesses that modify their base, with every form, displacement and alignment of the base. Random programs have none,

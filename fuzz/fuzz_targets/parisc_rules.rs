@@ -69,7 +69,7 @@ fuzz_target!(|data: &[u8]| {
                 if let Ok(code) = detour::lean(&PARISC, table, &region, at) {
                     let rest = code.bytes().strip_prefix(table.lead).and_then(|rest| rest.strip_prefix(region.bytes()));
                     let from = at.wrapping_add((table.lead.len() + region.bytes().len()) as u64);
-                    goes_back(from, rest.expect("the lead, and the instruction"), region.end());
+                    ways_back(from, rest.expect("the lead, and the instruction"), region.end());
                 }
             }
             Err(refusal) => assert!(Rule::of(&refusal).is_some(), "{refusal}"),
@@ -90,14 +90,16 @@ fn runs_the_same(insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
         Tail::Breakpoint => {
             assert_eq!(behind, [slot::STEP_END.to_be_bytes(), slot::STEP_NULLIFIED.to_be_bytes()].concat());
         }
-        Tail::JumpBack => {
-            let (first, second) = behind.split_at(LENGTH);
-            let from = at.wrapping_add(LENGTH as u64);
-            goes_back(from, first, insn.next());
-            if !second.is_empty() {
-                nullifies_and_goes_back(from.wrapping_add(LENGTH as u64), second, insn.next());
-            }
-        }
+        Tail::JumpBack => ways_back(at.wrapping_add(LENGTH as u64), behind, insn.next()),
+    }
+}
+
+/// The bytes must be a jump to `to`, and behind an instruction that may nullify it a second one.
+fn ways_back(from: u64, bytes: &[u8], to: u64) {
+    let (first, second) = bytes.split_at(LENGTH);
+    goes_back(from, first, to);
+    if !second.is_empty() {
+        nullifies_and_goes_back(from.wrapping_add(LENGTH as u64), second, to);
     }
 }
 

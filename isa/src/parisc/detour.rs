@@ -1,9 +1,12 @@
 //! The jump of an optimised probe: `b,n`, which replaces one instruction. Linux has none on PA-RISC.
 //!
-//! Some instructions are not replaced. Branches are relative to their own address. An instruction that may nullify the
-//! next one would nullify the jump back. In a delay slot a jump would not lead to the detour alone.
+//! Some instructions are not replaced. Branches are relative to their own address. In a delay slot a jump would not lead
+//! to the detour alone.
+//!
+//! The jump is one word, so an instruction in front of it that nullifies the next one nullifies the whole jump: then the
+//! probed instruction does not run, and the probe is not hit. An instruction in the detour that may nullify the next one has
+//! two jumps back behind it ([`super::slot::copy`]).
 
-use super::decode::word;
 use super::fields::with_distance17;
 use super::{LENGTH, rules};
 use crate::detour::{Detour, JUMP_MOST};
@@ -42,12 +45,13 @@ pub(super) fn jump_word(from: u64, to: u64) -> Option<u32> {
 }
 
 fn may_move(insn: &Insn, policy: Policy) -> bool {
-    insn.flow == Flow::Next && matches!(rules::plan(insn, policy), Ok(Plan::Boost)) && !rules::may_nullify(word(insn))
+    insn.flow == Flow::Next && matches!(rules::plan(insn, policy), Ok(Plan::Boost))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::PARISC;
+    use super::super::slot::NULLIFY_NEXT;
     use super::*;
     use crate::detour::lean;
     use crate::mem::ByteOrder;
@@ -83,8 +87,10 @@ mod tests {
             ("behind a branch that nullifies it if taken", &[NOP, 0x80a4_2012, ADD], 2, None),
             ("in the delay slot of a loop",       &[NOP, 0x80a4_3fd7, ADD],       2, Some(Rule::DelaySlot)),
             ("a branch",                          &[NOP, 0x80a4_2010, ADD],       1, Some(Rule::Unmovable)),
-            ("a sum that may nullify",            &[NOP, 0x0a05_2604, ADD],       1, Some(Rule::Unmovable)),
-            ("comclr",                            &[NOP, 0x0a05_2884, ADD],       1, Some(Rule::Unmovable)),
+            ("a sum that may nullify",            &[NOP, 0x0a05_2604, ADD],       1, None),
+            ("comclr",                            &[NOP, 0x0a05_2884, ADD],       1, None),
+            ("a sum that may be nullified",       &[NOP, 0x0a05_2604, ADD],       2, None),
+            ("in a delay slot, and may nullify",  &[NOP, 0x80a4_2010, 0x0a05_2604], 2, Some(Rule::DelaySlot)),
             ("mfia",                              &[NOP, 0x0000_14a4, ADD],       1, Some(Rule::Unmovable)),
             ("rfi",                               &[NOP, 0x0000_0c00, ADD],       1, Some(Rule::Unmovable)),
             ("a read of the clock",               &[NOP, 0x0200_08a4, ADD],       1, Some(Rule::Unmovable)),
@@ -105,6 +111,18 @@ mod tests {
         let words: Vec<u32> = code.bytes().chunks(4).map(|word| ByteOrder::Big.word(word)).collect();
         assert_eq!(words, [NOP, ADD, JUMP_BACK]);
         assert!(lean(&PARISC, &DETOUR, &region, START + 0x5_0000).is_err(), "too far");
+    }
+
+    /// OP-4: an instruction that may nullify the next one has a jump back for each case. The second one nullifies the
+    /// instruction that it leads to.
+    #[test]
+    fn a_detour_may_nullify_the_instruction_behind_it() {
+        const ADD_IF_ZERO: u32 = 0x0a05_2604;
+        let region = answer(Policy::Best, &[NOP, ADD_IF_ZERO, NOP], 1).expect("a jump may stand there");
+        let code = lean(&PARISC, &DETOUR, &region, START + 0x1000).expect("in reach");
+        let words: Vec<u32> = code.bytes().chunks(4).map(|word| ByteOrder::Big.word(word)).collect();
+        let second = jump_word(START + 0x100c, START + 8).expect("in reach") & !NULLIFIES_SLOT;
+        assert_eq!(words, [NOP, ADD_IF_ZERO, JUMP_BACK, second, NULLIFY_NEXT]);
     }
 
     /// OP-11: the jump and its reach.

@@ -96,11 +96,11 @@ fn measure(write: bool) -> Result<(), String> {
         .ok_or("debian/amd64 is not on this computer, `trapline images pull debian/amd64` brings it")?;
     let busybox =
         fs::read(local.busybox.as_deref().ok_or("the kernel has no busybox beside it")?).map_err(|error| error.to_string())?;
-    let initrd = env::temp_dir().join(format!("trapline-guest-kprobes-{}", std::process::id()));
-    fs::write(&initrd, initramfs::with_busybox(&busybox, Some(script().as_bytes()), &[])).map_err(|error| error.to_string())?;
     const PROGRAM: &str = "qemu-system-x86_64";
     let peers = peer::all();
     let peer = peers.first().ok_or(format!("there is no {PROGRAM}: scripts/peer.sh brings it"))?;
+    let initrd = env::temp_dir().join(format!("trapline-guest-kprobes-{}", std::process::id()));
+    fs::write(&initrd, initramfs::with_busybox(&busybox, Some(script().as_bytes()), &[])).map_err(|error| error.to_string())?;
     let child = peer
         .command(PROGRAM)
         .args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"])

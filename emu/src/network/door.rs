@@ -33,7 +33,7 @@ pub enum Sent {
     Bytes(Vec<u8>),
     /// It sends no more.
     Ended,
-    /// The connection is closed on both sides, or the guest has broken it.
+    /// The connection is closed on both sides, or broken, or was refused.
     Closed,
 }
 
@@ -68,7 +68,7 @@ struct Inner {
     connections: usize,
     /// What the guest has sent.
     sent: Vec<(Number, Sent)>,
-    /// The number of bytes that wait inside for the guest's acknowledgement.
+    /// The open connections, each with the number of bytes that the guest has not got yet.
     unread: Vec<(Number, usize)>,
 }
 
@@ -117,15 +117,17 @@ impl Door {
     /// Brings an event to the network, which takes it at its next step.
     pub fn bring(&self, connection: Number, event: Event) {
         let mut inner = self.inner();
-        if let Event::Bytes(bytes) = &event {
-            inner.add_unread(connection, bytes.len());
+        if let Event::Bytes(bytes) = &event
+            && let Some(unread) = inner.unread(connection)
+        {
+            *unread += bytes.len();
         }
         inner.waiting.push((connection, event));
     }
 
     /// The number of bytes that were brought to a connection and that the guest has not got yet.
     pub fn unread(&self, connection: Number) -> usize {
-        self.inner().unread.iter().find(|(number, _)| *number == connection).map_or(0, |(_, bytes)| *bytes)
+        self.inner().unread(connection).map_or(0, |unread| *unread)
     }
 
     /// Takes what the guest has sent.
@@ -166,8 +168,10 @@ impl Door {
     pub(super) fn send(&self, connection: Number, sent: Sent) {
         let mut inner = self.inner();
         if inner.is_open {
-            if sent == Sent::Closed {
-                inner.unread.retain(|(number, _)| *number != connection);
+            match sent {
+                Sent::Open(_) => inner.unread.push((connection, 0)),
+                Sent::Closed => inner.unread.retain(|(number, _)| *number != connection),
+                Sent::Bytes(_) | Sent::Ended => {}
             }
             inner.sent.push((connection, sent));
         }
@@ -175,8 +179,7 @@ impl Door {
 
     /// The guest has got this many bytes of a connection.
     pub(super) fn has_read(&self, connection: Number, bytes: usize) {
-        let mut inner = self.inner();
-        if let Some((_, unread)) = inner.unread.iter_mut().find(|(number, _)| *number == connection) {
+        if let Some(unread) = self.inner().unread(connection) {
             *unread = unread.saturating_sub(bytes);
         }
     }
@@ -187,11 +190,9 @@ impl Door {
 }
 
 impl Inner {
-    fn add_unread(&mut self, connection: Number, bytes: usize) {
-        match self.unread.iter_mut().find(|(number, _)| *number == connection) {
-            Some((_, unread)) => *unread += bytes,
-            None => self.unread.push((connection, bytes)),
-        }
+    /// The number of bytes that an open connection's guest has not got yet.
+    fn unread(&mut self, connection: Number) -> Option<&mut usize> {
+        self.unread.iter_mut().find(|(number, _)| *number == connection).map(|(_, bytes)| bytes)
     }
 }
 

@@ -122,6 +122,7 @@ impl Forwarded {
                 (Stage::Asked(frame), Event::Refused | Event::Lost) => {
                     deliver(std::mem::take(frame), sockets);
                     self.open.remove(&number);
+                    self.send(number, Sent::Closed);
                 }
                 (Stage::Connected(_), Event::Bytes(bytes)) => connection.backlog.extend(bytes),
                 (Stage::Connected(_), Event::Ended) => connection.has_ended = true,

@@ -111,7 +111,8 @@ fn the_guest_is_refused_as_the_host_refuses() {
         let (network, door) = forwarded();
         let mut peer = Peer::new(&door, false, 0);
         let talk = talk_to(&*network, port, REQUEST, 0, || peer.act());
-        assert_eq!((talk.bytes.len(), talk.is_at_rest, peer.opened), (0, true, opened), "{port}");
+        peer.act();
+        assert_eq!((talk.bytes.len(), talk.is_at_rest, peer.opened, peer.closed), (0, true, opened, opened), "{port}");
         let reset = talk.answers.iter().any(|frame| frame[23] == 6 && frame[47] & 4 != 0);
         assert!(reset, "{port}: the guest gets a reset");
     }
@@ -183,6 +184,8 @@ fn events_that_do_not_fit_are_ignored() {
     door.bring(number, Event::Lost);
     world.step(4000, None);
     assert!(world.is_at_rest());
+    door.bring(number, Event::Bytes(vec![1; 10]));
+    assert_eq!(door.unread(number), 0, "a closed connection holds nothing");
 }
 
 proptest! {

@@ -87,6 +87,15 @@ pub trait Host {
     /// An instruction reads the clock. The host writes the time to the general register whose number is in the state
     /// (`clock_to`).
     fn read_clock(&mut self);
+    /// PA-RISC: the external interrupts that the machine requests, as bits of EIRR. Asked when an instruction reads EIRR.
+    fn external_interrupts(&mut self) -> u32 {
+        0
+    }
+    /// PA-RISC: an instruction writes control register 16, the comparator of the interval timer, or 23 (EIRR). `register` is the
+    /// word of `mtctl r0` to it. The state has the instruction's pc and the register's old value.
+    fn writes_control(&mut self, register: u32, value: u32) {
+        let _ = (register, value);
+    }
     /// A block was decoded from the page at this physical address. From now on [`Host::dropped`] must return the page after
     /// each write to it by anyone but this core.
     fn has_code(&mut self, page: u64);

@@ -3,7 +3,7 @@
 #[path = "parisc/manual.rs"]
 mod manual;
 
-use manual::{A, AT, B, BEFORE, Machine, T, TARGET, VALUES, bit, holds, mark, run, shift_holds, signed};
+use manual::{A, AT, B, BEFORE, Machine, REQUESTED, T, TARGET, VALUES, bit, holds, mark, run, shift_holds, signed};
 use trapline_core::parisc::{number, psw};
 
 /// A branch's distance from [`AT`], in its word.
@@ -166,13 +166,48 @@ fn programs_read_the_interval_timer_unless_it_is_secret() {
         (machine.state.general[T as usize].get(), machine.exception)
     };
     for register in [0].into_iter().chain(8..32_u32) {
-        let value = if register == number::ITMR as u32 { 0x1234 } else { 0x11 };
+        let value = match register as usize {
+            number::ITMR => 0x1234,
+            number::EIRR => REQUESTED | 0x11,
+            _ => 0x11,
+        };
         for status in [0, psw::S] {
             assert_eq!(read(register, 0, status), (value, number::BREAK), "cr{register} at level 0");
             let is_open = matches!(register, 11 | 26 | 27) || register == 16 && status == 0;
             let expected = if is_open { (value, number::BREAK) } else { (0, number::PRIVILEGED_REGISTER) };
             assert_eq!(read(register, 3, status), expected, "cr{register} at level 3, PSW {status:x}");
         }
+    }
+}
+
+/// KP-2: a write of the interval timer's comparator and one of EIRR reach the machine with the address of the instruction, from a delay
+/// slot too. A write to EIRR clears the bits that are 1, and a read has the machine's requests. Programs reach neither.
+#[test]
+fn the_machine_sees_the_comparator_and_the_pending_interrupts() {
+    let write = |register: usize| (register as u32) << 21 | A << 16 | 0xc2 << 5;
+    let read_requests = (number::EIRR as u32) << 21 | 0x45 << 5 | T;
+    // b .+8
+    let branch = 0xe800_0000;
+    let words = [branch, write(number::ITMR), write(number::EIRR), read_requests];
+    let places: Vec<(u32, u32)> = words.iter().zip((AT..).step_by(4)).map(|(word, at)| (at, *word)).collect();
+    for level in [0, 3] {
+        let machine = run(&places, |state| {
+            state.general[A as usize].set(0x6);
+            state.control[number::EIRR].set(0x5);
+            state.front_level.set(level);
+            state.back_level.set(level);
+        });
+        let [comparator, pending] = [number::ITMR, number::EIRR].map(|register| machine.state.control[register].get());
+        let read = machine.state.general[T as usize].get();
+        if level != 0 {
+            assert_eq!((machine.exception, comparator, pending, read), (number::PRIVILEGED_REGISTER, 0, 0x5, 0));
+            assert_eq!(machine.written, []);
+            continue;
+        }
+        assert_eq!((machine.exception, comparator, pending, read), (number::BREAK, 0x6, 0x1, REQUESTED | 0x1));
+        let of = |register: usize, at: u32| (number::word_of(register), 0x6, at);
+        assert_eq!(machine.written, [of(number::ITMR, AT + 4), of(number::EIRR, AT + 8)]);
+        assert_eq!(number::word_of(number::ITMR), 0x0200_1840, "mtctl r0,cr16");
     }
 }
 

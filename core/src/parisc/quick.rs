@@ -303,7 +303,7 @@ impl Quick {
         let is_plain = matches!(usize::from(op.a), number::SAR | 24..=31);
         let what = match code {
             0x25 if op.t != 0 => What::FromSpace,
-            0x45 if op.t != 0 && (is_plain || matches!(usize::from(op.a), number::IIASQ..=number::EIRR)) => What::FromControl,
+            0x45 if op.t != 0 && (is_plain || matches!(usize::from(op.a), number::IIASQ..=number::IPSW)) => What::FromControl,
             0xc1 => What::ToSpace,
             0xc2 if is_plain => What::ToControl,
             _ => What::Other,

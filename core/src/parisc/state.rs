@@ -49,7 +49,7 @@ pub mod number {
     pub const IVA: usize = 14;
     /// The mask of external interrupts.
     pub const EIEM: usize = 15;
-    /// The interval timer.
+    /// The interval timer. A read returns the time, and a write sets the comparator, which cannot be read.
     pub const ITMR: usize = 16;
     /// The spaces that an interruption saves: the front one, then the back one.
     pub const IIASQ: usize = 17;
@@ -65,6 +65,13 @@ pub mod number {
     pub const IPSW: usize = 22;
     /// The pending external interrupts.
     pub const EIRR: usize = 23;
+
+    /// The word of `mtctl r0` to a control register, which names the register for the machine.
+    pub const fn word_of(register: usize) -> u32 {
+        (register as u32) << 21 | 0x1840
+    }
+    /// The word of `mtctl r0,eirr`.
+    pub const EIRR_WORD: u32 = word_of(EIRR);
 }
 
 /// The registers that an interruption copies to the shadow registers.

@@ -59,7 +59,7 @@ impl Core {
                 if upper != number::SAR && self.is_program() {
                     return Step::Exception(number::PRIVILEGED_REGISTER);
                 }
-                self.write_control(upper, value);
+                self.write_control(host, upper, value, (pc, back));
             }
             // mtsm
             0xc3 => {
@@ -95,12 +95,25 @@ impl Core {
                 self.state.general[0].set(0);
                 self.drop_changed(host);
             }
+            number::EIRR => {
+                self.state.front.set(pc);
+                self.state.back.set(back);
+                let requested = host.external_interrupts();
+                self.drop_changed(host);
+                self.set(op.t, self.state.control[number::EIRR].get() | requested);
+            }
             _ => self.set(op.t, self.state.control[register & 31].get()),
         }
         Step::Look
     }
 
-    fn write_control(&mut self, register: usize, value: u32) {
+    fn write_control(&mut self, host: &mut impl Host, register: usize, value: u32, (pc, back): (u32, u32)) {
+        if matches!(register, number::ITMR | number::EIRR) {
+            self.state.front.set(pc);
+            self.state.back.set(back);
+            host.writes_control(number::word_of(register), value);
+            self.drop_changed(host);
+        }
         match register {
             number::SAR => self.state.control[number::SAR].set(value & 31),
             // Writing a one clears the bit.

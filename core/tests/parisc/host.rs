@@ -33,11 +33,16 @@ impl Ram {
     }
 }
 
+/// The external interrupts that the machine requests.
+pub const REQUESTED: u32 = 0x8000_0000;
+
 pub struct Machine<E = ()> {
     pub state: Rc<State>,
     pub ram: Ram,
     /// The number of the last exception. 0: there was none.
     pub exception: u32,
+    /// The writes of cr16 and EIRR that the core reported: register, value, the instruction's address.
+    pub written: Vec<(u32, u32, u32)>,
     pub extra: E,
 }
 
@@ -45,7 +50,8 @@ impl<E: Extra> Machine<E> {
     /// A core, and its host with this many bytes of RAM.
     pub fn new(ram: usize, extra: E) -> (Core, Machine<E>) {
         let core = Core::new(0, ram as u64);
-        let machine = Machine { state: core.shared_state(), ram: Ram(vec![0; ram]), exception: 0, extra };
+        let (state, ram) = (core.shared_state(), Ram(vec![0; ram]));
+        let machine = Machine { state, ram, exception: 0, written: Vec::new(), extra };
         (core, machine)
     }
 }
@@ -74,6 +80,12 @@ impl<E: Extra> Host for Machine<E> {
     }
     fn read_clock(&mut self) {
         self.state.general[self.state.clock_to.get() as usize].set(0x1234);
+    }
+    fn external_interrupts(&mut self) -> u32 {
+        REQUESTED
+    }
+    fn writes_control(&mut self, register: u32, value: u32) {
+        self.written.push((register, value, self.state.front.get()));
     }
     fn has_code(&mut self, _: u64) {}
     fn dropped(&mut self) -> Option<u64> {

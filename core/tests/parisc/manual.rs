@@ -5,7 +5,7 @@
 
 mod host;
 
-pub use host::Machine;
+pub use host::{Machine, REQUESTED};
 
 use trapline_core::parisc::State;
 

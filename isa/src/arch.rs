@@ -239,6 +239,8 @@ pub struct Isa {
     pub emulate: Emulate,
     /// The jumps and detours of optimised probes; `None` if this ISA has none.
     pub detour: Option<&'static Detour>,
+    /// The reason why this ISA has no detours, for the refusal of a jump. Empty on ISAs that need none.
+    pub no_detour: &'static str,
 }
 
 /// Code of Linux's tracers that is called between a function's caller and the function: it returns by the convention of the
@@ -296,6 +298,7 @@ impl Isa {
         copy: |_, _, _| Err(NO_INSTRUCTIONS),
         emulate: |_, insn, _, _| Err(not_ours(insn)),
         detour: None,
+        no_detour: "",
     };
 
     /// The start of the group of instructions that an address lies in; the address itself if there are no groups.

@@ -125,7 +125,7 @@ pub fn region_to_by(
     around: &mut dyn Surroundings,
     applies: &dyn Fn(Rule) -> bool,
 ) -> Result<Region, Refusal> {
-    let table = isa.detour.filter(|table| table.in_linux || !policy.is_linux()).ok_or(Rule::NoDetours.refusal())?;
+    let table = isa.detour.filter(|table| table.in_linux || !policy.is_linux()).ok_or_else(|| no_detours(isa))?;
     let insn = decode_at(isa, address, &mut |at, into: &mut [u8]| around.read(at, into));
     let reaches = |detour: u64| insn.is_ok_and(|insn| (table.jump)(&insn, detour).is_some());
     let far = table.far.filter(|_| !policy.is_linux() && detour.is_some_and(|detour| !reaches(detour)));
@@ -143,6 +143,15 @@ pub fn region_to_by(
         region.far = Some(question.registers(far, &region, &function, around)?);
     }
     Ok(region)
+}
+
+/// The refusal on an ISA without detours, with its reason if there is one.
+fn no_detours(isa: &Isa) -> Refusal {
+    let (_, errno, why) = Rule::NoDetours.facts();
+    match isa.no_detour {
+        "" => Refusal::new(errno, why),
+        reason => Refusal::because(errno, format!("{why}: {reason}")),
+    }
 }
 
 struct Question<'a> {

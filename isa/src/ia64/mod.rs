@@ -4,8 +4,12 @@
 //! [`slot`] makes breakpoints and copies, and [`emulate`] executes what cannot run in a copy.
 //!
 //! A probe may stand in every slot of a bundle. Its breakpoint has the instruction's predicate, so an instruction that does
-//! nothing is not hit, and changes no bit of the other slots. There is no jump optimisation: a jump to a detour
-//! would fill a whole bundle, so it would displace three instructions, and such detours are not built.
+//! nothing is not hit, and changes no bit of the other slots.
+//!
+//! There is no jump optimisation. A long branch fills a whole bundle, so it would displace the instructions of three slots. No
+//! branch leads to slot 1 or 2, but `rfi` does: a load in slot 1 that misses the TLB, or an interrupt there, returns to that slot.
+//! In place of the displaced instructions it would find the middle of the long branch. The text does not show which
+//! instructions are never interrupted, so no such jump can be proved to be safe.
 
 pub mod abi;
 pub mod bundle;
@@ -42,6 +46,7 @@ pub static IA64: Isa = Isa {
     rows: rows::ROWS,
     rules: rules::RULES,
     copy: slot::copy_of,
+    no_detour: "a jump would fill a bundle, and a fault or an interrupt in slot 1 or 2 would return into its middle",
     emulate: |_, insn, regs, _| match insn::operation(insn) {
         Some(what) if emulate::emulate(&what, regs) => Ok(Then::Onwards),
         _ => Err(not_ours(insn)),

@@ -370,6 +370,7 @@ pub(crate) const BASE: Isa = Isa {
     breakpoint: &[BREAK],
     breakpoint_over: |_| Patch::of(&[BREAK]),
     in_group: None,
+    no_detour: "",
     is_breakpoint: |_, bytes| bytes.first() == Some(&BREAK),
     variable_length: true,
     entry: |beginning, asked, _| {

@@ -96,3 +96,18 @@ fn every_refusal_is_a_rule() {
     }
     assert!(refused > 1000);
 }
+
+/// OP-2: no bundle gets a jump, and the refusal says why.
+#[test]
+fn a_bundle_gets_no_jump() {
+    use super::super::IA64;
+    use crate::region::{PlainText, Rule, region};
+    const START: u64 = 0xe000_0000_0010_0000;
+    let bytes = [bundle(0, 0, NOP).bytes(), bundle(0, 0, NOP).bytes()].concat();
+    for (slot, policy) in [0, 6, 12].into_iter().flat_map(|slot| [(slot, Policy::Best), (slot, Policy::LINUX_6_1)]) {
+        let mut text = PlainText { start: START, bytes: bytes.clone(), ..PlainText::default() };
+        let refusal = region(&IA64, policy, START..START + 32, START + slot, &mut text).expect_err("no jump");
+        assert_eq!(Rule::of(&refusal), Some(Rule::NoDetours));
+        assert!(refusal.why.contains("return into its middle"), "{refusal}");
+    }
+}

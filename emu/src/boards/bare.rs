@@ -18,6 +18,7 @@ use super::{At, Board, Boot, Bus, Interrupt, NO_HOLE, Spec, all_ones, restored, 
 use crate::clock::{Ticks, nanoseconds};
 use crate::config::Config;
 use crate::devices::arch_timer::Register;
+use crate::devices::comparator::{self, COMPARATOR, Comparator, EIRR};
 use crate::devices::console::Console;
 use crate::devices::decrementer;
 use crate::devices::interrupts::Interrupts;
@@ -74,6 +75,13 @@ const IN_SERVICE: u64 = 0x51c;
 const POWER: u64 = 0x600;
 const SLEEP: u64 = 0x604;
 
+/// The bit of PA-RISC's EIRR for the interrupts of this board.
+pub const BOARD_BIT: u32 = 1 << 30;
+/// The bit of PA-RISC's EIRR for the CPU's own timer.
+pub const TIMER_BIT: u32 = comparator::BIT;
+/// The number of the interrupt of PA-RISC's own timer. Those of this board have other ones.
+pub const OWN_TIMER: u32 = comparator::INTERRUPT;
+
 const TIMER_VECTOR: u8 = 0x20;
 const OTHER_CPU_VECTOR: u8 = 0x21;
 
@@ -92,6 +100,9 @@ struct PerCpu {
     interrupts: Interrupts,
     timer: Interval,
     latched_high: u32,
+    /// PA-RISC's own timer.
+    #[serde(default, skip_serializing_if = "Comparator::is_unused")]
+    comparator: Comparator,
     /// The CPU has just asked to sleep.
     #[serde(skip)]
     sleeps: bool,
@@ -104,12 +115,26 @@ impl Bare {
     }
 
     fn is_sound(&self, cpus: usize) -> bool {
-        self.cpus.len() == cpus && self.cpus.iter().all(|cpu| cpu.interrupts.is_sound(LAST_TIME) && cpu.timer.is_sound(LAST_TIME))
+        self.cpus.len() == cpus && self.cpus.iter().all(|cpu| cpu.is_sound())
     }
 
     /// The boot information for RAM that starts at `start`.
     pub fn boot_info(start: u64, cpus: usize) -> [u32; 5] {
         [MAGIC, VERSION, RAM_BYTES as u32, cpus as u32, (start + COMMAND_LINE) as u32]
+    }
+}
+
+impl PerCpu {
+    fn is_sound(&self) -> bool {
+        self.interrupts.is_sound(LAST_TIME) && self.timer.is_sound(LAST_TIME) && self.comparator.is_sound(LAST_TIME)
+    }
+
+    /// The requested interrupts in EIRR's layout. `None` if the guest does not use the CPU's timer: then it does not mask the
+    /// others by kind.
+    fn requests(&self) -> Option<u32> {
+        let by_timer = if self.comparator.since().is_some() { TIMER_BIT } else { 0 };
+        let by_board = if self.interrupts.deliverable().is_some() { BOARD_BIT } else { 0 };
+        (!self.comparator.is_unused()).then_some(by_timer | by_board)
     }
 }
 
@@ -161,7 +186,23 @@ impl Board for Bare {
     }
 
     fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
+        if register == EIRR {
+            let cpu = self.cpus.get_mut(at.cpu)?;
+            cpu.comparator.advance(at.now);
+            // An interrupt of the board is in EIRR when the CPU takes it.
+            return cpu.requests().map(|requests| u64::from(requests & TIMER_BIT));
+        }
         counter(register, at.now).or_else(|| decrementer::time_base(register, at.now))
+    }
+
+    fn register_write(&mut self, at: At, register: u32, value: u64) -> bool {
+        let Some(cpu) = self.cpus.get_mut(at.cpu) else { return false };
+        match register {
+            COMPARATOR => cpu.comparator.set(value as u32, at.now),
+            EIRR if !cpu.comparator.is_unused() && value as u32 & TIMER_BIT != 0 => cpu.comparator.clear(at.now),
+            _ => return false,
+        }
+        true
     }
 
     fn read(&mut self, at: At, bus: Bus, address: u64, size: u32) -> u64 {
@@ -208,18 +249,35 @@ impl Board for Bare {
         if let Some(when) = cpu.timer.advance(at.now) {
             cpu.interrupts.raise(TIMER_VECTOR, when);
         }
+        cpu.comparator.advance(at.now);
     }
 
     fn next_event(&self, cpu: usize) -> Option<Ticks> {
-        self.cpus.get(cpu)?.timer.next()
+        let cpu = self.cpus.get(cpu)?;
+        [cpu.timer.next(), cpu.comparator.next()].into_iter().flatten().min()
     }
 
     fn pending(&self, cpu: usize) -> Option<Ticks> {
-        self.cpus.get(cpu)?.interrupts.deliverable()
+        let cpu = self.cpus.get(cpu)?;
+        [cpu.interrupts.deliverable(), cpu.comparator.since()].into_iter().flatten().min()
+    }
+
+    fn pins(&self, cpu: usize) -> Option<u64> {
+        self.cpus.get(cpu)?.requests().map(u64::from)
     }
 
     fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
-        self.cpus.get_mut(cpu)?.interrupts.take().map(|vector| Interrupt::of(vector.into()))
+        self.acknowledge_accepted(cpu, &|_| true)
+    }
+
+    /// The request of the CPU's timer remains until the guest clears it in EIRR.
+    fn acknowledge_accepted(&mut self, cpu: usize, accepts: &dyn Fn(u64) -> bool) -> Option<Interrupt> {
+        let cpu = self.cpus.get_mut(cpu)?;
+        match cpu.requests() {
+            Some(requests) if requests & TIMER_BIT != 0 && accepts(TIMER_BIT.into()) => Some(Interrupt::of(OWN_TIMER)),
+            Some(_) if !accepts(BOARD_BIT.into()) => None,
+            _ => cpu.interrupts.take().map(|vector| Interrupt::of(vector.into())),
+        }
     }
 
     fn console(&mut self) -> &mut dyn Console {

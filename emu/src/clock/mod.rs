@@ -20,12 +20,12 @@ pub type Ticks = u64;
 const SHIFT: u32 = 2;
 
 /// Converts virtual time to nanoseconds.
-pub fn nanoseconds(ticks: Ticks) -> u64 {
+pub const fn nanoseconds(ticks: Ticks) -> u64 {
     ticks >> SHIFT
 }
 
 /// Converts nanoseconds to virtual time.
-pub fn ticks(nanoseconds: u64) -> Ticks {
+pub const fn ticks(nanoseconds: u64) -> Ticks {
     nanoseconds.saturating_mul(1 << SHIFT)
 }
 

@@ -3,6 +3,7 @@
 
 pub mod arch_timer;
 pub mod channels;
+pub mod comparator;
 pub mod console;
 pub mod count_compare;
 pub mod decrementer;

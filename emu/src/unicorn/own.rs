@@ -10,6 +10,7 @@ use super::ram::Ram;
 use super::stores::Layout;
 use super::watched::Watched;
 use core::ffi::c_void;
+use trapline_core::parisc::number;
 use trapline_core::{Access, Host, Line, ia64};
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::{Arch, Mode};
@@ -183,6 +184,12 @@ impl<const TELLS: bool> Host for OwnHost<'_, TELLS> {
     }
     fn read_clock(&mut self) {
         self.events.read_clock(&InstructionContext(self.handle));
+    }
+    fn external_interrupts(&mut self) -> u32 {
+        self.events.register_in(&InstructionContext(self.handle), number::EIRR_WORD).unwrap_or(0) as u32
+    }
+    fn writes_control(&mut self, register: u32, value: u32) {
+        self.events.register_out(&InstructionContext(self.handle), register, value.into());
     }
     fn has_code(&mut self, page: u64) {
         self.ram.note_code(page, 1, true);

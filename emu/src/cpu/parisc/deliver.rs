@@ -1,13 +1,11 @@
 //! Delivers an exception or interrupt to the guest.
 
+use crate::boards::bare::{BOARD_BIT, OWN_TIMER, TIMER_BIT};
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::core_state::CoreState;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
 use trapline_core::parisc::number;
-
-/// The external interrupt of the board: the highest bit of EIRR.
-pub const BOARD: u32 = 1 << 31;
 
 /// Delivers the exception as the CPU would, with the whole queue. For an instruction in a delay slot that ran in the window,
 /// `detail` is the branch's target.
@@ -24,7 +22,8 @@ pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Excepti
     }
     if exception.external {
         let pending = &state.control[number::EIRR];
-        pending.set(pending.get() | BOARD);
+        let bit = if exception.vector == OWN_TIMER { TIMER_BIT } else { BOARD_BIT };
+        pending.set(pending.get() | bit);
         state.interrupt(number::EXTERNAL);
     } else {
         state.interrupt(exception.vector);

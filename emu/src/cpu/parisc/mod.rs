@@ -12,7 +12,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::{Choice, CoreFile, Entry, Exception, Exceptions, Interrupts, Model, Registers, Tasks, Window};
+use super::{Choice, CoreFile, Entry, Exception, Exceptions, Instructions, Interrupts, Model, Pins, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// The machine's model for 32-bit PA-RISC kernels.
@@ -35,7 +35,16 @@ pub static PARISC: Model = Model {
         were_off: state::saved_interrupts_off,
         // Sleeping is a device of the board.
         wake_though_off: true,
-        ..Interrupts::USUAL
+        // The guest finds the requests in EIRR, whose reads ask the board.
+        pins: Some(Pins { let_in: state::lets_in, show: |_, _| () }),
+    },
+    instructions: Instructions {
+        read_clock: |cpu, nanoseconds| {
+            if let Some(state) = cpu.handle().parisc() {
+                state.general[state.clock_to.get() as usize & 31].set(nanoseconds as u32);
+            }
+        },
+        ..Instructions::NONE
     },
     translate: paging::translate,
     is_user: |address| address < 0xc000_0000,

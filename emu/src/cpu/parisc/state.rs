@@ -1,5 +1,6 @@
 //! Registers in `isa`'s numbering.
 
+use crate::boards::bare::{BOARD_BIT, TIMER_BIT};
 use crate::cpu::{Layout, Word};
 use crate::unicorn::core_state::CoreState;
 use crate::unicorn::cpus::parisc::at;
@@ -75,19 +76,24 @@ pub fn returns() -> Vec<usize> {
     vec![at::CONTROL + 4 * number::IIAOQ]
 }
 
-/// Whether interrupts are masked in a saved state.
+/// Whether all external interrupts of the machine are masked in a saved state.
 pub fn saved_interrupts_off(image: &CoreState) -> bool {
     are_off(image.get32(at::STATUS), image.get32(at::CONTROL + 4 * number::EIEM))
 }
 
-/// Whether the board's interrupts are masked.
+/// Whether the CPU accepts one of these interrupts, in EIRR's layout, when PSW I is 1.
+pub fn lets_in(handle: &Handle, kinds: u64) -> bool {
+    u64::from(handle.live32(at::CONTROL + 4 * number::EIEM)) & kinds != 0
+}
+
+/// Whether all external interrupts of the machine are masked.
 #[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
     are_off(handle.live32(at::STATUS), handle.live32(at::CONTROL + 4 * number::EIEM))
 }
 
 fn are_off(status: u32, mask: u32) -> bool {
-    status & psw::I == 0 || mask & super::deliver::BOARD == 0
+    status & psw::I == 0 || mask & (BOARD_BIT | TIMER_BIT) == 0
 }
 
 /// Whether the CPU has the highest privilege.

@@ -16,6 +16,7 @@ use crate::function::{decode_at, walk_around};
 use crate::insn::{Flow, Insn};
 use crate::plan::{Policy, Refusal};
 use crate::regs::Reg;
+use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
 

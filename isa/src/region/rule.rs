@@ -52,7 +52,7 @@ impl Rule {
 
     /// The name of the rule, the errno that Linux uses internally, and the sentence for the user.
     #[rustfmt::skip]
-    const fn facts(self) -> (&'static str, Errno, &'static str) {
+    pub(super) const fn facts(self) -> (&'static str, Errno, &'static str) {
         match self {
             Rule::NoDetours =>     ("no-detours",     Errno::EOPNOTSUPP, "this ISA's probes are not optimised"),
             Rule::NoRoom =>        ("no-room",        Errno::EILSEQ,     "the function ends before the jump would"),

@@ -3,7 +3,8 @@
 #[path = "parisc/manual.rs"]
 mod manual;
 
-use manual::{A, AT, B, BEFORE, Machine, REQUESTED, T, TARGET, VALUES, bit, holds, mark, run, shift_holds, signed};
+use manual::host::REQUESTED;
+use manual::{A, AT, B, BEFORE, Machine, T, TARGET, VALUES, bit, holds, mark, run, shift_holds, signed};
 use trapline_core::parisc::{number, psw};
 
 /// A branch's distance from [`AT`], in its word.

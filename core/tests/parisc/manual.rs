@@ -3,9 +3,9 @@
 // Each test uses a part of it.
 #![allow(dead_code)]
 
-mod host;
+pub mod host;
 
-pub use host::{Machine, REQUESTED};
+pub use host::Machine;
 
 use trapline_core::parisc::State;
 

@@ -2,11 +2,11 @@
 //! the program then, and that no instruction leads out of the program other than by the vectors for such programs.
 
 use super::ended;
-use trapline::machine::{Stop, What};
+use trapline::machine::What;
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
 use trapline_tests::lab::hostile::Bare;
-use trapline_tests::lab::{HANDLERS, PAGE_TABLES, PLACE};
+use trapline_tests::lab::{HANDLERS, PAGE_TABLES};
 
 /// Physical start of RAM. The program's pages have the same virtual addresses.
 const BASE: u64 = 0x4000_0000;
@@ -18,7 +18,7 @@ const STACK: u64 = CODE + 0xf000;
 /// Memory that only the kernel may access.
 const OF_KERNEL: u64 = BASE + 0x60_0000;
 /// An address that is not mapped.
-const NOWHERE: u64 = 0x1234_5678;
+const NOWHERE: u64 = 0x7234_5678;
 
 // SPSR_EL1 and CPSR.
 const USER: u64 = 0x10;

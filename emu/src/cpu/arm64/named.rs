@@ -43,14 +43,13 @@ const fn system(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> SystemRegis
 }
 
 /// The other registers in the order in which they are loaded. SPSR_EL1 is last, because its write makes the core
-/// re-evaluate all others.
+/// re-evaluate all others. OSDLR_EL1 is left out: Unicorn keeps no value of it, and returns R0 and R1 of 32-bit programs.
 #[rustfmt::skip]
 static SYSTEM: &[(&str, SystemRegister)] = &[
     ("scr_el3",         SCR_EL3),
     ("hcr_el2",         HCR_EL2),
     ("mdscr_el1",       system(2, 0, 0, 2, 2)),
     ("oslsr_el1",       system(2, 0, 1, 1, 4)),
-    ("osdlr_el1",       system(2, 0, 1, 3, 4)),
     ("csselr_el1",      system(3, 2, 0, 0, 0)),
     ("sctlr_el1",       SCTLR_EL1),
     ("actlr_el1",       system(3, 0, 1, 0, 1)),

@@ -217,21 +217,27 @@ fn cases() -> Vec<Case> {
 /// and masks do not change, and it has no registers other than R0 to R14.
 #[test]
 fn exceptions_of_32_bit_programs_are_those_of_the_manual() {
+    let mut wrong = Vec::new();
     for (what, begin, code, syndrome, offset, fault_address) in cases() {
         let mut bare = machine();
-        let seen = run(&mut bare, &begin, &code).unwrap_or_else(|| panic!("{what}: no exception"));
-        assert_eq!(format!("{:#x}", seen.syndrome), format!("{syndrome:#x}"), "{what}: {seen:x?}");
-        assert_eq!(seen.at, CODE.wrapping_add(offset), "{what}: {seen:x?}");
-        if let Some(address) = fault_address {
-            assert_eq!(seen.fault_address, address, "{what}");
-        }
+        let Some(seen) = run(&mut bare, &begin, &code) else {
+            wrong.push(format!("{what}: no exception"));
+            continue;
+        };
         let status = seen.status & !FLAGS & !(0x0600_fc00) & !(0xf << 16);
-        assert_eq!(status, begin.status & !FLAGS & !STEP, "{what}: {:#x}", seen.status);
-        assert_eq!(seen.x[13], STACK, "{what}");
-        assert!(seen.x.iter().all(|value| *value >> 32 == 0), "{what}: {seen:x?}");
         let calls = bare.machine().happenings().iter().filter(|event| matches!(event.what, What::SystemCall)).count();
-        assert_eq!(calls, usize::from(syndrome >> 26 == 0x11), "{what}");
+        let is_right = seen.syndrome == syndrome
+            && seen.at == CODE.wrapping_add(offset)
+            && fault_address.is_none_or(|address| seen.fault_address == address)
+            && status == begin.status & !FLAGS & !STEP
+            && seen.x[13] == STACK
+            && seen.x.iter().all(|value| *value >> 32 == 0)
+            && calls == usize::from(syndrome >> 26 == 0x11);
+        if !is_right {
+            wrong.push(format!("{what}: {calls} system calls, {seen:x?}"));
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// BY-3: the state of an IT block is in the saved status, and a return continues within the block.
@@ -301,7 +307,9 @@ fn no_word_leads_out_of_a_32_bit_program() {
         // svc and udf behind it
         let seen = run(&mut bare, &begin, &arm(&[word, SVC, 0xe7f0_00f0]));
         let what = format!("{word:#010x} with status {status:#x}");
-        for event in bare.machine().happenings().iter().skip(from) {
+        // The vector itself waits behind its last instruction.
+        let of_program = bare.machine().happenings().iter().skip(from).filter(|event| event.pc & 0xfff != 0x60c);
+        for event in of_program {
             assert!(event.pc < 1 << 32, "{what}: {event:x?}");
         }
         match seen {

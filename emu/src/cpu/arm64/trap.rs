@@ -26,6 +26,9 @@ const INSN: u64 = 4;
 /// The length of SVC in Thumb code.
 const THUMB_INSN: u64 = 2;
 
+/// The syndrome's bit for an instruction of 32 bits. Unicorn sets it for Thumb's BKPT, which has 16.
+const LONG: u32 = 1 << 25;
+
 /// The syndrome of a single-step within EL1: its class, a 32-bit instruction, valid ISS, the step's status.
 const STEP: u32 = 0x33 << 26 | 1 << 25 | 1 << 24 | 0x22;
 /// The bit of that syndrome for an exclusive load.
@@ -47,6 +50,9 @@ pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let narrow = state::is_narrow(&handle);
     if narrow {
         cpu.show_narrow();
+        if vector == BREAKPOINT && is_thumb(&handle) {
+            cpu.set_live32(SYNDROME, handle.live32(SYNDROME) & !LONG);
+        }
     }
     let resume = handle.pc();
     let exception = Exception { fetch: vector == FETCH_ABORT && !is_own_breakpoint(&handle), ..Exception::of(vector) };

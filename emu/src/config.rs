@@ -3,6 +3,7 @@
 use crate::boot::guest_files::Sources;
 use crate::boot::whole::Whole;
 use crate::devices::virtio::Attached;
+#[cfg(feature = "cpu")]
 use crate::devices::virtio::net::Network;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -114,9 +115,11 @@ impl Config {
 }
 
 /// The ties of a machine's devices to the world outside, which a snapshot cannot hold.
+#[cfg(feature = "cpu")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ties(Vec<Arc<dyn Network>>);
 
+#[cfg(feature = "cpu")]
 impl Ties {
     /// Whether the guest is connected to something outside.
     pub(crate) fn are_there(&self) -> bool {
@@ -124,6 +127,7 @@ impl Ties {
     }
 }
 
+#[cfg(feature = "cpu")]
 impl Config {
     /// The ties of its devices.
     pub(crate) fn ties(&self) -> Ties {

@@ -301,7 +301,7 @@ fn no_word_leads_out_of_a_32_bit_program() {
             1 => next() & 0x0fff_ffff | 0xe000_0000,
             _ => next(),
         };
-        let status = USER | u64::from(number & 1) * THUMB | u64::from(next()) & 0xf80f_0000;
+        let status = USER | (u64::from(number & 1) * THUMB) | (u64::from(next()) & 0xf80f_0000);
         let begin = Begin { status, ..BEGIN };
         let from = bare.machine().happenings().len();
         // svc and udf behind it

@@ -36,7 +36,7 @@ pub fn page(seen: &impl Seen, missed: u64, access: Access) -> Option<u64> {
     let mut handler = Handler { seen, missed, registers: [0; 32], halves: [0; 2], mask: seen.system(PAGE_MASK, 0, missed)? };
     handler.run()?;
     let span = (handler.mask | SMALLEST) + 1;
-    let half = handler.halves[usize::from(missed & span / 2 != 0)];
+    let half = handler.halves[usize::from(missed & (span / 2) != 0)];
     let needed = if access == Access::Write { VALID | DIRTY } else { VALID };
     let within = missed & (span / 2 - 1);
     (half & needed == needed).then_some(((half & FRAME) << 6 & !(span / 2 - 1)) | within)

@@ -114,7 +114,8 @@ package: ## packs isa, core, probes and script as for the registry and compiles 
 	scripts/package.sh
 
 .PHONY: nightly
-nightly: freestanding package licences opinions ## the steps that .ci/run leaves away on a slow computer, whole kernels for other decoders, all budgets
+nightly: freestanding package licences opinions ## the steps that .ci/run leaves away on a slow computer, all tests, whole kernels for other decoders, all budgets
+	$(CARGO) nextest run --locked --workspace --ignore-default-filter
 	$(MAKE) fuzz FUZZ_SECONDS=0
 	$(MAKE) budget BUDGET=all
 

@@ -1,7 +1,7 @@
 //! The door between a network and sockets of the host. Connections of the guest to forwarded ports lead through it; nothing
 //! else does.
 //!
-//! The network asks the door at each of its steps what has come from outside ([`Door::take`]). What came is kept with the
+//! The network asks the door at each of its steps what has come from outside. What came is kept with the
 //! step's guest time, so a run can be repeated from it without any socket: the same steps get the same events.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -57,6 +57,7 @@ pub fn a_32_bit_program_continues_from_a_snapshot([name, narrow]: [&'static str;
             let mut other = Session::from_snapshot(stock.kernel(), &stock.config, Policy::Best, &snapshot).expect("a session");
             assert_eq!(other.snapshot().expect("a snapshot"), snapshot, "{what}: of what was restored");
             let mut before = String::from_utf8_lossy(&session.machine_mut().take_console()).into_owned();
+            assert_eq!(String::from_utf8_lossy(&other.machine_mut().take_console()), before, "{what}");
             let continued = rest(&mut session);
             let restored = rest(&mut other);
             before.push_str(&continued.2);

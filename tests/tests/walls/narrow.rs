@@ -288,7 +288,7 @@ fn the_status_of_a_program_survives_an_exception() {
 /// C7: arbitrary words as A32 and as T32 code. A program ends in its own vector or not at all, and the kernel has no exception.
 #[test]
 fn no_word_leads_out_of_a_32_bit_program() {
-    const WORDS: u32 = 6_000;
+    const WORDS: u32 = 2_000;
     let (mut bare, mut ends, mut state) = (machine(), [0u32; 64], 0x9e37_79b9_7f4a_7c15u64);
     let mut next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -323,5 +323,5 @@ fn no_word_leads_out_of_a_32_bit_program() {
         }
     }
     println!("{ends:?}");
-    assert!(ends[0] > 500 && ends[0x11] > 1_000 && ends[0x24] > 200 && ends[0x20] > 20, "{ends:?}");
+    assert!(ends[0] > 300 && ends[0x11] > 150 && ends[0x24] > 200 && ends[0x20] > 20, "{ends:?}");
 }

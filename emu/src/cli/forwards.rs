@@ -33,7 +33,7 @@ pub struct Forwards {
 
 struct Connection {
     socket: TcpStream,
-    /// What the socket's thread has read. It has hung up behind the last piece.
+    /// Receives the pieces that the socket's thread reads. The thread hangs up behind the last one.
     read: Receiver<Event>,
     /// Whether all of it was brought to the guest.
     has_ended: bool,

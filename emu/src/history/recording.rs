@@ -334,7 +334,7 @@ impl Recording {
         self.frames.iter().filter(|frame| matches!(frame, Frame::Asked { .. })).count()
     }
 
-    /// What came from the host's sockets, as the network wrote it, in the order of time.
+    /// The events that came from the host's sockets, in the network's own form, in the order of time.
     pub fn came(&self) -> impl Iterator<Item = &[u8]> {
         self.frames.iter().filter_map(|frame| match frame {
             Frame::Came { event, .. } => Some(&event[..]),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The number of a connection. It is the guest time in nanoseconds at which the guest asked for it, or the next free number.
 pub type Number = u64;
 
-/// What comes from outside on a connection.
+/// An event on a connection that comes from the host's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The host's socket is connected.
@@ -24,7 +24,7 @@ pub enum Event {
     Lost,
 }
 
-/// What the guest sends on a connection.
+/// An event on a connection that comes from the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It asks for a connection to this port.
@@ -66,7 +66,7 @@ struct Inner {
     given: usize,
     /// The number of connections, those that wait included.
     connections: usize,
-    /// What the guest has sent.
+    /// The guest's events that nobody has taken yet.
     sent: Vec<(Number, Sent)>,
     /// The open connections, each with the number of bytes that the guest has not got yet.
     unread: Vec<(Number, usize)>,

@@ -53,7 +53,7 @@ impl Forwarded {
         Forwarded { door, ports, open: BTreeMap::new(), is_repeated: false, last: None, was_reached: false }
     }
 
-    /// The same ports without connections, for a network that begins anew.
+    /// Makes a value with these ports and no connections, for a network that begins anew.
     pub fn anew(&self) -> Forwarded {
         let fresh = Forwarded::new(self.door.clone(), self.ports.clone());
         Forwarded { is_repeated: self.is_repeated, last: self.last, ..fresh }

@@ -57,7 +57,7 @@ pub const CPSR_THUMB: u64 = 1 << 5;
 pub const PSTATE_SP_EL: u64 = 1;
 /// Condition flags, exception masks, and whether the next instruction is stepped.
 const PSTATE_SETTABLE: u64 = 0xf000_03c0 | PSTATE_STEP as u64;
-/// The same of a 32-bit program, which may not mask exceptions: NZCV, Q, GE, the IT state, E, T.
+/// The settable bits of a 32-bit program's CPSR: NZCV, Q, GE, the IT state, E, T. The program may not mask exceptions.
 const NARROW_SETTABLE: u64 = 0xfe0f_fe20 | PSTATE_STEP as u64;
 /// The bits of PSTATE that the core keeps in fields of their own while a 32-bit program runs: NZCV, and the masks A, I and F.
 const NARROW_ELSEWHERE: u64 = 0xf000_01c0;

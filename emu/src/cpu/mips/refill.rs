@@ -7,7 +7,7 @@
 
 use crate::cpu::Access;
 
-/// The number of steps after which a handler is given up. Linux's have at most 40.
+/// The number of steps after which a handler is given up. The handlers of Debian's and of our own kernels end before.
 const MOST_STEPS: u32 = 200;
 /// The bit of an entry's half that makes it valid, and the one that lets stores through.
 const VALID: u64 = 2;
